@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let by_name = source::open(&host, "boottime")?;
     let info = by_name.as_dyn().info();
-    println!("{} reads {} ticks, by {}", info.id, by_name.as_dyn().ticks(), info.read_path.name());
+    println!("{} reads {} ticks, via {}", info.id, by_name.as_dyn().ticks(), info.read_path.name());
 
     match source::open(&host, "bootime") {
         Ok(_) => println!("there is a source of that name after all"),

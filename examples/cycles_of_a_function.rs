@@ -22,7 +22,7 @@ fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
     }
     let info = stopwatch.source().info();
     println!(
-        "{least} cycles, the smallest of 1000 laps, without {own_cost} cycles for reading {} (by {})",
+        "{least} cycles, the smallest of 1000 laps, without {own_cost} cycles for reading {} (via {})",
         info.id,
         info.read_path.name()
     );

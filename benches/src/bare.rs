@@ -78,7 +78,7 @@ mod machine {
             let (low, high): (u64, u64);
             // SAFETY: touches no memory and no flags. The processor has the instruction and the
             // thread the right to it: `detect` made this token only then; where that right is
-            // withdrawn later the kernel sends SIGSEGV, which is not undefined behaviour. Intel SDM
+            // withdrawn later the kernel sends SIGSEGV, which is not undefined behavior. Intel SDM
             // vol. 2B (325383-085), RDTSC.
             // nomem: the read promises no order, so values may stay in registers across it.
             unsafe {

@@ -571,7 +571,7 @@ guest_cycles() {
     echo "if [ -e $user_access ]; then"
     for build in "${builds[@]}"; do
         echo "step $build.cycles-register it-$build --ignored --exact" \
-            'live::a_threads_cycles_are_read_by_register_where_root_lets_them --show-output'
+            'live::the_cycles_of_a_thread_are_read_from_a_register_if_root_permits_it --show-output'
     done
     echo 'fi'
     echo "step cycles-said sh -c 'dmesg | grep hpt_cycles:'"

@@ -248,7 +248,7 @@ mod tests {
     use super::{CpuChoice, apart, at_least_one, calls, cpu_choice, interval, parts_per_million, sleep_length, window};
 
     #[test]
-    fn a_window_has_a_unit_and_is_not_empty() {
+    fn a_measurement_time_needs_a_unit_and_is_not_zero() {
         assert_eq!(window("100ms"), Ok(Duration::from_millis(100)));
         for wrong in ["0s", "100", "-1s", "1us", "2days", ""] {
             assert!(window(wrong).is_err(), "{wrong}");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_is_neither_nothing_nor_endless() {
+    fn a_sleep_length_has_limits() {
         assert_eq!(sleep_length("250us"), Ok(Duration::from_micros(250)));
         for wrong in ["0s", "100", "999ns", "11s", "soon", ""] {
             assert!(sleep_length(wrong).is_err(), "{wrong}");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_units_and_are_more_than_nothing() {
+    fn limits_need_a_unit_and_are_not_zero() {
         assert_eq!((apart("500ns"), interval("1s")), (Ok(Duration::from_nanos(500)), Ok(Duration::from_secs(1))));
         assert_eq!((parts_per_million("50"), parts_per_million("0.5ppm")), (Ok(50.0), Ok(0.5)));
         for wrong in ["0s", "5", "2s", "-1us", ""] {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_whole_numbers_in_any_spelling() {
+    fn numbers_of_calls_are_integers_in_any_notation() {
         assert_eq!((calls("1000000"), calls("1_000_000"), calls("1e6")), (Ok(1_000_000), Ok(1_000_000), Ok(1_000_000)));
         for wrong in ["0", "-1", "1.5", "1e99", "2e12", "many", "", "e6"] {
             assert!(calls(wrong).is_err(), "{wrong}");

@@ -109,7 +109,8 @@ pub(crate) enum Command {
 /// The options before a subcommand whose value is the next argument.
 pub(crate) const OPTIONS_WITH_VALUE: [&str; 4] = ["--format", "-f", "--textfile", "--color"];
 
-/// Returns whether the arguments are for `hpt run`. Its usage errors must not look like the exit code of the program.
+/// Returns whether the arguments are for `hpt run`. Its usage errors must not be mistaken for the exit code of the
+/// program.
 pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -185,7 +186,7 @@ mod tests {
     use crate::{arguments::CpuChoice, cmd::report::PLANS, output::Format};
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_definition_is_valid() {
         Cli::definition().debug_assert();
     }
 
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_read_before_and_behind_each_command() {
+    fn formats_are_accepted_before_and_after_each_command() {
         for command in ["probe", "experiment", "run true"] {
             for format in ["human", "json", "csv", "openmetrics"] {
                 let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_stands_in_one_group_of_the_help() {
+    fn every_command_is_in_one_group_of_the_help() {
         let definition = Cli::definition();
         let mut defined: Vec<&str> = definition.get_subcommands().map(clap::Command::get_name).collect();
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_fits_a_terminal_and_stands_apart_from_its_explanation() {
+    fn examples_fit_a_terminal_and_are_separated_from_their_explanations() {
         let mut read = 0;
         for (name, command) in all_commands() {
             let long = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_help_begins_with_the_options_of_cyclictest() {
+    fn the_short_help_starts_with_the_options_of_cyclictest() {
         let (_, mut timer) =
             all_commands().into_iter().find(|(name, _)| name == "hpt latency timer").expect("it exists");
         let help = timer.render_help().to_string();
@@ -293,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn the_main_help_says_where_there_is_more() {
+    fn the_main_help_refers_to_the_help_of_commands() {
         let help = Cli::definition().render_help().to_string();
         assert!(help.trim_end().ends_with("More: hpt COMMAND -h (options), hpt COMMAND --help (examples, exit codes)"));
         assert!(help.lines().count() <= 34, "{help}");
     }
 
     #[test]
-    fn colors_are_told_before_the_line_is_read() {
+    fn the_color_choice_is_found_before_the_command_line_is_parsed() {
         let of = |line: &str| color_of(line.split(' ').map(Into::into));
         assert_eq!(
             (of("probe --color always"), of("--color=never probe")),
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_offers_metrics_where_there_are_some() {
+    fn the_help_lists_metrics_only_for_commands_that_have_them() {
         let mut hpt = Cli::definition();
         hpt.build();
         let help = |words: &str| {
@@ -346,14 +347,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_run_is_told_by_its_first_word() {
+    fn the_run_command_is_recognized_by_the_first_word() {
         let is = |line: &str| is_for_run(line.split(' ').map(Into::into));
         assert!(is("run") && is("--format json run x") && is("--format=json run --fifo 0"));
         assert!(!is("probe run") && !is("--format run probe") && !is("--help") && !is(""));
     }
 
     #[test]
-    fn every_command_line_of_a_report_is_one_that_hpt_takes() {
+    fn every_command_line_of_a_report_is_valid() {
         for plan in &PLANS {
             for short in [false, true] {
                 for cpu in [None, Some(CpuChoice::Any), Some(CpuChoice::Number(0))] {

@@ -12,11 +12,11 @@ pub(crate) fn consent(warning: &str, yes: bool) -> Result<bool, Failure> {
         return Ok(true);
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::NobodyToAsk);
+        return Err(Failure::NoTerminal);
     }
     let mut answer = String::new();
     let _ = write!(io::stderr(), "hpt: Continue? [y/N] ");
-    io::stdin().lock().read_line(&mut answer).map_err(|_| Failure::NobodyToAsk)?;
+    io::stdin().lock().read_line(&mut answer).map_err(|_| Failure::NoTerminal)?;
     Ok(is_yes(&answer))
 }
 
@@ -29,7 +29,7 @@ mod tests {
     use super::is_yes;
 
     #[test]
-    fn only_a_plain_yes_is_one() {
+    fn only_an_explicit_yes_confirms() {
         assert!(is_yes("y\n") && is_yes(" YES \n"));
         assert!(!is_yes("") && !is_yes("\n") && !is_yes("n\n") && !is_yes("yesterday\n"));
     }

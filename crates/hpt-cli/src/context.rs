@@ -289,7 +289,7 @@ mod tests {
     use super::{SourceId, note_of_a_device};
 
     #[test]
-    fn a_device_is_named_only_beside_the_kernels_clock_and_where_it_opens() {
+    fn a_device_is_suggested_only_for_the_kernels_clock_and_if_it_opens() {
         let note = |timed_by, opens| note_of_a_device(&SourceId::new(timed_by), "--source bcm-systimer", |_| opens);
         assert!(note("monotonic", true).is_some_and(|note| note.ends_with("faster to read: --source bcm-systimer")));
         assert_eq!((note("monotonic", false), note("arm-counter", true)), (None, None));

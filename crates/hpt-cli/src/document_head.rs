@@ -72,7 +72,7 @@ mod tests {
     use crate::golden;
 
     #[test]
-    fn an_emulated_processor_is_told_where_it_tells() {
+    fn an_emulated_processor_is_reported_if_it_is_recognizable() {
         let emulator = |name: &str| machine_of(&golden::captured(name)).emulated_by;
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
         // No Raspberry Pi has the frequency of its counter.

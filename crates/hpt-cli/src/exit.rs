@@ -121,7 +121,7 @@ pub(crate) enum Failure {
     #[error("{0} exists; replace it with --force or choose another --output")]
     ThereAlready(PathBuf),
     #[error(
-        "cannot write to {0}: it contains the data that are read, so not even --force replaces it; choose another --output"
+        "cannot write to {0}: it contains the input data, so not even --force replaces it; choose another --output"
     )]
     OverItsData(PathBuf),
     #[error("cannot write {path}")]
@@ -178,12 +178,12 @@ pub(crate) enum Failure {
     #[error("aborted; nothing was changed")]
     NotMeant,
     #[error("confirmation needs a terminal; nothing was changed; use --yes to confirm")]
-    NobodyToAsk,
+    NoTerminal,
     #[error("cannot change the setting")]
     Knob(#[from] KnobError),
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("there is no directory {0}, and so no journal in it; without --journal, hpt uses the journal in /run/hpt")]
+    #[error("there is no directory {0}; without --journal, hpt uses the journal in /run/hpt")]
     NoJournalFolder(PathBuf),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
@@ -194,7 +194,7 @@ pub(crate) enum Failure {
     #[error("cannot listen for Ctrl-C")]
     Signals(#[source] std::io::Error),
     #[error(
-        "prctl forbids this process to read the counter, and the kernel refused prctl(PR_SET_TSC, PR_TSC_ENABLE); start hpt from another shell"
+        "this process is not permitted to read the counter (PR_TSC_SIGSEGV), and the kernel refused prctl(PR_SET_TSC, PR_TSC_ENABLE); start hpt from another shell"
     )]
     CounterForbidden(#[source] std::io::Error),
 }
@@ -254,7 +254,7 @@ impl Failure {
             | Self::ShowsNoStall { .. }
             | Self::NotTheClock(..)
             | Self::NotOffered { .. }
-            | Self::NobodyToAsk
+            | Self::NoTerminal
             | Self::NoJournalFolder(_) => ExitCode::from(USAGE),
             Self::Write(WriteError { cause, .. })
             | Self::NothingWritten { cause, .. }

@@ -20,7 +20,7 @@ pub(crate) fn host() -> Host {
 pub(crate) fn captured(name: &str) -> Host {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
     let capture = Capture::open(&hosts.join(format!("{name}.capture")));
-    let capture = capture.expect("the captured machine is beside hpt-core's tests");
+    let capture = capture.expect("the captured machine is among hpt-core's tests");
     let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt writes");
     Host::captured(capture, facts)
 }
@@ -79,12 +79,12 @@ pub(crate) fn empty(kind: &str) -> hpt_document::Document {
     let head = serde_json::to_value(head(kind)).expect("names have a JSON form");
     let keys = document.as_object_mut().expect("it is one");
     keys.extend(head.as_object().expect("it is one").clone());
-    hpt_document::Document::read(&document).expect("all that a document needs is in its schema")
+    hpt_document::Document::read(&document).expect("the schema has every field that a document needs")
 }
 
 /// Compares the output in every format with its snapshot.
 pub(crate) fn assert(name: &str, document: &Document) {
-    let text = |format| rendered(document, format, Look { width: 80, colour: false });
+    let text = |format| rendered(document, format, Look { width: 80, color: false });
     insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("{name}-human"), text(Format::Human));
         insta::assert_snapshot!(format!("{name}-json"), text(Format::Json));

@@ -35,8 +35,8 @@ pub(crate) fn common_counter<'a>(
     let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
     (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
         format!(
-            "{id} uses {counter} itself: comparing the two shows whether program and kernel agree, differences between CPUs, and the effect of daemons, but no \
-             frequency error or step that both share; choose a source with its own counter with --reference to see those"
+            "{id} uses {counter} itself: comparing the two shows whether program and kernel agree, differences between CPUs, and the effect of daemons, but not \
+             frequency errors or steps that both share; to see those, choose a --reference with its own counter"
         )
     })
 }

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_whose_ticks_come_late_is_watched_until_it_steps() {
+    fn a_clock_with_late_ticks_is_observed_until_it_steps() {
         let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
         let mut info = SourceInfo::new(SourceId::new("late"));
         info.claimed_resolution_ns = Some(4_000_000);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_is_given_up() {
+    fn a_stopped_clock_has_no_observed_granularity() {
         let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
         let stands = ManualSource::nanoseconds("stands");
         assert_eq!(granularity(&stands, Frequency::GIGAHERTZ, &wall), None);

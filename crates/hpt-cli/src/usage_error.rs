@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_command_or_value_is_named() {
         for line in ["hpt latency", "hpt latency --json"] {
             let text = of(line);
             assert!(text.starts_with("error: command missing: timer, poll, stall, pairs or gpio\n"), "{text}");

@@ -5,16 +5,16 @@
 //! | --- | --- |
 //! | read the time faster than with `std::time::Instant` | [`Instant`]: `CLOCK_MONOTONIC` within a stated bound |
 //! | sleep precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
-//! | do something once per period | [`Pacer`]: deadlines on a grid, so that delays do not accumulate |
-//! | make a thread real-time, and undo it | [`realtime::Setup`]: CPU, policy, memory, idle states, RT throttling |
-//! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for the cycles of a core |
-//! | find the best counter of this machine | [`source::choose`], which also states the reason |
+//! | run something once per period | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
+//! | make a thread real-time for a while | [`realtime::Setup`]: CPU, policy, memory, idle states, RT throttling |
+//! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
+//! | find the best counter of this machine | [`source::choose`], which also explains the choice |
 //! | know how accurate a counter is | [`calibrate`]: its frequency, with a worst-case bound |
-//! | read a counter of my own | [`TimeSource`], and [`Clock`] to convert its ticks to nanoseconds |
+//! | read my own counter | [`TimeSource`], and [`Clock`] to convert its ticks to nanoseconds |
 //! | test code that waits | [`testing::ManualSource`] |
 //!
 //! An [`Instant`] is read from the CPU's counter, and is comparable between threads and processes;
-//! [`clock::status`] reports its bound. [`source::probe`] lists all sources of a machine, with the reason for each that
+//! [`clock::status`] reports its bound. [`source::probe`] lists all sources of a machine, and explains why a source
 //! is not available.
 //!
 //! ```
@@ -42,8 +42,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No code runs before `main`, no thread is started, and there is no hidden global state. Opening a source may fail,
-//! with a reason and a fix; reading one cannot.
+//! No code runs before `main`, no thread is started, and there is no hidden global state. Opening a source can fail;
+//! the error then states the reason and a fix. Reading an open source cannot fail.
 //!
 //! # Features
 //!
@@ -52,7 +52,7 @@
 //! - `serde`: `Serialize` and `Deserialize` for plain values: facts of a machine, calibrations, distributions.
 //! - `embedded-hal`: embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
 
-// docs.rs shows for each item which feature it requires; this is not yet available on stable Rust.
+// Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(

@@ -1,4 +1,5 @@
-//! Periodic work without accumulating error. Sleeps with `sleep`; decides when, and how to treat missed periods.
+//! Periodic work without accumulating error. Decides when a period starts and how to treat missed periods; `sleep` does
+//! the sleeping.
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
-    /// They are skipped: the next deadline is the next one of the grid that lies ahead.
+    /// Skips them: the next deadline is the first point of the grid in the future.
     #[default]
     Skip,
-    /// They are caught up: each of them starts at once, until the grid is reached again.
+    /// Catches up: each missed period starts at once, until the next deadline is in the future again.
     CatchUp,
-    /// The grid restarts, one period from now.
+    /// Restarts the grid, one period from now.
     Reset,
-    /// There is no grid: the next deadline is always one period from now. Every delay accumulates; for comparison with
-    /// the others.
+    /// Uses no grid: the next deadline is always one period from now. Every delay accumulates. Intended for comparison
+    /// with the others.
     FromNow,
 }
 
@@ -30,11 +31,11 @@ pub enum Overrun {
 pub struct Tick {
     /// The time at which it should have started.
     pub deadline: Instant,
-    /// The time from the deadline until it started; zero for an interrupted one.
+    /// The time from the deadline until the period started; zero if the sleep was interrupted.
     pub late: Duration,
     /// The number of periods skipped before it.
     pub skipped: u64,
-    /// The rest of the sleep if it was interrupted. The deadline is then that of the next tick as well.
+    /// The remaining sleep time, if the sleep was interrupted. The next tick then has the same deadline.
     pub interrupted: Option<Duration>,
 }
 
@@ -50,8 +51,8 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-/// Starts periods one after another. Each is due one period after the deadline of the previous one, not after its end,
-/// so delays do not accumulate.
+/// A timer that starts periods one after another. Each is due one period after the deadline of the previous one, not
+/// after its end, so delays do not accumulate.
 ///
 /// # Examples
 ///
@@ -62,7 +63,7 @@ pub struct Counts {
 /// let mut pacer = Pacer::every(Duration::from_millis(1));
 /// let first = pacer.wait();
 /// let second = pacer.wait();
-/// // However late either was, their deadlines are one period apart, or a whole number of periods.
+/// // However late either tick is, their deadlines are a whole number of periods apart.
 /// assert_eq!((second.deadline - first.deadline).as_nanos() % 1_000_000, 0);
 /// ```
 #[derive(Debug)]
@@ -77,13 +78,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Creates a pacer with periods of this length, at least one nanosecond. The first one ends this long from now.
+    /// Creates a pacer with this period, at least one nanosecond. The first deadline is one period from now.
     #[must_use]
     pub fn every(period: Duration) -> Self {
         Self::with_sleeper(period, Sleeper::new())
     }
 
-    /// Sets the sleeper.
+    /// Creates a pacer with this period that waits with `sleeper`.
     #[must_use]
     pub fn with_sleeper(period: Duration, sleeper: Sleeper) -> Self {
         let period = period.max(Duration::from_nanos(1));
@@ -153,7 +154,7 @@ struct Plan {
     is_overrun: bool,
 }
 
-/// Returns what to wait for at `now` if `next` was due.
+/// Returns the deadline to wait for at the time `now`, if `next` was the planned one.
 fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
     let period_ns = saturating_nanos(period);
     let late_ns = now.nanoseconds_since(next);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ahead_is_waited_for_by_every_policy() {
+    fn every_policy_waits_for_a_future_deadline() {
         for overrun in [Overrun::Skip, Overrun::CatchUp, Overrun::Reset, Overrun::FromNow] {
             let planned = plan(overrun, at(5_000), PERIOD, at(4_999));
             assert_eq!(planned, Plan { deadline: at(5_000), skipped: 0, is_overrun: false });
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_treated_as_the_policy_says() {
+    fn missed_deadlines_follow_the_policy() {
         let planned = |overrun| plan(overrun, at(5_000), PERIOD, at(8_300));
         assert_eq!(planned(Overrun::Skip), Plan { deadline: at(8_000), skipped: 3, is_overrun: true });
         assert_eq!(planned(Overrun::CatchUp), Plan { deadline: at(5_000), skipped: 0, is_overrun: true });
@@ -212,7 +213,7 @@ mod tests {
         /// On the grid, however late: a whole number of periods after the one that was due, and less than one period
         /// ago.
         #[test]
-        fn a_grid_stays_a_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
+        fn deadlines_stay_on_the_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
             let (next, now) = (Instant::from_nanoseconds(next), Instant::from_nanoseconds(next + late));
             let planned = plan(Overrun::Skip, next, Duration::from_nanos(period), now);
             prop_assert!((planned.deadline - next).as_nanos() == u128::from(planned.skipped) * u128::from(period));
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_does_not_add_up() {
+    fn latency_does_not_accumulate() {
         let period = Duration::from_micros(500);
         let first = Instant::now() + period;
         let mut pacer = Pacer::every(period).starting_at(first).with_overrun(Overrun::CatchUp);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_hides_no_overrun() {
+    fn an_interruption_does_not_hide_an_overrun() {
         for overrun in [Overrun::Skip, Overrun::Reset, Overrun::CatchUp] {
             let mut pacer = Pacer::every(PERIOD).with_overrun(overrun);
             thread::sleep(4 * PERIOD);
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_and_the_longest_period_are_periods() {
+    fn the_shortest_and_the_longest_period_are_valid() {
         let mut shortest = Pacer::every(Duration::ZERO);
         shortest.wait();
         let mut longest = Pacer::every(Duration::MAX);

@@ -1,5 +1,5 @@
-//! Converts ticks to nanoseconds with one multiplication, with an error bound proved here. Independent of counter and
-//! anchor, which `clock` combines.
+//! Converts ticks to nanoseconds with one multiplication, with an error bound proved here. Does not know the counter
+//! or the anchor; `clock` combines the three.
 
 use crate::units::Frequency;
 
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn nanosecond_clocks_pass_unchanged() {
+    fn ticks_of_nanosecond_clocks_are_unchanged() {
         let scale = Scale::of(Frequency::GIGAHERTZ);
         assert_eq!(scale.nanoseconds(u64::MAX), u64::MAX);
     }
 
     #[test]
-    fn the_extremes_of_frequency_have_a_scale() {
+    fn the_lowest_and_highest_frequencies_have_a_scale() {
         // 1e15 / (1e15 + 1) ns a tick is 1 - 1e-15: nearest at 2^-64 is below one, and must not become zero.
         let scale = Scale::of(Frequency::from_microhertz(1_000_000_000_000_001).expect("not zero"));
         assert!(scale.nanoseconds(2_000_000_000_000_000) >= 1_999_999_999_999_997);
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_proved_bound_holds_against_exact_arithmetic(
+        fn the_proven_bound_holds_against_exact_arithmetic(
             microhertz in 1_000_000_u64..u64::MAX,
             ticks in any::<u64>(),
             shift in 0_u32..64,
@@ -133,7 +133,7 @@ mod tests {
         }
 
         #[test]
-        fn more_ticks_never_give_less_time(hertz in 1_000_u64..10_000_000_000, ticks in 0_u64..1 << 50, step in 0_u64..1_000) {
+        fn more_ticks_never_convert_to_less_time(hertz in 1_000_u64..10_000_000_000, ticks in 0_u64..1 << 50, step in 0_u64..1_000) {
             let scale = Scale::of(Frequency::from_hertz(hertz).expect("not zero"));
             prop_assert!(scale.nanoseconds(ticks + step) >= scale.nanoseconds(ticks));
         }

@@ -14,7 +14,7 @@ use crate::{
     sys::file_lock::{FileLock, try_lock},
 };
 
-/// The first line of every file. A later layout has another number, and is refused with a message that names it.
+/// The first line of every file. A file with another layout version is refused with a message that says so.
 const MAGIC: &str = "hpt-state 1";
 
 /// The boot and the processor that a file is bound to: it is refused after a reboot and on another processor.
@@ -67,17 +67,17 @@ pub enum StateError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
-    /// The machine was rebooted since.
+    /// The file was saved during another boot.
     #[error("{path} is stale: it was saved during another boot; save again to replace it")]
     Stale {
         /// The file.
         path: PathBuf,
     },
-    /// The processor is a different one.
-    #[error("{path} is foreign: it was saved on processor {saved_on}; save again to replace it")]
+    /// The file was saved on another processor.
+    #[error("{path} was saved on another processor ({saved_on}); save again to replace it")]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -104,23 +104,23 @@ impl Store {
         Self { folder: folder.into(), is_private: false }
     }
 
-    /// Returns the same with files that only their owner may read.
+    /// Returns the store in `folder`, with files that only their owner may read.
     pub(crate) fn private(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: true }
     }
 
-    /// Returns the path of the file of a purpose.
+    /// Returns the path of the file for a purpose.
     #[must_use]
     pub fn path(&self, purpose: &str) -> PathBuf {
         self.folder.join(purpose)
     }
 
-    /// Replaces the file of `purpose` atomically: a reader sees the old or the new content, even if this process is
+    /// Replaces the file for `purpose` atomically: a reader sees the old or the new content, even if this process is
     /// killed.
     ///
     /// # Errors
     ///
-    /// [`StateError::Unwritable`].
+    /// Returns [`StateError::Unwritable`] if the file cannot be written.
     pub fn save(&self, purpose: &str, binding: &Binding, payload: &[u8]) -> Result<(), StateError> {
         let path = self.path(purpose);
         let unwritable = |cause| StateError::Unwritable { path: path.clone(), cause };
@@ -136,9 +136,9 @@ impl Store {
         })
     }
 
-    /// Creates a file that no other thread writes to. The process ID is not sufficient: several threads of a process
-    /// may save, and in another container another process has the same ID. An existing file may be in the process of
-    /// being written, and is left alone.
+    /// Creates a file that no other thread writes to. The process ID alone does not make its name unique: several
+    /// threads of a process may save at once, and a process in another container may have the same ID. An existing
+    /// file is left alone, because it may still be being written.
     fn unfinished(&self, purpose: &str) -> io::Result<(PathBuf, File)> {
         let mut number = 0_u32;
         loop {
@@ -156,7 +156,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StateError::Unwritable`].
+    /// Returns [`StateError::Unwritable`] if the lock file cannot be opened or locked.
     pub fn lock(&self, purpose: &str) -> Result<Option<Locked>, StateError> {
         let path = self.folder.join(format!("{purpose}.lock"));
         let locked = || {
@@ -165,8 +165,8 @@ impl Store {
             let open =
                 |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
             let file = match open(File::options().create(true).append(true).mode(0o644)) {
-                // It belongs to another user, as when root leaves it in a user's directory: to lock it, read access is
-                // sufficient.
+                // It belongs to another user, for example because root left it in a user's directory. Read access is
+                // sufficient to lock it.
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {
                     open(File::options().read(true)).map_err(|_| refused)?
                 }
@@ -177,11 +177,11 @@ impl Store {
         locked().map_err(|cause| StateError::Unwritable { path, cause })
     }
 
-    /// Removes the file of `purpose`. A missing file is not an error.
+    /// Removes the file for `purpose`. A missing file is not an error.
     ///
     /// # Errors
     ///
-    /// [`StateError::Unwritable`].
+    /// Returns [`StateError::Unwritable`] if the file cannot be removed.
     pub fn remove(&self, purpose: &str) -> Result<(), StateError> {
         let path = self.path(purpose);
         let removed = fs::remove_file(&path).and_then(|()| File::open(&self.folder)?.sync_all());
@@ -195,7 +195,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`StateError`] if it is missing, unreadable, damaged, outdated or of another processor.
+    /// Returns [`StateError`] if the file is missing, unreadable or damaged, or was saved during another boot or on
+    /// another processor.
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
         let (content, _) = self.content_and_about(purpose)?;
@@ -209,17 +210,16 @@ impl Store {
         }
     }
 
-    /// Returns what is saved for `purpose` in this content of its file, whenever and wherever it was saved, if it is
-    /// intact.
+    /// Parses the content of the file for `purpose`, if it is intact. Accepts a file from any boot and any processor.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`].
+    /// Returns [`StateError::Corrupt`] if it is not intact.
     pub(crate) fn saved(&self, purpose: &str, content: &[u8]) -> Result<Saved, StateError> {
         decode(content, purpose).map_err(|what| StateError::Corrupt { path: self.path(purpose), what })
     }
 
-    /// Returns the content of the file of `purpose`, its owner and its mode.
+    /// Returns the content of the file for `purpose`, its owner and its mode.
     ///
     /// # Errors
     ///
@@ -238,8 +238,8 @@ impl Store {
     }
 }
 
-/// Creates a directory and its missing parents. Returns whether it was missing. Group and others cannot write to new
-/// ones, even with umask 0.
+/// Creates a directory and its missing parents. Returns whether the directory was missing. Group and others cannot
+/// write to a new one, even with umask 0.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn another_boot_makes_it_stale_and_another_processor_foreign() {
+    fn another_boot_makes_state_stale_and_another_processor_makes_it_foreign() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         store.save("calibrations", &here(), b"{}").expect("a writable directory");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_holds_a_lock_and_each_purpose_has_its_own() {
+    fn a_lock_has_one_holder_and_each_purpose_has_its_own_lock() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path().join("made when it is needed"));
         let first = store.lock("any").expect("a writable directory");
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn several_threads_that_save_at_once_leave_one_whole_file() {
+    fn concurrent_saves_leave_one_complete_file() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         let payload = |byte: u8| vec![byte; 5_000];
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_one_is_writing_is_left_to_it() {
+    fn an_unfinished_file_of_another_process_is_left_alone() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         // A process with the same ID in another container.
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_may_only_be_read_is_held_all_the_same() {
+    fn a_read_only_lock_file_can_be_locked() {
         use std::{fs, os::unix::fs::PermissionsExt};
         let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_is_not_nothing() {
+    fn a_dangling_link_is_not_a_missing_file() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         assert!(matches!(store.load("any", &here()), Err(StateError::Missing { .. })));
@@ -412,14 +412,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_payload_comes_back(payload in vec(any::<u8>(), 0..300)) {
+        fn any_payload_round_trips(payload in vec(any::<u8>(), 0..300)) {
             let Binding { boot, processor } = here();
             let content = encode("any", &here(), &payload);
             prop_assert_eq!(decode(&content, "any"), Ok(Saved { boot, processor, payload }));
         }
 
         #[test]
-        fn any_changed_byte_and_any_cut_is_refused(payload in vec(any::<u8>(), 1..100), at in any::<proptest::sample::Index>(), flip in 1_u8..=255) {
+        fn any_changed_byte_and_any_truncation_is_refused(payload in vec(any::<u8>(), 1..100), at in any::<proptest::sample::Index>(), flip in 1_u8..=255) {
             let content = encode("any", &here(), &payload);
             let at = at.index(content.len());
             let mut damaged = content.clone();
@@ -433,7 +433,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(content in vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_parsed_without_a_panic(content in vec(any::<u8>(), 0..300)) {
             prop_assert!(decode(&content, "any").is_err());
         }
     }

@@ -26,7 +26,7 @@ pub struct Spread {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     counts: Hdr<u64>,
-    /// Minimum and maximum are exact; the counts between them have three digits.
+    /// The exact minimum and maximum; the counts keep only three significant digits.
     ends: Option<(u64, u64)>,
 }
 
@@ -59,15 +59,15 @@ impl Histogram {
         self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
     }
 
-    /// Returns this quantile of the samples (0 to 1), in ticks; `None` without samples.
+    /// Returns the quantile `part` (0 to 1) of the samples, in ticks; `None` without samples.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let (smallest, largest) = self.ends?;
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
     }
 
-    /// Iterates over the counts in ascending order: the largest value of each class, in ticks, and its number of
-    /// samples. Classes without samples are omitted.
+    /// Iterates over the classes (buckets) in ascending order. Each item is the largest value of the class, in ticks,
+    /// and its number of samples. Classes without samples are omitted.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
         self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
     }
@@ -96,7 +96,8 @@ impl Default for Histogram {
     }
 }
 
-/// Returns the median, the lower of two; `None` without samples. Reorders `samples`.
+/// Returns the median, for an even number of samples the lower of the middle two; `None` without samples. Reorders
+/// `samples`.
 #[must_use]
 pub fn median(samples: &mut [u64]) -> Option<u64> {
     let middle = samples.len().checked_sub(1)? / 2;
@@ -130,15 +131,15 @@ impl Steps {
         if self.count == 0 { None } else { Some(self.smallest) }
     }
 
-    /// Returns the largest step seen, in ticks; 0 if the counter never advanced. Includes interrupts and late kernel
-    /// ticks.
+    /// Returns the largest step seen, in ticks; 0 if the counter never advanced. Includes delays from interrupts
+    /// and late kernel ticks.
     #[must_use]
     pub const fn largest_ticks(&self) -> u64 {
         self.largest
     }
 
-    /// Returns the largest number of ticks of which every step seen is a multiple; `None` if the counter never
-    /// advanced. A counter that is driven by a slower one advances by more than one tick at a time.
+    /// Returns the greatest common divisor of all steps seen, in ticks; `None` if the counter never advanced. A counter
+    /// that is driven by a slower one advances by more than one tick at a time.
     #[must_use]
     pub const fn multiple_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.multiple) }
@@ -157,13 +158,13 @@ impl Steps {
 /// A counter that advances in granules shows steps that are multiples of a granule, rounded: their sizes form clusters
 /// one granule apart, and the largest gap between neighboring sizes is the granule. If there are too few sizes to form
 /// clusters, the smallest step is the estimate. One tick is added for each rounded end of a step, so that the estimate
-/// is never below the granule. One if the counter did not advance.
+/// is never below the granule. Returns one if the counter did not advance.
 #[must_use]
 pub fn granule(steps: &mut Vec<u64>) -> u64 {
     const FEWEST_SIZES: usize = 4;
     steps.retain(|&step| step > 0);
     steps.sort_unstable();
-    // The largest quarter consists of interrupts and migrations, whose sizes are far apart whatever the granule.
+    // The largest quarter is due to interrupts and migrations, whose sizes are far apart regardless of the granule.
     steps.truncate(steps.len() - steps.len() / 4);
     steps.dedup();
     let Some(&smallest) = steps.first() else {
@@ -196,14 +197,14 @@ mod tests {
     use super::{Histogram, Steps, granule, median};
 
     #[test]
-    fn nothing_has_no_spread_and_no_median() {
+    fn an_empty_sample_has_no_spread_and_no_median() {
         assert_eq!(Histogram::new().spread(1.0), None);
         assert_eq!(median(&mut []), None);
         assert_eq!(Steps::default().smallest_ticks(), None);
     }
 
     #[test]
-    fn a_large_sample_counts_as_what_it_is() {
+    fn a_large_value_is_counted_exactly() {
         let mut histogram = Histogram::new();
         for (ticks, times) in [(100, 1_000), (5_000, 1_000), (1_000_000, 10), (u64::MAX, 1)] {
             (0..times).for_each(|_| histogram.record(ticks));
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_moves_by_thirteen_shows_it() {
+    fn a_counter_that_advances_by_13_has_a_granule_of_13() {
         let mut steps = Steps::default();
         for step in [0, 26, 39, 0, 65] {
             steps.record(step);
@@ -225,18 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moved_and_single_ticks_have_a_granule_of_one() {
+    fn no_ticks_and_single_ticks_have_a_granule_of_one() {
         assert_eq!((granule(&mut vec![]), granule(&mut vec![0, 0]), granule(&mut vec![0, 1, 0, 1])), (1, 1, 1));
     }
 
     #[test]
-    fn a_clock_of_a_microsecond_has_that_granule() {
+    fn a_microsecond_clock_has_a_granule_of_one_microsecond() {
         assert_eq!(granule(&mut vec![0, 1000, 0, 0, 1000, 1000, 2000]), 1001);
     }
 
     proptest! {
         #[test]
-        fn a_granule_is_never_judged_smaller_than_it_is(
+        fn a_granule_is_never_underestimated(
             granule_thousandths in 1_000_u64..200_000,
             gaps in vec(20_u64..90, 8..400),
         ) {

@@ -81,8 +81,8 @@ impl Now for ManualSource {
     }
 }
 
-/// The command line of the emulator that runs these tests, if any, and the path of this program, for a test that starts
-/// a process of its own.
+/// Returns the command line of the emulator that runs these tests, if any, and the path of this program, for tests that
+/// start it as another process.
 #[cfg(test)]
 pub(crate) fn own_program() -> (Vec<String>, std::path::PathBuf) {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Ticks, counter widths and frequencies: the basic quantities of this crate. Converts nothing to time; `scale` does.
+//! Ticks, counter widths and frequencies: the basic quantities of this crate. Does not convert to time; `scale` does.
 
 use std::{fmt, time::Duration};
 
@@ -13,12 +13,12 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
 pub struct Width(u8);
 
 impl Width {
-    /// Returns the width of a 64-bit counter.
+    /// The width of a 64-bit counter.
     pub const BITS_64: Self = Self(64);
-    /// Returns the width of a 32-bit counter.
+    /// The width of a 32-bit counter.
     pub const BITS_32: Self = Self(32);
 
-    /// Returns the width of a counter of `bits` bits; `None` unless `bits` is 1 to 64.
+    /// Creates the width of a counter with `bits` bits; returns `None` unless `bits` is 1 to 64.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         if bits >= 1 && bits <= 64 { Some(Self(bits)) } else { None }
@@ -52,7 +52,7 @@ impl Width {
         later.wrapping_sub(earlier) & self.mask()
     }
 
-    /// Returns the same distance as a signed number: negative if `later` is before `earlier` by less than half a wrap.
+    /// Returns the ticks from `earlier` to `later`, negative if `later` is before `earlier` by less than half a wrap.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "the top bit of the distance is its sign: that is the point")]
     pub const fn signed_difference(self, earlier: u64, later: u64) -> i64 {
@@ -69,7 +69,7 @@ impl fmt::Display for Width {
 
 /// A tick rate, stored in whole microhertz (a millionth of a tick per second), never zero.
 ///
-/// From 1 µHz to 18 THz. A 1 MHz counter is described to 10⁻¹², a 3 GHz one to 3·10⁻¹⁶.
+/// Ranges from 1 µHz to 18 THz. The relative resolution is 10⁻¹² for a 1 MHz counter, and 3·10⁻¹⁶ for a 3 GHz one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -83,7 +83,7 @@ impl Frequency {
     /// One tick per microsecond.
     pub const MEGAHERTZ: Self = Self::from_hertz(1_000_000).expect("a million is not zero");
 
-    /// Returns a whole number of hertz; `None` for zero and above 18 THz.
+    /// Creates a frequency of `hertz` Hz; returns `None` for zero and above 18 THz.
     #[must_use]
     pub const fn from_hertz(hertz: u64) -> Option<Self> {
         match hertz.checked_mul(1_000_000) {
@@ -92,7 +92,7 @@ impl Frequency {
         }
     }
 
-    /// Returns a whole number of microhertz; `None` for zero.
+    /// Creates a frequency of `microhertz` µHz; returns `None` for zero.
     #[must_use]
     pub const fn from_microhertz(microhertz: u64) -> Option<Self> {
         match std::num::NonZeroU64::new(microhertz) {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_is_a_small_negative_number() {
+    fn a_backward_step_is_a_small_negative_number() {
         assert_eq!(Width::BITS_32.signed_difference(5, 3), -2);
         assert_eq!(Width::BITS_64.signed_difference(u64::MAX, 1), 2);
         assert_eq!(Width::BITS_32.signed_difference(u64::from(u32::MAX), 1), 2);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_and_no_ticks_give_no_frequency() {
+    fn zero_time_and_zero_ticks_have_no_frequency() {
         assert_eq!(Frequency::from_ratio(1, 0), None);
         assert_eq!(Frequency::from_ratio(0, 1), None);
         assert_eq!(Frequency::from_hertz(0), None);
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_difference_is_found_again_across_any_wrap(bits in 1_u8..=64, start in any::<u64>(), step in any::<u64>()) {
+        fn a_difference_is_exact_across_any_wrap(bits in 1_u8..=64, start in any::<u64>(), step in any::<u64>()) {
             let width = Width::new(bits).expect("bits is in range");
             let (start, step) = (start & width.mask(), step & width.mask());
             let end = start.wrapping_add(step) & width.mask();

@@ -28,7 +28,7 @@ pub struct ClocksourceCostDocument {
     pub requested: Vec<String>,
     /// The clocksources that the kernel did not accept.
     pub refused: Vec<RefusedClocksource>,
-    /// The change log that records the change.
+    /// The journal that records the change.
     pub journal: String,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
@@ -72,6 +72,6 @@ pub struct ClockCost {
 pub struct RefusedClocksource {
     /// The clocksource.
     pub clocksource: String,
-    /// The behavior of the kernel.
+    /// Why it could not be measured: the error, or the clocksource that replaced it.
     pub reason: String,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{head::Head, words::word_enum};
 
-/// What impairs latency and timekeeping on a machine.
+/// The problems that impair latency and timekeeping on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt doctor: what impairs latency and timekeeping"))]
@@ -29,7 +29,7 @@ pub struct DoctorDocument {
     pub measured: Option<Vec<DoctorMeasurement>>,
     /// Whether a signal ended the measurement early.
     pub interrupted: bool,
-    /// What can be checked only as root.
+    /// The checks that require root.
     pub needs_root: Vec<String>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
@@ -46,7 +46,7 @@ pub struct DoctorRule {
     pub theme: String,
     /// The problem in a few words, whether or not it was found.
     pub title: String,
-    /// What the rule checks, in a few words.
+    /// The subject of the check, in a few words.
     pub about: String,
     /// Its verdict.
     pub verdict: DoctorVerdict,
@@ -54,7 +54,7 @@ pub struct DoctorRule {
     pub severity: Option<DoctorSeverity>,
     /// Whether the finding was observed. False if it is inferred from common defaults; null if there is none.
     pub certain: Option<bool>,
-    /// What was observed, or why nothing could be observed.
+    /// The observation, or why none was possible.
     pub observed: String,
     /// Why it matters.
     pub why: String,
@@ -107,9 +107,9 @@ pub struct DoctorFix {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorMeasurement {
-    /// What was measured.
+    /// The measured quantity.
     pub what: String,
-    /// The rules that it supports.
+    /// The rules whose findings it supports.
     pub rules: Vec<String>,
     /// The result, with sample count, duration, CPU and scheduling policy.
     pub result: String,

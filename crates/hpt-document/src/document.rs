@@ -24,7 +24,7 @@ use crate::{
     watch::{WatchDocument, WatchSummaryDocument},
 };
 
-/// The reason why a value is not a document of hpt.
+/// The reason why a value is not an hpt document.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -83,7 +83,7 @@ word_enum! {
     }
 }
 
-/// A figure.
+/// One result: the published and the measured value of a quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentFigureRow {
@@ -114,7 +114,7 @@ pub struct ExperimentFigureRow {
     pub max: Option<f64>,
     /// The distribution; empty if there is none.
     pub distribution: Vec<LengthCount>,
-    /// The source it was measured with; or why it was not measured, and the requirements.
+    /// The source it was measured with; if it was not measured, the reason and the requirements.
     pub method: String,
 }
 

@@ -45,8 +45,8 @@ pub struct GpioLatencyDocument {
     /// Number of edges that did not fit into the kernel's buffer, determined from gaps in their sequence
     /// numbers.
     pub dropped: u64,
-    /// Number of edges whose kernel timestamp is outside the readings around it. They count in the
-    /// end-to-end latency only.
+    /// Number of edges whose kernel timestamp is outside the readings around it. They count only in
+    /// the end-to-end latency.
     pub out_of_window: u64,
     /// The latency that is written to files and compared with --stop-above.
     pub figure: GpioFigure,

@@ -62,7 +62,7 @@ pub struct LatencyFigures {
     pub min_ns: u64,
     /// The mean.
     pub mean_ns: f64,
-    /// The median, with three digits, like all quantiles.
+    /// The median, to three digits, like all quantiles.
     pub p50_ns: u64,
     /// The 99th percentile. Null if fewer than ten samples are above it.
     pub p99_ns: Option<u64>,

@@ -91,7 +91,7 @@ pub struct ProbeRow {
     pub resolution_ns: Option<f64>,
     /// The granularity: the smallest observed difference between two different readings.
     pub granularity_ns: Option<f64>,
-    /// Every observed step is a multiple of this number of ticks.
+    /// A number of ticks of which every observed step is a multiple.
     pub step_multiple_ticks: Option<u64>,
     /// Time per read in a short measurement.
     pub read_cost_ns: Option<f64>,
@@ -112,7 +112,7 @@ pub struct ProbeRow {
     /// Whether the kernel trusts it.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::kernel_verdicts))]
     pub kernel_verdict: String,
-    /// The evidence for that.
+    /// The evidence for kernel_verdict.
     pub kernel_evidence: String,
     /// Why it is recommended or not.
     pub suitability: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct RepeatedReads {
     /// Number of reads.
     pub reads: u64,
-    /// Whether all requested reads were made. Sources whose reads take too long for that are named in a note.
+    /// Whether all requested reads were made. If not, a note names the source.
     pub complete: bool,
     /// The total time.
     pub total_s: f64,

@@ -85,7 +85,7 @@ pub struct ComparedFigureRow {
     /// The second value divided by the first; null for rates.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub ratio: Option<f64>,
-    /// Whether they differ.
+    /// Whether the two values differ.
     pub verdict: CompareVerdict,
 }
 
@@ -111,7 +111,7 @@ word_enum! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedRuleRow {
-    /// Its name.
+    /// The name of the rule.
     pub rule: String,
     /// The subject of the rule.
     pub about: String,

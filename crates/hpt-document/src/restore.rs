@@ -12,11 +12,11 @@ pub struct RestoreDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The file of the change log.
+    /// The file of the journal, in which hpt records each setting before changing it.
     pub journal: String,
-    /// Whether the change log is from an earlier boot and therefore void.
+    /// Whether the journal is from an earlier boot and therefore void.
     pub from_other_boot: bool,
-    /// The settings in the change log.
+    /// The settings in the journal.
     pub settings: Vec<RestoredSetting>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
@@ -34,7 +34,7 @@ pub struct RestoredSetting {
     pub changed_by: String,
     /// Its value before the change.
     pub original_value: String,
-    /// Its value before the restore, or the one in the change log; null if it is not known.
+    /// Its value before the restore, or the one in the journal; null if it is not known.
     pub changed_value: Option<String>,
     /// The result.
     pub outcome: RestoreOutcome,

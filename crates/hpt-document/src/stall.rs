@@ -68,7 +68,7 @@ pub struct StallThreadRow {
     pub min_ns: Option<u64>,
     /// The mean.
     pub mean_ns: Option<f64>,
-    /// The median, with three digits, like all quantiles.
+    /// The median, to three digits, like all quantiles.
     pub p50_ns: Option<u64>,
     /// The 99th percentile. Null if fewer than ten stalls were longer.
     pub p99_ns: Option<u64>,
@@ -78,8 +78,8 @@ pub struct StallThreadRow {
     pub max_ns: Option<u64>,
     /// When the longest stall began, on CLOCK_MONOTONIC.
     pub max_at_ns: Option<u64>,
-    /// The period with which most stalls recur, determined from the newest 1024: the median of the intervals
-    /// between them. Null if there is no such period.
+    /// The period at which most stalls recur: the median of the intervals between them, determined from the
+    /// newest 1024 stalls. Null if there is no such period.
     pub period_ns: Option<u64>,
     /// The 10th percentile of these intervals.
     pub period_p10_ns: Option<u64>,
@@ -161,7 +161,7 @@ pub struct StallRow {
     pub started_at: String,
     /// Time from then until the thread was next observed to run.
     pub length_ns: u64,
-    /// By how much the stall may have been shorter, because the thread was reading the counters at that time.
+    /// The amount by which the stall may have been shorter, because the thread was reading the counters then.
     pub uncertainty_ns: u64,
     /// Its likely cause, with the same names as in `causes`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]

@@ -24,7 +24,7 @@ pub struct WatchDocument {
     pub reference: String,
     /// The kernel's clocksource.
     pub clocksource: Option<String>,
-    /// Number of rounds of readings that the thread did not make on the CPU it is pinned to.
+    /// Number of rounds of readings that the thread made on other CPUs than the one it is pinned to.
     pub rounds_on_other_cpus: u64,
     /// One row for each source.
     pub sources: Vec<WatchRow>,
@@ -221,7 +221,7 @@ pub struct MachineEvent {
     pub kind: MachineEventKind,
     /// Seconds since the start.
     pub at_s: f64,
-    /// The minimum time for which it was suspended.
+    /// The minimum duration of the suspend; null for other events.
     pub suspended_ns: Option<u64>,
     /// A description.
     pub message: String,
@@ -235,7 +235,7 @@ pub struct CpuOffline {
     pub cpu: usize,
     /// When it was first observed offline, in seconds since the start.
     pub from_s: f64,
-    /// When it was observed online again; null if it was not before the end.
+    /// When it was observed online again; null if it was still offline at the end.
     pub to_s: Option<f64>,
 }
 
@@ -247,12 +247,12 @@ pub struct Synchronization {
     pub readable: bool,
     /// Whether the kernel considers its clock synchronized.
     pub synchronized: Option<bool>,
-    /// The status word, STA_…
+    /// The status flags (STA_…).
     pub status: Option<u32>,
     /// The active frequency correction.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_ppm: Option<f64>,
-    /// The difference between the active tick and the default tick.
+    /// The deviation of the active tick from the default tick.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub tick_ppm: Option<f64>,
     /// The maximum error.
@@ -272,7 +272,7 @@ pub struct OffsetPoint(
     /// Its lead over the reference, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
-    /// The worst-case bound of that, in nanoseconds.
+    /// The worst-case bound of the offset, in nanoseconds.
     pub f64,
 );
 

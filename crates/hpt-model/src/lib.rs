@@ -1,6 +1,6 @@
 //! The system clock of hpt-core, and the interruption of its sleeper, under a scheduler that tries all thread
-//! interleavings. Compiles hpt-core's own source files with loom's atomics instead of the machine's. Contains only a
-//! simulated world for them: the results of reading it, and the properties that must hold.
+//! interleavings. Compiles hpt-core's own source files with loom's atomics instead of the machine's. This crate
+//! contains only a simulated world for them: what reading it returns, and the properties that must hold.
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../../hpt-core/src/clock/follower.rs"]

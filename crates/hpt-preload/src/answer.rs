@@ -24,7 +24,8 @@ pub(crate) unsafe extern "C" fn answer<T: Timespec>(id: libc::clockid_t, time: *
     let (seconds, nanoseconds) = Instant::now().to_timespec();
     errno.restore();
     // SAFETY: the pointer is not null, so by the caller's promise it may be written to. The write is unaligned, because
-    // the C library's own function accepts an unaligned pointer too, if the machine does. pointer, `write_unaligned`.
+    // the C library's own function accepts an unaligned pointer too, if the machine does. See `write_unaligned` of the
+    // primitive type pointer.
     unsafe { time.write_unaligned(T::new(seconds, nanoseconds)) };
     process::SERVED.add_one();
     0

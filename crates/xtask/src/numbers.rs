@@ -50,7 +50,10 @@ fn git(directory: &Path, arguments: &[&str]) -> io::Result<String> {
 pub fn differences(before: &str, after: &str) -> Differences {
     let mut counts = Differences::new();
     for (text, one) in [(before, -1), (after, 1)] {
-        for number in text.lines().filter(|line| !line.contains("\"schema\":")).flat_map(numbers) {
+        // insta's header names the source of a golden output.
+        let body =
+            text.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n")).map_or(text, |(_, body)| body);
+        for number in body.lines().filter(|line| !line.contains("\"schema\":")).flat_map(numbers) {
             *counts.entry(number).or_default() += one;
         }
     }
@@ -67,7 +70,10 @@ fn numbers(line: &str) -> Vec<String> {
         let length = if first.is_ascii_digit() && !previous.is_alphanumeric() && previous != '_' {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
             let number = rest[..end].trim_end_matches('.');
-            numbers.push(number.to_owned());
+            // A path that a narrow table breaks within a name.
+            if !rest[number.len()..].starts_with('/') {
+                numbers.push(number.to_owned());
+            }
             number.len()
         } else {
             first.len_utf8()

@@ -144,7 +144,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
 fn read_less(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "{} read fewer times than requested, because a read takes 10 µs or more: at most 2 s back to back, and at most 1 s one at a time if that takes as long including the clock that times it",
+            "{} read fewer times than requested: if a read takes 10 µs or more, back-to-back reads are limited to 2 s; if a single read including the stopwatch takes that long, single reads are limited to 1 s",
             match names {
                 [one] => format!("{one} was"),
                 several => format!("{} were", several.join(", ")),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         // Three sources with given values. Only the simulated granularity is measured here.
         let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
         let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]

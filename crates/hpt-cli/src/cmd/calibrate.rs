@@ -333,7 +333,7 @@ mod tests {
     use crate::{golden, output::Document};
 
     #[test]
-    fn a_result_is_printed_to_the_letter() {
+    fn a_result_is_printed_exactly() {
         let reference = ManualSource::nanoseconds("monotonic-raw");
         let mut info = ManualSource::nanoseconds("tsc").info().clone();
         let nominal = Frequency::from_hertz(2_250_000_000).expect("not zero");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_of_whole_seconds_needs_more_than_one_of_them() {
+    fn a_clock_with_whole_seconds_needs_a_window_of_several_seconds() {
         use std::time::Duration;
 
         use super::{is_too_coarse, left_out_note};
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_about_three_digits() {
+    fn figures_have_about_three_significant_digits() {
         let shown: Vec<String> =
             [0.000_012_3, 0.0789, 0.123, 1.5, 12.34, 52_493.7].into_iter().map(super::figures).collect();
         assert_eq!(shown, ["1.2e-5", "0.0789", "0.123", "1.50", "12.3", "52494"]);

@@ -1,5 +1,5 @@
-//! `hpt capture`: saves a system snapshot, which is everything that hpt reads of this machine, to one file. It serves
-//! bug reports, tests and diagnosis on other machines. `Context::captured` opens a snapshot.
+//! `hpt capture`: saves a system snapshot, which contains everything that hpt reads on this machine, to one file. It
+//! serves bug reports, tests and diagnosis on other machines. `Context::captured` opens a snapshot.
 
 use std::{
     fs, io,
@@ -31,8 +31,8 @@ const EXAMPLES: &str = "  \
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-const NOTE: &str = "It contains no serial number, boot ID, host name, address or user name. Of other programs it lists only time daemons; of the \
-                    kernel log and command line, only the parts about time and latency. Look through it before you send it.";
+const NOTE: &str = "It contains no serial number, boot ID, host name, address or user name. The only other programs that it lists are time \
+                    daemons; from the kernel log and command line, it has only the parts about time and latency. Look through it before you send it.";
 
 /// Save a snapshot of this system to a file
 ///

@@ -25,7 +25,7 @@ const EXAMPLES: &str = "  \
 /// behind. It does not touch a setting that another program has changed since. The journal is valid
 /// for the current boot only, because the settings do not survive a reboot.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::of(Some("another program changed a setting since; it is not restored")), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::of(Some("another program has since changed a setting, which was not restored")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// List the recorded settings; change nothing
     #[arg(long)]
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let contents = journal.contents()?;
     let mut notes = context.notes();
     notes.extend(journal.written_on_another_processor()?.map(|processor| {
-        format!("the journal belongs to this boot, but was written on processor {processor}: the machine was migrated since, together with its settings")
+        format!("the journal belongs to this boot, but was written on processor {processor}: the machine has since been migrated, together with its settings")
     }));
     notes.extend(journal.elsewhere().iter().map(|folder| {
         format!(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_restored_is_printed_to_the_letter() {
+    fn a_restore_is_printed_exactly() {
         let data = RestoreDocument {
             head: golden::head("restore"),
             journal: "/run/hpt/journal".to_owned(),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_not_known_and_what_was_left_alone_is_no() {
+    fn a_failed_restore_is_unknown_and_a_setting_left_alone_is_a_negative_answer() {
         assert_eq!(answer(&[]), Answer::Yes);
         assert_eq!(
             answer(&[row(RestoreOutcome::Restored, None), row(RestoreOutcome::AlreadyRestored, None)]),

@@ -200,7 +200,7 @@ mod tests {
     use super::{by, not_started};
 
     #[test]
-    fn every_reason_has_the_code_that_shells_give_it() {
+    fn every_error_has_the_exit_code_that_shells_use() {
         let code = |number| not_started(&io::Error::from_raw_os_error(number));
         // ENOENT, EACCES, ENOEXEC, ELOOP, ETXTBSY; EAGAIN, ENOMEM, ENFILE, EMFILE.
         assert_eq!([2, 13, 8, 40, 26].map(code), [127, 126, 126, 126, 126]);

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     arguments.thread.listen(context)?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
-    // Throttling affects a thread that only spins. In turn with other methods, the thread blocks often enough.
+    // Throttling affects only a thread that never blocks. If spinning alternates with other methods, it blocks enough.
     let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
         Conduct::Waits
     } else {
@@ -160,7 +160,7 @@ fn page(data: &SleepDocument) -> Vec<Block> {
         Column("sleep", Align::Left),
         Column("method", Align::Left),
         Column("mean", Align::Right),
-        Column("trimmed", Align::Right),
+        Column("trim 1 %", Align::Right),
         Column("p50", Align::Right),
         Column("p99", Align::Right),
         Column("p99.9", Align::Right),
@@ -190,7 +190,7 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trimmed: mean without the largest 1 %. CPU %: CPU time of this \
+        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trim 1 %: mean without the largest hundredth. CPU %: CPU time of this \
          thread relative to elapsed time. {thread}. {}",
         data.source,
         machine_line(&data.head.machine)
@@ -208,7 +208,7 @@ mod tests {
     use crate::{golden, output::Document, sampling::realtime_settings::tests::example};
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         let row = |duration_ns, method: &str, factor: f64| SleepRow {
             duration_ns,
             method: method.to_owned(),
@@ -243,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn documents_know_every_method() {
+    fn documents_list_every_method() {
         assert_eq!(hpt_document::words::SLEEP_METHODS, hpt_core::measure::SleepMethod::NAMES);
     }
 
     #[test]
-    fn parts_are_read_or_refused() {
+    fn quantiles_are_parsed_or_refused() {
         assert_eq!((part("0.5"), part("1")), (Ok(0.5), Ok(1.0)));
         assert!(part("1.5").is_err() && part("-1").is_err() && part("NaN").is_err());
     }

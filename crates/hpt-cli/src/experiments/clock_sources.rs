@@ -34,8 +34,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and their resolution, under each of the kernel's clocksources",
     published_in: "chapter, examples 15.1, 15.3 and 15.5",
     hardware: "a PC with RHEL 8 for Real Time",
-    differs: "here under the active clocksource; under the others as well with --all-clock-sources, which requires root; 15.1 there is the time of a whole program, here of the \
-              reads alone, and user and system times are in the kernel's ticks; times of fewer reads are scaled to ten million",
+    differs: "here only the active clocksource is measured; --all-clock-sources, which requires root, also measures the others; example 15.1 times a whole program, hpt only \
+              the reads; user and system times have the granularity of the kernel's tick; times of fewer reads are scaled to ten million",
     published: &[
         published("15.1, TSC", 0.601),
         published("15.1, TSC, user", 0.592),
@@ -163,7 +163,7 @@ mod tests {
     use super::{EXPERIMENT, SOURCES, is_of, why_not};
 
     #[test]
-    fn every_published_figure_is_of_one_clock_source() {
+    fn every_published_figure_belongs_to_one_clocksource() {
         for published in EXPERIMENT.published {
             let of = SOURCES.iter().filter(|(name, _)| is_of(published.what, name)).count();
             assert_eq!(of, 1, "{}", published.what);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_says_what_it_takes() {
+    fn a_missing_clocksource_states_its_requirement() {
         assert!(why_not("hpet", "tsc", Some(true), None).contains("--all-clock-sources"));
         assert!(why_not("hpet", "tsc", Some(false), None).contains("does not offer hpet: it requires"));
         assert!(why_not("hpet", "unknown", None, None).contains("mount /sys"));

@@ -117,7 +117,7 @@ mod tests {
     use hpt_document::experiment::FigureState;
 
     #[test]
-    fn figures_stand_beside_machines_of_the_same_kind_alone() {
+    fn figures_are_compared_only_with_machines_of_the_same_kind() {
         let own =
             |which: &str, value| Measured::figure(&format!("this machine, {which}"), value, "µs", 7, "by a clock");
         for (architecture, alike) in [("x86-64", "i7-2600"), ("aarch64", "Cortex-A8"), ("armv7", "Cortex-A5")] {

@@ -68,7 +68,7 @@ pub(crate) struct Ways {
     pub(crate) alone: Alone,
     /// The comparison of all clocksources, if requested.
     pub(crate) clock_sources: Option<Comparison>,
-    /// The change log, which records system-wide settings before they are changed.
+    /// The journal, which records system-wide settings before they are changed.
     pub(crate) journal: Option<PathBuf>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) standing: FigureState,
-    /// `None` if it was not measured: `how` says why.
+    /// `None` if it was not measured: `how` has the reason.
     pub(crate) value: Option<f64>,
     pub(crate) samples: u64,
     pub(crate) p50: Option<f64>,
@@ -179,7 +179,7 @@ mod tests {
     use super::{Measured, Tally, to_digits, to_five_digits};
 
     #[test]
-    fn what_is_missing_has_no_value() {
+    fn a_missing_figure_has_no_value() {
         let unavailable = Measured::unavailable("a figure", "ns", "it requires a register");
         assert_eq!(
             (unavailable.value, unavailable.samples, unavailable.how.as_str()),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_counted_is_counted_as_if_it_had_not_ended() {
+    fn samples_of_an_earlier_run_count_as_if_it_had_continued() {
         let ticks = |counted: &[u64]| {
             let mut histogram = Histogram::new();
             counted.iter().for_each(|&one| histogram.record(one));

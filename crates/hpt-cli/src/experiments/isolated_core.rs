@@ -45,7 +45,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     differs: "here one delay per millisecond, under SCHED_FIFO 99 if permitted, on a core that is isolated only if the system was booted with isolcpus; the conditions of the \
               post require --no-throttling and, for a single frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise the system's \
               own RT throttling, which takes 50 ms of each second there as well, and its own frequencies apply; delays that ended while the thread was not running \
-              count as late in the share, and are in no other figure; of the post's line of counts, which has more delays than this run, these four are shown",
+              count as late in the share, and are in no other figure; the post's line of counts has more delays than this run, and only its first four counts are shown",
     published: &[
         Published { what: UNDER, value: 99.0, unit: "%" },
         Published { what: WORST, value: 41.0, unit: "µs" },
@@ -58,8 +58,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     parts: &[Part { name: "delays", count: 64_800_000, short: 1_000, each: PERIOD, continues: true, measure }],
 };
 
-/// Applies the settings for a moment to determine the conditions of a run. Thus fails before the first of
-/// 18 hours, not after it.
+/// Applies the settings briefly to determine the conditions of a run, so that a setting that is refused is
+/// reported before the 18 hours begin.
 fn preflight(context: &Context, ways: &Ways) -> Result<Preflight, Failure> {
     hpt_core::clock::prime();
     let (mut preflight, warnings) = held(context, ways, |settings| Preflight {

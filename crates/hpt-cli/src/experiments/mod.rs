@@ -41,7 +41,7 @@ mod tests {
     use super::EXPERIMENTS;
 
     #[test]
-    fn published_figures_are_those_of_the_page() {
+    fn published_figures_match_the_page() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/published.md");
         let page = std::fs::read_to_string(page).expect("the page is in the repository");
         for experiment in EXPERIMENTS {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn experiments_have_names_of_their_own_and_say_what_they_are() {
+    fn experiments_have_unique_names_parts_and_figures() {
         for (number, experiment) in EXPERIMENTS.iter().enumerate() {
             assert!(EXPERIMENTS[..number].iter().all(|other| other.name != experiment.name), "{}", experiment.name);
             assert!(

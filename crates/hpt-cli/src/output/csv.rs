@@ -42,7 +42,7 @@ mod tests {
     use super::render;
 
     #[test]
-    fn commas_quotes_lists_and_missing_values_survive() {
+    fn commas_quotes_lists_and_missing_values_round_trip() {
         let data = [
             json!({ "id": "a", "note": "one, \"two\"", "n": 1.5, "list": ["x", "y"] }),
             json!({ "id": "b", "note": null, "n": null, "list": [] }),
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_a_spreadsheet_would_run_is_quoted_and_numbers_are_not() {
+    fn text_that_a_spreadsheet_would_evaluate_is_quoted_but_numbers_are_not() {
         let data = [
             json!({ "a": "=HYPERLINK(\"x\")", "b": "@SUM(1)", "c": "+cmd", "d": "-cmd", "e": "-1.5", "f": -2, "g": ["=1", "b"], "h": "\u{1b}[2J" }),
         ];

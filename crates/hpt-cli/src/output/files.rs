@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_to_an_end_that_is_not_there_yet() {
+    fn links_are_followed_to_a_target_that_does_not_exist_yet() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("elsewhere")).expect("ours");
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn root_does_not_write_into_a_file_with_a_second_name_where_others_can_write() {
+    fn root_does_not_write_into_a_hard_linked_file_in_a_directory_that_others_can_write_to() {
         let Some(folder) = with_a_link_of_another_user() else {
             return skipped!("only root can create a link of another user");
         };
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_replaced_keeps_its_mode_and_its_owner() {
+    fn a_replaced_file_keeps_its_mode_and_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("any");
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_written_to_as_they_are() {
+    fn devices_are_written_to_directly() {
         check(Path::new("/dev/null")).expect("always writable");
         replace(Path::new("/dev/null"), b"any").expect("always writable");
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -263,7 +263,7 @@ mod tests {
     use super::{Page, Piece, STYLE, Section, page};
 
     #[test]
-    fn what_is_given_is_text_and_nothing_is_fetched() {
+    fn input_is_escaped_and_a_page_loads_nothing() {
         let told = "<script>alert(1)</script>\"'&";
         let sections = vec![Section { id: "one", title: told.to_owned(), pieces: vec![Piece::Text(told.to_owned())] }];
         let page = Page {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_page_is_a_page() {
+    fn an_empty_page_is_valid() {
         let empty =
             Page { title: "t".to_owned(), lead: String::new(), first: vec![], sections: vec![], style: String::new() };
         let text = page(&empty);

@@ -82,7 +82,7 @@ impl Cell {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) width: u16,
-    pub(crate) colour: bool,
+    pub(crate) color: bool,
 }
 
 impl Look {
@@ -90,7 +90,7 @@ impl Look {
     pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
-        Self { width: usable_width(told), colour: is_colored(terminal) }
+        Self { width: usable_width(told), color: is_colored(terminal) }
     }
 }
 
@@ -144,7 +144,7 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     let gap = if look.width >= ROOMY_WIDTH { 3 } else { 1 };
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
-    if look.colour {
+    if look.color {
         table.enforce_styling();
     } else {
         table.force_no_tty();
@@ -188,7 +188,7 @@ fn harmless(text: &str) -> String {
 
 fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
     let text = comfy_table::Cell::new(harmless(&cell.0));
-    match (look.colour, cell.1) {
+    match (look.color, cell.1) {
         (false, _) | (true, Tone::Plain) => text,
         (true, Tone::Good) => text.fg(Color::Green),
         (true, Tone::Bad) => text.fg(Color::Red),
@@ -220,7 +220,7 @@ pub(crate) fn short_time(nanoseconds: f64) -> String {
 mod tests {
     use super::{Align, Block, Cell, Column, Look, Table, Tone, harmless, render, short_time, usable_width};
 
-    const PLAIN: Look = Look { width: 40, colour: false };
+    const PLAIN: Look = Look { width: 40, color: false };
 
     fn table() -> Vec<Block> {
         let columns = vec![Column("source", Align::Left), Column("cost", Align::Right)];
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_to_the_right_and_lines_end_without_blanks() {
+    fn numbers_are_right_aligned_and_lines_have_no_trailing_blanks() {
         assert_eq!(render(&table(), PLAIN), "source          cost\ntsc           9.5 ns\nmonotonic-raw  25 ns\n");
     }
 
     #[test]
-    fn colour_is_only_where_it_is_asked_for() {
+    fn color_is_used_only_on_request() {
         assert!(!render(&table(), PLAIN).contains('\u{1b}'));
-        assert!(render(&table(), Look { colour: true, ..PLAIN }).contains('\u{1b}'));
+        assert!(render(&table(), Look { color: true, ..PLAIN }).contains('\u{1b}'));
     }
 
     #[test]
@@ -249,20 +249,20 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_tells_no_width_has_80_columns() {
+    fn a_terminal_of_unknown_width_has_80_columns() {
         let widths = [None, Some(0), Some(20), Some(100)].map(usable_width);
         assert_eq!(widths, [80, 80, 40, 100]);
     }
 
     #[test]
-    fn text_from_elsewhere_cannot_command_the_terminal_nor_take_for_ever() {
+    fn foreign_text_cannot_control_the_terminal_or_block_the_output() {
         assert_eq!(harmless("a\u{1b}[31mb\u{7}"), "a\u{fffd}[31mb\u{fffd}");
         assert_eq!(harmless(&"x".repeat(900_000)).chars().count(), 300);
         assert!(harmless(&"x ".repeat(900_000)).chars().count() <= 4_000);
     }
 
     #[test]
-    fn times_have_about_three_figures() {
+    fn times_have_about_three_significant_digits() {
         let shown: Vec<String> = [0.444, 9.5, 12.34, 999.0, 4e6, 1e9].into_iter().map(short_time).collect();
         assert_eq!(shown, ["0.44 ns", "9.5 ns", "12.3 ns", "999 ns", "4 ms", "1 s"]);
         let rounded: Vec<String> =

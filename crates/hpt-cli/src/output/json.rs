@@ -31,7 +31,7 @@ mod tests {
     use super::render;
 
     #[test]
-    fn no_terminal_obeys_a_document_and_it_says_the_same() {
+    fn a_document_has_no_terminal_escapes_and_keeps_its_content() {
         let data = json!({ "rows": [{ "a": "\u{9b}31m\u{7f}\u{1b}[2J\u{7}" }] });
         let text = render(&data, false);
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");

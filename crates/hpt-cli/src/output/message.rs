@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_a_label_and_no_escapes_of_others() {
+    fn a_message_has_a_label_and_no_foreign_escapes() {
         assert_eq!(line(Kind::Error, "no \x1b[1msuch\x1b[0m", false).matches('\x1b').count(), 0);
         assert_eq!(line(Kind::Hint, "try it", false), "hpt: hint: try it\n");
         assert_eq!(line(Kind::Hint, "try it", true), "hpt: \x1b[36mhint: \x1b[0mtry it\n");

@@ -84,7 +84,7 @@ mod tests {
     use crate::{golden, output::metrics};
 
     #[test]
-    fn what_is_not_text_for_a_label_is_escaped() {
+    fn invalid_characters_in_a_label_are_escaped() {
         let Document::Calibrate(mut document) = golden::empty("calibrate") else { panic!("it is another one") };
         document.head.machine.cpu = Some("a \"b\" \\ c\nd".to_owned());
         let document = Document::from(document);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn no_terminal_obeys_a_label() {
+    fn a_label_has_no_terminal_escapes() {
         assert_eq!(super::obeyed_by_no_terminal("a{b=\"\u{1b}[2J\u{9b}\"} 1\n"), "a{b=\"\u{fffd}[2J\u{fffd}\"} 1\n");
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remaining_time_begins_as_expected_and_follows_the_progress() {
+    fn the_remaining_time_starts_with_the_estimate_and_follows_the_progress() {
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
         assert_eq!(left(hours(18), Duration::ZERO, 0.0), hours(18));
         // As fast as expected.

@@ -108,7 +108,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_time_and_the_reason_are_told() {
+    fn an_absence_is_reported_with_its_time_and_reason() {
         let moved = CpuAbsence { offline: false, to_s: None, ran_on_cpus: vec![0, 1], ..example() };
         assert_eq!(
             notes(&[example(), moved.clone()], "wake-ups are not counted"),

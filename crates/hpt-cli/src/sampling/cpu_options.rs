@@ -101,7 +101,7 @@ mod tests {
     use super::{Cpus, cpus};
 
     #[test]
-    fn cpus_are_read_or_refused() {
+    fn cpus_are_parsed_or_refused() {
         assert_eq!(
             (cpus("all"), cpus("any"), cpus("2,0,2")),
             (Ok(Cpus::All), Ok(Cpus::Any), Ok(Cpus::These(vec![0, 2])))
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_lists_of_cpus() {
+    fn ranges_expand_to_lists_of_cpus() {
         assert_eq!(
             (cpus("0-3"), cpus("7,0-1,1-2,5-5")),
             (Ok(Cpus::These(vec![0, 1, 2, 3])), Ok(Cpus::These(vec![0, 1, 2, 5, 7])))

@@ -157,7 +157,7 @@ pub(crate) mod tests {
     };
 
     #[test]
-    fn every_sample_is_in_one_class() {
+    fn every_sample_is_in_one_bin() {
         for ThreadLatencies { lateness, .. } in threads() {
             let classes = classes(&lateness);
             assert_eq!(classes.iter().map(|&(_, count)| count).sum::<u64>(), lateness.counts().samples());
@@ -185,7 +185,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_quantile_that_few_samples_lie_beyond_is_not_had() {
+    fn a_quantile_with_too_few_samples_beyond_it_is_not_computed() {
         for (samples, had) in [(1, 0), (999, 0), (1_000, 1), (9_999, 1), (10_000, 2), (100_000, 3), (1_000_000, 4)] {
             let mut lateness = Lateness::new();
             (0..samples).for_each(|late_ns| lateness.record(wake(late_ns)));

@@ -221,7 +221,7 @@ mod tests {
     use super::{BACKLOG, Backlog};
 
     #[test]
-    fn samples_wait_while_somebody_reads_the_counts_and_none_is_lost() {
+    fn no_sample_is_lost_while_the_counts_are_read() {
         let counts = Mutex::new(Vec::new());
         let mut backlog = Backlog::new(&counts, |counts: &mut Vec<usize>, sample| counts.push(sample));
         backlog.add(0);

@@ -31,7 +31,7 @@ pub(crate) struct ThreadOptions {
     realtime: RealtimeOptions,
 }
 
-/// The same options without the CPU, for a measurement on several threads.
+/// These options without the CPU, for a measurement on several threads.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RealtimeOptions {
     /// FIFO f:80, RR r:80, DEADLINE d:2ms/10ms, OTHER o
@@ -349,7 +349,7 @@ pub(crate) mod tests {
     use super::{PartOfPeriod, Policy, deadline, exit_latency, policy};
 
     #[test]
-    fn a_policy_is_written_as_for_rtla_and_chrt() {
+    fn a_policy_has_the_notation_of_rtla_and_chrt() {
         let ms = Duration::from_millis;
         let deadline = Class::Deadline { runtime: ms(2), deadline: ms(10), period: ms(10) };
         for (text, class) in [
@@ -386,7 +386,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_part_of_a_period_is_read_or_refused() {
+    fn a_runtime_and_period_are_parsed_or_refused() {
         let ms = Duration::from_millis;
         assert_eq!(deadline("2ms/10ms"), Ok(PartOfPeriod { runtime: ms(2), period: ms(10) }));
         for wrong in ["", "2ms", "2/10", "0s/1s", "2s/1s", "1ms/", "/1ms", "1ms/1s/1s"] {

@@ -242,7 +242,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_said_in_words() {
+    fn effective_settings_are_described() {
         let mut settings = example();
         assert_eq!(
             settings.words(Some(1)),
@@ -263,7 +263,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_settings_of_several_threads_are_told_once() {
+    fn settings_of_several_threads_are_reported_once() {
         let (mut one, mut other) = (example(), example());
         other.thread.cpus = vec![0];
         other.thread.governors = vec!["powersave".to_owned()];

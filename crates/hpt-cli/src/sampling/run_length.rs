@@ -32,7 +32,7 @@ pub(crate) struct RunLength {
     pub(crate) duration: Duration,
     /// Stop after N samples per CPU, instead of --duration
     ///
-    /// The run has no time limit then.
+    /// With --count, the run has no time limit.
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     pub(crate) count: Option<u64>,
 }
@@ -103,13 +103,13 @@ mod tests {
     use super::{RunLength, ThreadProgress, long, period};
 
     #[test]
-    fn times_are_read_or_refused() {
+    fn times_are_parsed_or_refused() {
         assert_eq!((period("10us"), long("18h")), (Ok(Duration::from_micros(10)), Ok(Duration::from_secs(18 * 3_600))));
         assert!(["1us", "2h", "1"].iter().all(|wrong| period(wrong).is_err()) && long("2years").is_err());
     }
 
     #[test]
-    fn a_run_begins_with_its_first_moment_and_is_as_long_as_it_is() {
+    fn the_run_time_counts_from_the_first_deadline() {
         let at_s = |seconds: u64| Instant::from_nanoseconds(seconds * 1_000_000_000);
         let wake = |due_s: u64| Wake::new(at_s(due_s), 1_000);
         let run_length = RunLength { interval: Duration::from_secs(1), duration: Duration::from_secs(3), count: None };

@@ -125,7 +125,7 @@ mod tests {
     use crate::sampling::trace_marker::Trace;
 
     #[test]
-    fn nothing_has_passed_before_it_begins() {
+    fn no_time_elapses_before_the_start() {
         let shared = RunState::new(None, 0);
         assert_eq!(shared.elapsed(), Duration::ZERO);
         let began = Instant::now();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_was_too_late_ends_it_and_marks_the_trace_at_once() {
+    fn the_first_excessive_latency_ends_the_run_and_marks_the_trace_at_once() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("it is there");
         for name in ["trace_marker", "tracing_on"] {

@@ -84,7 +84,7 @@ mod tests {
     use super::{MOST, SHORTEST_NS, TimeSeries};
 
     #[test]
-    fn a_long_run_keeps_every_sample_and_the_worst_in_its_place() {
+    fn a_long_run_counts_every_sample_and_keeps_the_position_of_the_worst() {
         let mut time_series = TimeSeries::new();
         let far = SHORTEST_NS * MOST as u64 * 5;
         for sample in 0..10_000_u64 {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_course_and_a_moment_before_the_first_is_the_first() {
+    fn an_empty_time_series_has_no_rows_and_an_early_sample_counts_in_the_first() {
         let mut time_series = TimeSeries::new();
         assert!(time_series.rows().is_empty());
         time_series.record(10, 1);

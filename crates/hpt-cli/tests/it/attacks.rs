@@ -131,7 +131,7 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
 }
 
 #[test]
-fn a_link_in_the_place_of_an_output_file_does_not_reach_a_file_of_root() {
+fn a_link_in_place_of_an_output_file_does_not_reach_a_file_of_root() {
     let scene = scene!();
     scene.attack(
         "for name in out.prom out.txt out.svg out.raw; do ln -s ../victim \"$1/sticky/$name\"; done; ln -s .. \"$1/sticky/folder\"",
@@ -159,7 +159,7 @@ fn a_link_in_the_place_of_an_output_file_does_not_reach_a_file_of_root() {
 }
 
 #[test]
-fn a_second_name_for_a_file_of_root_is_not_written_to() {
+fn a_hard_link_to_a_file_of_root_is_not_written_to() {
     let scene = scene!();
     // With fs.protected_hardlinks=0, the attacker can create it for a file on the same file system.
     fs::hard_link(scene.path("victim"), scene.path("sticky/out.raw")).expect("ours");
@@ -230,7 +230,7 @@ fn a_capture_opens_no_device_and_no_pipe() {
 }
 
 #[test]
-fn a_capture_of_roots_machine_is_written_for_root_alone() {
+fn a_capture_by_root_is_readable_only_by_root() {
     let scene = scene!();
     let about = |name: &str| fs::symlink_metadata(scene.path(name)).expect("it is there");
     let output = run(&["capture", &scene.word("sticky/new.capture")]);
@@ -257,7 +257,7 @@ fn a_capture_of_roots_machine_is_written_for_root_alone() {
 }
 
 #[test]
-fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
+fn a_hostile_file_cannot_control_the_terminal() {
     let scene = scene!();
     let escape = "\\u001b]0;owned\\u0007\\u001b[2J\\u009b31m";
     let report = format!(
@@ -281,7 +281,7 @@ fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
 }
 
 #[test]
-fn a_cell_of_a_hostile_capture_is_no_formula() {
+fn a_cell_of_a_hostile_capture_is_not_a_formula() {
     let scene = scene!();
     let mut capture = capture_of("amd-epyc-zen3-kvm");
     for file in ["available_clocksource", "current_clocksource"] {

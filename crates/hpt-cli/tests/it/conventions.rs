@@ -40,7 +40,7 @@ fn commands() -> Vec<Vec<&'static str>> {
 }
 
 #[test]
-fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
+fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
     let captured = host("amd-epyc-zen3-kvm");
     let captured = captured.as_str();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -107,7 +107,7 @@ fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
 }
 
 #[test]
-fn every_run_that_a_signal_ends_prints_its_result_and_says_so() {
+fn every_run_ended_by_a_signal_prints_its_result_and_reports_the_signal() {
     if !runner().is_empty() {
         return skipped!("the emulator stands between hpt and its signals");
     }
@@ -168,7 +168,7 @@ fn several_cpus_can_be_a_range() {
 }
 
 #[test]
-fn pairs_in_a_row_end_at_once() {
+fn back_to_back_pairs_end_at_once() {
     if !runner().is_empty() {
         return skipped!("the emulator stands between hpt and its signals");
     }
@@ -214,7 +214,7 @@ fn the_long_help_of_every_command_has_its_exit_codes() {
 }
 
 #[test]
-fn schemas_are_those_in_the_documentation() {
+fn schemas_match_the_documentation() {
     for kind in stdout(&run(&["schema"])).lines() {
         let printed = json(&run(&["schema", kind]));
         let kept = std::fs::read_to_string(docs(&format!("schema/{kind}.json"))).expect("every kind has one");
@@ -223,7 +223,7 @@ fn schemas_are_those_in_the_documentation() {
 }
 
 #[test]
-fn colors_are_as_the_option_and_the_environment_say() {
+fn colors_follow_the_option_and_the_environment() {
     let colored = |arguments: &[&str], variables: &[(&str, &str)]| {
         let mut command = hpt();
         command.args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
@@ -241,7 +241,7 @@ fn colors_are_as_the_option_and_the_environment_say() {
 }
 
 #[test]
-fn quiet_is_the_result_alone_and_verbose_tells_what_is_done() {
+fn quiet_prints_only_the_result_and_verbose_reports_the_steps() {
     let line = ["bench", "--count", "10", "--source", "monotonic"];
     let said = |more: &[&str]| stderr(&run(&[&line[..], more].concat()));
     assert_eq!(said(&["--quiet"]), "");

@@ -82,7 +82,7 @@ fn is_answered(capture: impl AsRef<[u8]>, what: &str) {
 }
 
 #[test]
-fn a_machine_of_which_every_file_is_empty_or_cut_off_is_explained() {
+fn a_machine_with_only_empty_or_truncated_files_is_explained() {
     // Commands are slow under an emulator.
     let step = if runner().is_empty() { 1 } else { 8 };
     for (number, name) in hosts().iter().enumerate().step_by(step) {
@@ -111,7 +111,7 @@ fn for_damaged(most: usize, test: impl Fn(&str, &[(Index, Damage)])) {
 }
 
 #[test]
-fn a_machine_of_which_any_file_is_damaged_is_explained_or_refused() {
+fn a_machine_with_any_damaged_file_is_explained_or_refused() {
     for_damaged(24, |name, damages| {
         let mut capture = capture_of(name);
         let files = contents(&capture);
@@ -133,7 +133,7 @@ fn a_machine_of_which_any_file_is_damaged_is_explained_or_refused() {
 }
 
 #[test]
-fn a_capture_whose_text_is_damaged_is_explained_or_refused() {
+fn a_capture_with_damaged_text_is_explained_or_refused() {
     for_damaged(6, |name, damages| {
         let mut text = std::fs::read(host(name)).expect("readable");
         for (_, damage) in damages {

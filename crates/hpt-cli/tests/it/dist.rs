@@ -74,7 +74,7 @@ fn unpromised(query: &str, promised: &BTreeMap<String, Vec<String>>) -> Vec<Stri
 }
 
 #[test]
-fn the_rules_ask_for_metrics_that_are_documented() {
+fn the_rules_use_documented_metrics() {
     let rules = read("dist/prometheus/hpt.rules.yml");
     let mut promised = promised();
     for record in rules.lines().filter_map(|line| line.trim().strip_prefix("- record: ")) {
@@ -94,7 +94,7 @@ fn panels(dashboard: &Value) -> impl Iterator<Item = &Value> {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_are_documented() {
+fn the_dashboard_uses_documented_metrics() {
     let dashboard: Value = serde_json::from_str(&read("dist/grafana/hpt.json")).expect("JSON");
     let promised = promised();
     for panel in panels(&dashboard) {
@@ -114,7 +114,7 @@ fn the_dashboard_asks_for_metrics_that_are_documented() {
 }
 
 #[test]
-fn the_dashboard_is_whole() {
+fn the_dashboard_is_complete() {
     let dashboard: Value = serde_json::from_str(&read("dist/grafana/hpt.json")).expect("JSON");
     // Grafana assigns the id, and the user selects the data source.
     assert_eq!(dashboard["id"], Value::Null);
@@ -150,7 +150,7 @@ fn the_dashboard_is_whole() {
 }
 
 #[test]
-fn a_query_for_what_there_is_not_is_noticed() {
+fn a_query_for_an_unknown_metric_is_detected() {
     let promised = promised();
     for query in [
         "hpt_source_cost_seconds",
@@ -184,7 +184,7 @@ fn asked_of_rustup(toolchains: &str, components: &str) -> String {
 }
 
 #[test]
-fn an_installed_nightly_is_left_at_its_version() {
+fn an_installed_nightly_toolchain_is_not_updated() {
     let installs = "toolchain install nightly";
     let fresh = asked_of_rustup("stable-x86_64-unknown-linux-gnu (default)", "");
     assert!(fresh.contains(installs), "{fresh}");

@@ -28,7 +28,7 @@ fn states(document: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
+fn finished_parts_are_reused_only_on_request() {
     let _same = SameConditions::for_a_while();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
@@ -73,7 +73,7 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
 }
 
 #[test]
-fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
+fn an_interrupted_experiment_prints_its_results_and_can_be_resumed() {
     if !tells_its_boot() {
         return;
     }
@@ -123,7 +123,7 @@ fn interrupted_part(arguments: &[&str]) -> Value {
 
 /// Each run requests ten minutes, and is interrupted before the end.
 #[test]
-fn a_long_part_goes_on_where_it_was_ended() {
+fn a_long_part_resumes_where_it_was_interrupted() {
     if !tells_its_boot() {
         return;
     }
@@ -149,7 +149,7 @@ fn a_long_part_goes_on_where_it_was_ended() {
 }
 
 #[test]
-fn a_part_that_was_ended_anywhere_comes_to_its_end_later() {
+fn a_part_interrupted_at_any_point_can_be_finished_later() {
     const ALL: u64 = 1_500;
     if !tells_its_boot() {
         return;
@@ -173,7 +173,7 @@ fn a_part_that_was_ended_anywhere_comes_to_its_end_later() {
 }
 
 #[test]
-fn samples_by_another_class_are_not_added_to_those_of_an_earlier_run() {
+fn samples_of_another_policy_are_not_added_to_an_earlier_run() {
     let _same = SameConditions::for_a_while();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
@@ -196,7 +196,7 @@ fn samples_by_another_class_are_not_added_to_those_of_an_earlier_run() {
 }
 
 #[test]
-fn a_core_is_measured_without_throttling_where_there_is_another() {
+fn a_core_is_measured_without_throttling_if_another_core_exists() {
     let _same = SameConditions::for_a_while();
     let obstacle = Throttling::obstacle().or((allowed_cpus().len() < 2).then_some("one CPU is left here"));
     if let Some(obstacle) = obstacle {
@@ -211,7 +211,7 @@ fn a_core_is_measured_without_throttling_where_there_is_another() {
 }
 
 #[test]
-fn what_is_refused_is_refused_before_anything_is_measured() {
+fn invalid_requests_are_refused_before_the_measurement() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let names = ["experiment", "period", "isolated-core", "--count", "20", "--state-dir", store, "--journal", store];
@@ -301,7 +301,7 @@ fn in_the_place_of(file: &Path) {
 }
 
 #[test]
-fn two_at_once_are_told_of_each_other_and_lose_nothing() {
+fn concurrent_experiments_are_reported_and_lose_no_results() {
     if !tells_its_boot() {
         return;
     }
@@ -324,7 +324,7 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
 }
 
 #[test]
-fn where_nothing_can_be_kept_it_is_measured_and_told_at_once() {
+fn a_measurement_without_a_state_directory_runs_and_warns_at_once() {
     let output = run(&["experiment", "period", "--count", "20", "--state-dir", "/dev/null/none", "--format", "json"]);
     assert!(code(&output) < 2 && stderr(&output).contains("finished parts are not saved"), "{}", stderr(&output));
     let document = json(&output);
@@ -332,7 +332,7 @@ fn where_nothing_can_be_kept_it_is_measured_and_told_at_once() {
 }
 
 #[test]
-fn every_experiment_in_short_has_figures_with_their_source_samples_spread_and_conditions() {
+fn every_short_experiment_has_figures_with_source_samples_spread_and_conditions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let document = json(&run(&["experiment", "all", "--short", "--state-dir", store, "--format", "json"]));
@@ -360,7 +360,7 @@ fn every_experiment_in_short_has_figures_with_their_source_samples_spread_and_co
 }
 
 #[test]
-fn the_machine_is_changed_only_where_it_is_meant() {
+fn the_system_is_changed_only_on_request() {
     let current = || std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok();
     let before = current();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -383,7 +383,7 @@ fn the_machine_is_changed_only_where_it_is_meant() {
         .is_ok_and(|names| names.split_whitespace().count() > 1);
     let asked = experiment(&["clock-sources", "--all-clock-sources"]);
     if several {
-        let told = ["--yes confirms", "run as root"];
+        let told = ["use --yes to confirm", "run as root"];
         assert_eq!(code(&asked), 2);
         assert!(told.iter().any(|told| stderr(&asked).contains(told)), "{}", stderr(&asked));
         assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 0, "nothing was written down");
@@ -394,7 +394,7 @@ fn the_machine_is_changed_only_where_it_is_meant() {
 }
 
 #[test]
-fn the_list_has_every_experiment_and_its_published_figures() {
+fn the_list_contains_every_experiment_and_its_published_figures() {
     let document = json(&run(&["experiment", "--format", "json"]));
     assert!(document["experiments"].as_array().is_some_and(|list| list.len() >= 9));
     let rows = document["results"].as_array().expect("rows");

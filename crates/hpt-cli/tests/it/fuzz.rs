@@ -230,7 +230,7 @@ fn changed_device_trees_are_explained_or_refused() {
 }
 
 #[test]
-fn changed_journals_are_told_or_refused() {
+fn changed_journals_are_listed_or_refused() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot identity");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (store, victim) = (folder.path().join("store"), folder.path().join("victim"));

@@ -4,7 +4,7 @@
 use crate::support::{code, host, hosts, run, stdout};
 
 #[test]
-fn every_captured_machine_for_people() {
+fn human_output_of_every_captured_machine() {
     for name in hosts() {
         let output = run(&["probe", "--host", &host(&name)]);
         assert_eq!(code(&output), 0);
@@ -13,7 +13,7 @@ fn every_captured_machine_for_people() {
 }
 
 #[test]
-fn the_tsc_in_full_on_every_captured_machine() {
+fn details_of_the_tsc_on_every_captured_machine() {
     for name in hosts() {
         let output = run(&["probe", "tsc", "--host", &host(&name)]);
         insta::assert_snapshot!(format!("probe-tsc-{name}"), format!("{}exit {}\n", stdout(&output), code(&output)));
@@ -21,7 +21,7 @@ fn the_tsc_in_full_on_every_captured_machine() {
 }
 
 #[test]
-fn the_system_timer_in_full_on_raspberry_pis() {
+fn details_of_the_system_timer_on_raspberry_pis() {
     for name in ["qemu-raspi0", "qemu-raspi2b", "qemu-raspi4b", "derived-raspberry-pi-5", "qemu-vexpress-a9"] {
         let output = run(&["probe", "bcm-systimer", "--host", &host(name)]);
         insta::assert_snapshot!(
@@ -32,7 +32,7 @@ fn the_system_timer_in_full_on_raspberry_pis() {
 }
 
 #[test]
-fn cycles_in_full_on_captured_machines() {
+fn details_of_cycle_counters_on_captured_machines() {
     for name in ["amd-epyc-zen3-kvm", "qemu-raspi3b", "qemu-raspi0"] {
         for source in ["arm-cycles", "perf-cycles"] {
             let output = run(&["probe", source, "--host", &host(name)]);
@@ -45,7 +45,7 @@ fn cycles_in_full_on_captured_machines() {
 }
 
 #[test]
-fn the_clock_sources_of_captured_machines() {
+fn clocksources_of_captured_machines() {
     for name in [
         "amd-epyc-zen3-kvm",
         "derived-tsc-dropped",
@@ -60,7 +60,7 @@ fn the_clock_sources_of_captured_machines() {
 }
 
 #[test]
-fn a_pcs_other_clocks_in_full_on_captured_machines() {
+fn details_of_the_other_clocks_of_a_pc_on_captured_machines() {
     for name in ["qemu-q35-fadt", "amd-epyc-zen3-kvm", "qemu-raspi3b"] {
         for source in ["hpet", "acpi-pm", "pit", "perf-time", "rtc0", "ptp0"] {
             let output = run(&["probe", source, "--host", &host(name)]);
@@ -73,7 +73,7 @@ fn a_pcs_other_clocks_in_full_on_captured_machines() {
 }
 
 #[test]
-fn what_is_in_the_way_of_captured_machines() {
+fn problems_of_captured_machines() {
     for (name, cpu) in [
         ("amd-epyc-zen4-kvm-as-root", None),
         ("amd-epyc-zen5-kvm-limited", None),

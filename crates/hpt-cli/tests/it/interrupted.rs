@@ -48,7 +48,7 @@ fn wait_for_samples(raw: &Path, child: &mut Child) {
 }
 
 #[test]
-fn a_run_ended_by_a_signal_at_any_moment_keeps_every_sample() {
+fn a_run_ended_by_a_signal_at_any_time_keeps_every_sample() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut seed = 7_u64;
     let mut measured = 0;
@@ -88,7 +88,7 @@ fn a_run_ended_by_a_signal_at_any_moment_keeps_every_sample() {
 }
 
 #[test]
-fn a_run_whose_folder_vanishes_prints_what_was_measured_and_names_what_is_not_written() {
+fn a_run_whose_directory_vanishes_prints_its_results_and_names_the_unwritten_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let vanishing = folder.path().join("vanishing");
     fs::create_dir(&vanishing).expect("ours");
@@ -107,7 +107,7 @@ fn a_run_whose_folder_vanishes_prints_what_was_measured_and_names_what_is_not_wr
 }
 
 #[test]
-fn a_run_on_a_full_disk_prints_what_was_measured_and_leaves_the_old_file() {
+fn a_run_on_a_full_disk_prints_its_results_and_keeps_the_old_file() {
     if !is_root() || !runner().is_empty() {
         return skipped!("only root can mount a small file system");
     }
@@ -145,7 +145,7 @@ fn a_run_on_a_full_disk_prints_what_was_measured_and_leaves_the_old_file() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_refused_before_anything_is_measured() {
+fn a_missing_directory_is_refused_before_the_measurement() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let lost = folder.path().join("absent/any");
     for option in [["--write", &format!("cyclictest={}", word(&lost))], ["--raw", word(&lost)]] {

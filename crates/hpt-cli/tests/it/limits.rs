@@ -25,7 +25,7 @@ fn without_threads(binary: &Path, folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn where_no_thread_can_be_created_nothing_is_measured_and_that_is_said() {
+fn without_threads_nothing_is_measured_and_the_reason_is_reported() {
     if !is_root() || !runner().is_empty() {
         return skipped!("only root can become another user, and an emulator needs threads itself");
     }
@@ -56,7 +56,7 @@ fn where_no_thread_can_be_created_nothing_is_measured_and_that_is_said() {
 }
 
 #[test]
-fn hpt_run_reaps_orphans_as_the_first_process_of_a_container() {
+fn hpt_run_reaps_orphans_as_the_init_process_of_a_container() {
     let within = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc", "--"]).args(words()).args(["run", "--", "sh", "-c", script]);
@@ -107,7 +107,7 @@ fn interrupts(number: usize) -> String {
 }
 
 #[test]
-fn the_last_of_4000_interrupts_is_seen_and_a_table_without_end_is_not_judged() {
+fn the_last_of_4000_interrupts_is_read_and_an_endless_table_is_not_examined() {
     if !runner().is_empty() {
         return skipped!("an emulator takes minutes for it");
     }

@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 #[test]
-fn probe_lists_every_source_and_says_why() {
+fn probe_lists_every_source_with_a_reason() {
     let output = run(&["probe"]);
     assert_eq!(code(&output), 0);
     let text = stdout(&output);
@@ -57,7 +57,7 @@ fn probe_of_one_source_answers_scripts_by_its_exit_code() {
 }
 
 #[test]
-fn the_chosen_source_is_one_that_is_available() {
+fn the_chosen_source_is_available() {
     let document = json(&run(&["probe", "--format", "json"]));
     let chosen = document["recommendation"]["source"].as_str().expect("CLOCK_MONOTONIC is always fit");
     let row = document["sources"].as_array().expect("rows").iter().find(|row| row["id"] == chosen).expect("listed");
@@ -70,7 +70,7 @@ fn the_chosen_source_is_one_that_is_available() {
 }
 
 #[test]
-fn calibrate_gives_a_frequency_between_its_limits() {
+fn calibrate_prints_a_frequency_between_its_limits() {
     let output = run(&["calibrate", "--duration", "50ms", "--source", "monotonic,boottime", "--format", "json"]);
     assert_eq!(code(&output), 0);
     let rows = json(&output)["calibrations"].as_array().expect("rows").clone();
@@ -87,7 +87,7 @@ fn calibrate_gives_a_frequency_between_its_limits() {
 }
 
 #[test]
-fn calibrate_takes_another_reference() {
+fn calibrate_accepts_another_reference() {
     let output = run(&[
         "calibrate",
         "--duration",
@@ -112,7 +112,7 @@ fn cpu_time_has_no_rate_and_that_is_a_negative_answer() {
 }
 
 #[test]
-fn what_is_saved_is_shown_again() {
+fn a_saved_calibration_is_shown_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let saved = run(&[
@@ -224,7 +224,7 @@ fn ended(running: AtATerminal) -> (Value, Option<i32>) {
 }
 
 #[test]
-fn sleep_compares_every_method_and_none_of_its_own_is_early() {
+fn sleep_compares_every_method_and_hpt_never_wakes_early() {
     let output = run(&["sleep", "--count", "4", "--length", "200us,2ms", "--format", "json"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = json(&output);
@@ -247,7 +247,7 @@ fn sleep_compares_every_method_and_none_of_its_own_is_early() {
 }
 
 #[test]
-fn an_interrupted_sleep_prints_what_is_there() {
+fn an_interrupted_sleep_prints_its_results() {
     let (document, code) = interrupted(&["sleep", "--count", "100000", "--length", "1ms"]);
     assert_eq!((code, &document["interrupted"]), (Some(130), &Value::Bool(true)));
     assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
@@ -256,7 +256,7 @@ fn an_interrupted_sleep_prints_what_is_there() {
 /// A short version of the paper's table: the system clock and the counters, back to back and after
 /// pauses.
 #[test]
-fn pairs_are_read_of_every_source_after_every_kind_of_wait() {
+fn pairs_of_every_source_are_read_after_every_kind_of_wait() {
     let arguments = ["latency", "pairs", "--count", "6", "--interval", "0s,2ms,1ms/3ms", "--format", "json"];
     let output = run(&arguments);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -278,7 +278,7 @@ fn pairs_are_read_of_every_source_after_every_kind_of_wait() {
 /// All outputs agree on the wake-ups: the table, the raw samples counted here, cyclictest's two
 /// files, one line.
 #[test]
-fn every_account_of_the_wake_ups_is_the_same() {
+fn all_output_files_contain_the_same_wake_ups() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let write = |form: &str| format!("{form}={}", path(form));
@@ -336,7 +336,7 @@ fn every_account_of_the_wake_ups_is_the_same() {
 /// A rejected command leaves files unchanged and creates none. A pipe without a reader is reported
 /// immediately; a pipe with a reader receives all samples.
 #[test]
-fn files_of_a_run_are_taken_or_refused_before_anything_is_lost() {
+fn output_files_are_accepted_or_refused_before_anything_is_overwritten() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let (kept, new, pipe) = (path("kept"), path("new"), path("pipe"));
@@ -384,7 +384,7 @@ fn files_of_a_run_are_taken_or_refused_before_anything_is_lost() {
 
 /// A symbolic link remains, and its target is replaced.
 #[test]
-fn a_link_is_written_through() {
+fn output_is_written_through_a_link() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, link) = (folder.path().join("file"), folder.path().join("link"));
     std::fs::write(&file, "old").expect("ours");
@@ -397,7 +397,7 @@ fn a_link_is_written_through() {
 
 /// A gnuplot line that many scripts use to draw the histogram of cyclictest.
 #[test]
-fn gnuplot_draws_the_histogram_of_cyclictests_form() {
+fn gnuplot_draws_the_histogram_in_the_format_of_cyclictest() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("histogram");
     let form = format!("cyclictest={}", file.display());
@@ -424,7 +424,7 @@ fn gnuplot_draws_the_histogram_of_cyclictests_form() {
 }
 
 #[test]
-fn a_run_ends_at_the_first_that_is_too_late() {
+fn a_run_ends_at_the_first_excessive_latency() {
     let output = run(&["latency", "timer", "--stop-above", "1us", "--duration", "1h", "--format", "json"]);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let document = json(&output);
@@ -436,14 +436,17 @@ fn a_run_ends_at_the_first_that_is_too_late() {
 /// The file has the printed metrics, except for parts that the older format does not support. No
 /// other file remains in the directory.
 #[test]
-fn metrics_are_printed_and_kept() {
+fn metrics_are_printed_and_saved() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("hpt.prom");
     let path = file.to_str().expect("UTF-8");
     for (command, wanted) in [
         (&["probe"][..], "hpt_source_usable{source=\"monotonic\"} 1.0"),
         (&["calibrate", "--duration", "100ms"], "hpt_calibration_succeeded{source="),
-        (&["latency", "timer", "--count", "3", "--cpu", "any"], "hpt_wakeup_samples{by=\"kernel\",cpu=\"any\"} 3.0"),
+        (
+            &["latency", "timer", "--count", "3", "--cpu", "any"],
+            "hpt_wakeup_samples{wait_method=\"kernel\",cpu=\"any\"} 3.0",
+        ),
         (&["watch", "--duration", "300ms", "--no-compare-cpus"], "hpt_watch_faults{source="),
     ] {
         let output = run(&[command, &["--format", "openmetrics", "--textfile", path]].concat());
@@ -475,7 +478,7 @@ fn metrics_are_printed_and_kept() {
 }
 
 #[test]
-fn latency_by_the_wall_clock_begins_at_the_time_that_was_asked_for() {
+fn wall_clock_latency_starts_at_the_requested_time() {
     let has_passed = |output: &Output| stderr(output).contains("is in the past");
     // All are started at the same time. One that starts too late on a slow machine must report that
     // correctly; the first one that starts in time is checked.
@@ -522,7 +525,7 @@ fn latency_is_measured_with_the_requested_source() {
 }
 
 #[test]
-fn an_interrupted_latency_prints_what_is_there() {
+fn an_interrupted_latency_prints_its_results() {
     for mode in ["timer", "poll"] {
         let (document, code) = interrupted(&["latency", mode, "--duration", "1h"]);
         assert_eq!((code, &document["interrupted"]), (Some(130), &Value::Bool(true)), "{mode}");
@@ -546,7 +549,7 @@ fn interrupted_pairs_are_printed() {
 }
 
 #[test]
-fn an_interrupted_bench_prints_what_is_there() {
+fn an_interrupted_bench_prints_its_results() {
     let (document, code) = interrupted(&["bench", "--count", "4e9", "--source", "monotonic"]);
     assert_eq!(code, Some(130));
     let row = &document["results"][0];
@@ -555,14 +558,14 @@ fn an_interrupted_bench_prints_what_is_there() {
 }
 
 #[test]
-fn an_interrupted_calibration_prints_what_is_there() {
+fn an_interrupted_calibration_prints_its_results() {
     let (document, code) = interrupted(&["calibrate", "--duration", "10m", "--source", "boottime"]);
     assert_eq!((code, &document["interrupted"]), (Some(130), &Value::Bool(true)));
     assert_eq!(document["calibrations"][0]["calibrated"], true);
 }
 
 #[test]
-fn a_captured_machine_is_explained_elsewhere() {
+fn a_captured_machine_is_explained_on_another_machine() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let machine = folder.path().join("my.capture");
     let machine = machine.to_str().expect("UTF-8");
@@ -589,7 +592,7 @@ fn a_watch_accuses_no_source_of_this_machine() {
 }
 
 #[test]
-fn a_watch_ends_by_its_exit_code_when_a_source_is_beyond_the_limit() {
+fn a_watch_ends_with_exit_code_1_if_a_source_exceeds_the_limit() {
     // An independent counter is never exactly at its nominal rate; the kernel's own clocks may be.
     let arguments =
         ["watch", "--source", "tsc", "--threshold-ppm", "0.000001", "--duration", "1500ms", "--format", "json"];
@@ -626,7 +629,7 @@ fn an_interrupted_watch_prints_its_summary() {
 }
 
 #[test]
-fn a_watch_ends_when_its_reader_is_gone() {
+fn a_watch_ends_when_its_output_is_closed() {
     let mut child =
         hpt().args(["watch", "--interval", "100ms"]).stdout(Stdio::piped()).spawn().expect("the binary was built");
     drop(child.stdout.take());
@@ -634,7 +637,7 @@ fn a_watch_ends_when_its_reader_is_gone() {
 }
 
 #[test]
-fn a_machine_without_gpio_chips_says_so_and_why() {
+fn the_absence_of_gpio_chips_is_explained() {
     let list = run(&["latency", "gpio", "--list", "--format", "json"]);
     let document = json(&list);
     let chips = document["chips"].as_array().expect("a list");
@@ -656,14 +659,14 @@ fn a_machine_without_gpio_chips_says_so_and_why() {
 }
 
 #[test]
-fn one_line_does_not_show_what_several_threads_do() {
+fn a_pulse_line_requires_a_single_thread() {
     let output = run(&["latency", "timer", "--cpu", "0,1", "--pulse", "17"]);
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("--pulse requires a single thread"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_doctor_that_measures_says_what_came_of_it() {
+fn a_measuring_doctor_reports_its_results() {
     let document = measuring_doctor();
     let measured = document["measured"].as_array().expect("it was asked to");
     let rules: Vec<&str> =
@@ -689,7 +692,7 @@ fn a_doctor_that_measures_says_what_came_of_it() {
 }
 
 #[test]
-fn an_interrupted_doctor_prints_what_it_has() {
+fn an_interrupted_doctor_prints_its_results() {
     // Wait until the progress line shows the measurement, then send the signal: during the seconds
     // of polling, or later.
     let mut running = AtATerminal::start(hpt().args(["doctor", "--measure", "--format", "json"]));

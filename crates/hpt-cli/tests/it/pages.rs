@@ -155,7 +155,7 @@ fn faults(page: &Page) -> Vec<String> {
 }
 
 #[test]
-fn what_the_pages_say_is_what_hpt_does() {
+fn the_examples_in_the_pages_match_the_output_of_hpt() {
     if !runner().is_empty() {
         skipped!("under an emulator the pages' commands are held against what hpt takes, and not run");
         return;
@@ -170,7 +170,7 @@ fn what_the_pages_say_is_what_hpt_does() {
 }
 
 #[test]
-fn what_is_not_run_says_why_and_what_a_mark_speaks_of_is_there() {
+fn every_mark_has_a_reason_and_an_existing_subject() {
     for page in pages() {
         for block in &page.blocks {
             for mark in &block.marks {
@@ -191,7 +191,7 @@ fn what_is_not_run_says_why_and_what_a_mark_speaks_of_is_there() {
 }
 
 #[test]
-fn hpt_takes_every_option_that_a_page_names() {
+fn hpt_accepts_every_option_in_the_pages() {
     let mut asked: Vec<String> = Vec::new();
     for page in pages() {
         let commands =
@@ -222,7 +222,7 @@ fn hpt_takes_every_option_that_a_page_names() {
 }
 
 #[test]
-fn what_a_page_calls_by_its_path_is_there() {
+fn every_path_in_the_pages_exists() {
     for page in pages() {
         for line in page.blocks.iter().flat_map(|block| &block.lines) {
             for word in line.command.split_whitespace() {
@@ -239,7 +239,7 @@ fn what_a_page_calls_by_its_path_is_there() {
 /// Figures and sources differ between machines, but headings do not, and no source is missing
 /// anywhere.
 #[test]
-fn the_pictures_have_the_headings_and_the_rows_that_are_printed() {
+fn the_screenshots_have_the_printed_headings_and_rows() {
     if !runner().is_empty() {
         skipped!("under an emulator the pictures' commands are not run");
         return;
@@ -273,7 +273,7 @@ fn page(marks: &str, block: &str) -> Page {
 }
 
 #[test]
-fn a_page_that_lies_is_noticed() {
+fn a_wrong_example_in_a_page_is_detected() {
     for (marks, lie) in [
         ("", "$ hpt probe --nothing-of-the-kind"),
         ("", "$ hpt probe nothing-of-the-kind"),
@@ -298,7 +298,7 @@ fn a_page_that_lies_is_noticed() {
 }
 
 #[test]
-fn figures_differ_and_words_do_not() {
+fn figures_may_differ_but_words_may_not() {
     let shown = "late 12.3 µs (p99) by #### 950 ms\nof … by tsc";
     assert_eq!(difference(shown, "late 1 ms (p99)\nby ## - of this and that, by 1 by tsc"), None);
     assert_eq!(difference("a …", "a"), None);

@@ -103,7 +103,7 @@ fn was_away_once(document: &Value, (other, cpu): (usize, usize)) {
 }
 
 #[test]
-fn wake_ups_on_another_cpu_are_not_those_of_the_pinned_one() {
+fn wake_ups_on_another_cpu_are_not_counted_for_the_pinned_one() {
     let Some(cpus) = two_cpus() else { return skipped!("there is one CPU only") };
     for arguments in [&["latency", "poll"][..], &["latency", "timer", "--interval", "100us"]] {
         let Some(document) = moved_and_back(arguments, cpus) else {
@@ -116,7 +116,7 @@ fn wake_ups_on_another_cpu_are_not_those_of_the_pinned_one() {
 }
 
 #[test]
-fn stalls_on_another_cpu_are_not_those_of_the_pinned_one() {
+fn stalls_on_another_cpu_are_not_counted_for_the_pinned_one() {
     let Some(cpus) = two_cpus() else { return skipped!("there is one CPU only") };
     let Some(document) = moved_and_back(&["latency", "stall"], cpus) else {
         return skipped!("this kernel does not count how long threads run");
@@ -130,7 +130,7 @@ fn stalls_on_another_cpu_are_not_those_of_the_pinned_one() {
 }
 
 #[test]
-fn rounds_of_a_watch_on_another_cpu_are_told() {
+fn rounds_of_a_watch_on_another_cpu_are_reported() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
     let mut watch = start(&["watch", "--no-compare-cpus", "--interval", "100ms", "--cpu", &cpu.to_string()]);
     let process = watch.id();
@@ -158,7 +158,7 @@ fn rounds_of_a_watch_on_another_cpu_are_told() {
 
 /// It is pinned again at the end of a part, not during it.
 #[test]
-fn a_measurement_of_parts_says_that_one_was_made_elsewhere() {
+fn a_measurement_reports_parts_made_on_another_cpu() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
     let mut command = hpt();
     command.args(["latency", "pairs", "--interval", "1ms", "--count", "1000000", "--format", "json"]);

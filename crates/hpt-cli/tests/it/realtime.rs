@@ -134,7 +134,7 @@ fn long_sleep_without_throttling(store: &str) -> LongRun {
 }
 
 #[test]
-fn what_was_asked_for_is_in_force_or_told() {
+fn requested_settings_are_applied_or_reported() {
     let _alone = Throttling::alone();
     let arguments = ["sleep", "--count", "2", "--length", "100us", "--strategy", "hpt", "--best-effort"];
     let wanted =
@@ -175,7 +175,7 @@ fn what_was_asked_for_is_in_force_or_told() {
 }
 
 #[test]
-fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
+fn a_deadline_policy_is_granted_or_refused_with_a_fix() {
     let arguments = ["sleep", "--count", "2", "--length", "100us", "--strategy", "hpt", "--deadline", "5ms/100ms"];
     let output = run(&[&arguments[..], &["--format", "json"]].concat());
     if code(&output) == 0 {
@@ -197,7 +197,7 @@ fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
 }
 
 #[test]
-fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
+fn a_thread_that_never_blocks_is_refused_unless_throttling_is_accepted() {
     let _alone = Throttling::alone();
     if !is_throttled() {
         return skipped!("throttling is off on this machine");
@@ -219,7 +219,7 @@ fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
 }
 
 #[test]
-fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
+fn the_system_is_restored_after_a_normal_end_and_after_a_termination_signal() {
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
         return skipped!("{obstacle}");
@@ -280,7 +280,7 @@ fn wake_latency_us() -> Option<i32> {
 }
 
 #[test]
-fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() {
+fn settings_of_a_thread_are_visible_from_outside_and_restored_after_a_termination_signal() {
     let _alone = Throttling::alone();
     if let Some(obstacle) = Some("class and wake-up latency are root's").filter(|_| !is_root()) {
         return skipped!("{obstacle}");
@@ -318,7 +318,7 @@ fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() 
 }
 
 #[test]
-fn what_a_killed_one_left_is_refused_and_restored() {
+fn leftovers_of_a_killed_run_are_reported_and_restored() {
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
         return skipped!("{obstacle}");
@@ -339,7 +339,7 @@ fn what_a_killed_one_left_is_refused_and_restored() {
 }
 
 #[test]
-fn a_run_of_several_threads_has_one_machine_around_it() {
+fn a_run_of_several_threads_changes_the_system_once() {
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
         return skipped!("{obstacle}");

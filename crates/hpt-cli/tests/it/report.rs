@@ -51,7 +51,7 @@ fn assert_sound(page: &str) {
 }
 
 #[test]
-fn a_report_is_a_page_and_its_data_and_both_say_the_same() {
+fn the_page_and_the_data_of_a_report_agree() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (page, data, again) =
         (folder.path().join("a.html"), folder.path().join("a.json"), folder.path().join("again.html"));
@@ -106,7 +106,7 @@ fn files_are_replaced_only_on_request_and_a_given_name_is_shown() {
 }
 
 #[test]
-fn no_page_takes_the_place_of_the_data_that_are_read() {
+fn a_page_never_replaces_its_input_data() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (page, data, odd) =
         (words(folder.path(), "a.html"), words(folder.path(), "a.json"), words(folder.path(), "odd.html"));
@@ -139,7 +139,7 @@ fn no_page_takes_the_place_of_the_data_that_are_read() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_before_anything_is_measured() {
+fn an_unwritable_file_is_reported_before_the_measurement() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (arguments, said) in [
         (vec!["--output", "/proc/nonexistent/a.html"], "cannot write /proc/nonexistent/a.html: no such file"),
@@ -171,7 +171,7 @@ fn what_cannot_be_written_is_said_before_anything_is_measured() {
 }
 
 #[test]
-fn data_that_are_no_report_are_refused_with_a_reason() {
+fn data_that_are_not_a_report_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("a.json"), quick_report()).expect("ours");
     let good: Value = serde_json::from_str(&text(&folder.path().join("a.json"))).expect("JSON");
@@ -226,7 +226,7 @@ fn data_that_are_no_report_are_refused_with_a_reason() {
 }
 
 #[test]
-fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
+fn two_reports_are_compared_side_by_side_and_differences_are_marked() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("a.json"), quick_report()).expect("ours");
     let (one, other) = (words(folder.path(), "a.json"), words(folder.path(), "b.json"));
@@ -259,7 +259,7 @@ fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
     );
     let rate = format!("{watched}, frequency error against monotonic-raw");
     let row = compared["results"].as_array().expect("rows").iter().find(|row| row["quantity"] == rate.as_str());
-    assert_eq!(row.map(|row| &row["verdict"]), Some(&"held against other rates".into()), "{compared:#}");
+    assert_eq!(row.map(|row| &row["verdict"]), Some(&"different nominal rates".into()), "{compared:#}");
     for noted in ["`hpt sleep --count 999999`", "MHz (weather)"] {
         assert!(compared["notes"].to_string().contains(noted), "{noted}: {compared:#}");
     }
@@ -272,11 +272,11 @@ fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
     let same = json(&run(&["report", "--compare", &one, &one, "--format", "json"]));
     assert_eq!((&same["differing"], same["rules"].as_array().map(Vec::len)), (&0.into(), Some(0)));
     let csv = stdout(&run(&["report", "--compare", &one, &other, "--format", "csv"]));
-    assert!(csv.starts_with("part,what,unit,first,") && csv.lines().count() > 5, "{csv}");
+    assert!(csv.starts_with("part,quantity,unit,first,") && csv.lines().count() > 5, "{csv}");
 }
 
 #[test]
-fn an_interrupted_report_is_written_and_says_so() {
+fn an_interrupted_report_is_written_and_marked_as_interrupted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");
     // Several parts, each with its own signal handler: one signal ends the part and the report, and
@@ -337,7 +337,7 @@ fn single_results_are_drawn_on_request() {
     let output = run(&["latency", "stall", "--above", "50s", "--duration", "50ms", "--svg", &path]);
     assert_eq!(code(&output), 3);
     assert!(
-        stdout(&output).contains("stall") && stderr(&output).contains("nothing was measured that could be drawn"),
+        stdout(&output).contains("stall") && stderr(&output).contains("the document has no measurements to draw"),
         "{}",
         stderr(&output)
     );
@@ -345,7 +345,7 @@ fn single_results_are_drawn_on_request() {
 }
 
 #[test]
-fn a_full_disk_leaves_no_half_of_a_report() {
+fn a_full_disk_leaves_no_incomplete_report() {
     if !is_root() {
         skipped!("to mount a disk that is full takes root");
         return;

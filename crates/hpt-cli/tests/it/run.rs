@@ -81,7 +81,7 @@ fn emulated() -> bool {
 }
 
 #[test]
-fn the_programs_end_is_the_answer() {
+fn the_exit_code_is_that_of_the_program() {
     let output = run_shell(&[], "echo said; echo complained >&2; exit 7");
     assert_eq!((code(&output), stdout(&output).as_str(), stderr(&output).as_str()), (7, "said\n", "complained\n"));
     assert_eq!(code(&run(&["run", "true"])), 0, "without -- as well");
@@ -125,7 +125,7 @@ fn a_file_that_is_not_a_program_is_reported_as_in_shells() {
 }
 
 #[test]
-fn what_hpt_itself_cannot_do_is_125_and_starts_nothing() {
+fn an_error_of_hpt_itself_is_125_and_starts_no_program() {
     for (arguments, hint) in [
         (&["--fifo", "100"][..], "1..=99"),
         (&["--fifo", "1", "--rr", "1"], "cannot be used with"),
@@ -150,7 +150,7 @@ fn what_hpt_itself_cannot_do_is_125_and_starts_nothing() {
 }
 
 #[test]
-fn the_program_has_its_class_and_its_cpu_and_hpt_has_them_no_more() {
+fn the_program_has_the_policy_and_cpu_and_hpt_no_longer_has_them() {
     let cpu = hpt_core::realtime::allowed_cpus()[0].to_string();
     // The fields of /proc/PID/stat: 40 is the real-time priority, 41 the policy.
     let script = "cut -d ' ' -f 40,41 /proc/self/stat; grep Cpus_allowed_list /proc/self/status; cut -d ' ' -f 40,41 /proc/$PPID/stat";
@@ -185,7 +185,7 @@ fn the_program_has_its_class_and_its_cpu_and_hpt_has_them_no_more() {
 }
 
 #[test]
-fn a_program_may_change_its_own_class_and_its_own_cpu_and_hpt_keeps_its_own() {
+fn a_program_may_change_its_policy_and_cpu_without_affecting_hpt() {
     let installed =
         |program: &str| Command::new(program).arg("--help").output().is_ok_and(|help| help.status.success());
     let allowed = hpt_core::realtime::allowed_cpus();
@@ -214,7 +214,7 @@ fn a_program_may_change_its_own_class_and_its_own_cpu_and_hpt_keeps_its_own() {
 }
 
 #[test]
-fn no_signal_is_held_back_from_the_program_and_what_was_ignored_still_is() {
+fn no_signal_is_blocked_in_the_program_and_ignored_signals_stay_ignored() {
     if emulated() {
         return;
     }
@@ -276,7 +276,7 @@ fn a_signal_that_a_process_sends_reaches_the_program_once() {
 }
 
 #[test]
-fn what_the_program_sends_to_its_parent_does_not_come_back() {
+fn a_signal_from_the_program_to_its_parent_is_not_forwarded_back() {
     if emulated() {
         return;
     }
@@ -387,7 +387,7 @@ fn stopped_and_let_go_on(line: &str) -> Option<String> {
 }
 
 #[test]
-fn a_program_that_stops_itself_gives_the_terminal_back_to_the_shell() {
+fn a_program_that_stops_itself_returns_the_terminal_to_the_shell() {
     if emulated() {
         return;
     }
@@ -406,7 +406,7 @@ fn a_program_that_stops_itself_gives_the_terminal_back_to_the_shell() {
 }
 
 #[test]
-fn a_program_that_stops_as_a_job_stops_hpt_and_goes_on_with_it() {
+fn a_program_that_stops_as_a_job_stops_hpt_and_continues_with_it() {
     if emulated() {
         return;
     }
@@ -431,7 +431,7 @@ fn a_program_that_stops_as_a_job_stops_hpt_and_goes_on_with_it() {
 }
 
 #[test]
-fn a_program_outlives_hpt_and_keeps_what_is_its_own() {
+fn a_program_outlives_hpt_and_keeps_its_settings() {
     if emulated() {
         return;
     }
@@ -450,7 +450,7 @@ fn a_program_outlives_hpt_and_keeps_what_is_its_own() {
 }
 
 #[test]
-fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
+fn the_system_is_restored_however_the_program_ends() {
     if emulated() {
         return;
     }
@@ -498,7 +498,7 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
 }
 
 #[test]
-fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
+fn an_ordinary_user_without_permission_is_refused_with_a_fix() {
     if !is_root() || !runner().is_empty() {
         return skipped!("only root can become a plain user; the other tests run as one");
     }

@@ -69,7 +69,7 @@ fn documents_of_captured_machines_are_valid() {
 }
 
 #[test]
-fn a_watch_prints_a_document_a_line() {
+fn a_watch_prints_one_document_per_line() {
     // It runs until two intervals have been printed.
     let mut watch = hpt();
     watch.args(["watch", "--interval", "200ms", "--format", "json"]).stdout(Stdio::piped());
@@ -114,7 +114,7 @@ fn printed_examples_are_valid() {
 }
 
 #[test]
-fn a_document_of_another_shape_is_refused() {
+fn a_document_with_another_structure_is_refused() {
     let mut document = json(&run(&["probe", "--format", "json"]));
     document["sources"][0]["surprise"] = Value::Bool(true);
     let schema = std::fs::read_to_string(docs("schema/probe.json")).expect("the schema is there");

@@ -64,7 +64,7 @@ fn assert_offers(output: &Output, line: &[&str], wanted: &[&str], unwanted: &[&s
 }
 
 #[test]
-fn bash_completes_what_there_is() {
+fn bash_completes_commands_and_options() {
     let folder = folder();
     let script = "source ./hpt.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
                   \"$(complete -p hpt | sed 's/.* -F \\([^ ]*\\) .*/\\1/')\" hpt \"${!#}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
@@ -83,7 +83,7 @@ fn bash_completes_what_there_is() {
 }
 
 #[test]
-fn fish_completes_what_there_is() {
+fn fish_completes_commands_and_options() {
     let folder = folder();
     let joined: [(&[&str], &[&str], &[&str]); 1] =
         [(&["hpt", "bench", "--source=boott"], &["--source=boottime"], &["--source=tsc"])];
@@ -98,7 +98,7 @@ fn fish_completes_what_there_is() {
 
 /// zsh completes in its line editor only: in a terminal, where the key is pressed.
 #[test]
-fn zsh_completes_at_the_first_press() {
+fn zsh_completes_on_the_first_key_press() {
     let folder = folder();
     let script = r"
         zmodload zsh/zpty
@@ -122,7 +122,7 @@ fn zsh_completes_at_the_first_press() {
 }
 
 #[test]
-fn the_manuals_pages_are_read_without_warnings() {
+fn the_manual_pages_have_no_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let man1 = folder.path().join("share/man/man1");
     assert_eq!(code(&run(&["manual", man1.to_str().expect("UTF-8")])), 0);
@@ -152,13 +152,13 @@ fn the_manuals_pages_are_read_without_warnings() {
 }
 
 #[test]
-fn another_programs_variable_for_completion_means_nothing_to_hpt() {
+fn the_completion_variable_of_another_program_is_ignored() {
     let output = hpt().arg("--version").env("COMPLETE", "bash").output().expect("the binary was built");
     assert_eq!((code(&output), stdout(&output)), (0, format!("hpt {}\n", env!("CARGO_PKG_VERSION"))));
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_and_an_unknown_shell_are_refused() {
+fn an_unusable_directory_and_an_unknown_shell_are_refused() {
     let output = run(&["manual", "/proc/none/man1"]);
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("cannot write /proc/none/man1"), "{}", stderr(&output));

@@ -63,7 +63,7 @@ struct Found {
 }
 
 #[test]
-fn every_stop_from_outside_is_found_by_itself() {
+fn every_external_stop_is_found_as_a_separate_stall() {
     const STOPS: usize = 10;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let raw = folder.path().join("stalls");
@@ -161,7 +161,7 @@ fn stopped_until_it_ends(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
+fn an_excessive_stall_ends_the_run_and_an_unsuitable_source_is_refused() {
     // Each stop takes two milliseconds.
     let above = "1ms";
     let output = stopped_until_it_ends(&["--above", above, "--stop-above", "1us"]);
@@ -181,7 +181,7 @@ fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
 }
 
 #[test]
-fn an_interrupted_watch_for_stalls_prints_what_is_there() {
+fn an_interrupted_stall_measurement_prints_its_results() {
     let (document, code) = interrupted(&["latency", "stall", "--duration", "1h", "--cpu", "all"]);
     assert_eq!((code, &document["interrupted"]), (Some(130), &Value::Bool(true)));
 }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_that_no_line_passes_are_refused() {
+    fn brackets_that_no_straight_line_fits_are_refused() {
         let at = |ns: u64, ticks: u64| Pair { before_ns: ns, ticks, after_ns: ns + 10 };
         // Halfway through, the source steps by half the window.
         let pairs = [at(0, 0), at(1_000, 1_000), at(2_000, 5_000), at(3_000, 6_000)];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_stands_still_is_too_short_to_say() {
+    fn a_stopped_source_is_refused_as_too_short() {
         let pairs =
             [Pair { before_ns: 0, ticks: 7, after_ns: 10 }, Pair { before_ns: 1_000, ticks: 7, after_ns: 1_010 }];
         assert_eq!(fit(&pairs, EXACT), Err(FitError::TooShort));
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_true_rate_lies_between_the_limits_whatever_the_brackets(
+        fn the_true_rate_lies_between_the_limits_for_any_brackets(
             hertz in 32_768_u64..5_000_000_000,
             fraction in 0_u64..1_000_000,
             source_ticks in 1_u64..100,

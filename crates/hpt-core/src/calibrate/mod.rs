@@ -20,10 +20,10 @@ use crate::{
 /// Number of consecutive pairs without progress after which the reference counts as stopped. A clock that advances with
 /// the kernel's tick takes hundreds of thousands.
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
-/// Rounds of readings below which a window is not complete.
+/// The number of rounds of readings below which a window is not complete.
 const FEWEST_ROUNDS: u64 = 64;
-/// Rounds that start after the end of the window. If the thread lost its CPU until then, they are compared with the
-/// beginning.
+/// The number of rounds that start after the end of the window. If the thread lost its CPU until then, they are
+/// compared with the first rounds.
 const CLOSING_ROUNDS: u64 = 8;
 
 /// How a frequency was determined.
@@ -79,8 +79,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million. It holds as long as the
-    /// rates of source and reference are constant.
+    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million. It holds as long as
+    /// source and reference run at a constant rate.
     #[must_use]
     pub fn bound_ppm(&self) -> Option<f64> {
         self.limits.map(|(slowest, fastest)| Fit { frequency: self.frequency, slowest, fastest }.bound_ppm())
@@ -316,7 +316,7 @@ mod tests {
     };
 
     #[test]
-    fn a_tick_that_is_late_by_many_periods_leaves_a_rate() {
+    fn a_tick_many_periods_late_still_yields_a_rate() {
         const MS: u64 = 1_000_000;
         // A tick of 4 ms; those due from 100 ms on arrive at 117 ms.
         let shown =
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_moves_with_its_reference_has_its_rate() {
+    fn a_source_that_advances_with_its_reference_is_calibrated() {
         // Each read advances its clock by 100 ns. A round reads the reference twice and the source once, so the source
         // has half the rate.
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_is_no_clock_or_stands_still_is_refused() {
+    fn a_reference_that_is_not_a_clock_or_has_stopped_is_refused() {
         let mut info = ManualSource::nanoseconds("cpu time").info().clone();
         info.scope = Scope::Process;
         let cpu_time = ManualSource::with_info(info).stepping_by(10);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_the_tick_moves_has_a_rate_and_no_bound() {
+    fn a_clock_that_advances_with_the_tick_has_a_rate_but_no_bound() {
         let mut info = ManualSource::nanoseconds("coarse").info().clone();
         info.claimed_resolution_ns = Some(1_000);
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_ends_while_the_cpu_is_away_is_closed_all_the_same() {
+    fn a_window_that_ends_during_a_preemption_is_still_closed() {
         let clock = ManualSource::nanoseconds("reference").stepping_by(100);
         let torn = Torn { clock: &clock, readings: AtomicU32::new(0), info: clock.info().clone() };
         let calibration = calibrate(&torn, &clock, Duration::from_millis(100)).expect("it is the same clock");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_window_ends_at_once_with_what_it_has() {
+    fn a_stopped_window_ends_at_once_with_the_pairs_so_far() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
         let source = ManualSource::nanoseconds("source").stepping_by(100);
         let mut rounds = 0;

@@ -173,7 +173,7 @@ mod tests {
     };
 
     #[test]
-    fn each_part_of_the_window_keeps_the_pairs_that_limit_it_most() {
+    fn each_part_of_the_window_keeps_its_tightest_pairs() {
         let mut collector = Collector::new(Width::BITS_64, Some(Frequency::GIGAHERTZ), PARTS * 100);
         // The reading is early in the first bracket, late in the second, and anywhere in the third, which is wide.
         for (before_ns, ticks, after_ns) in [(0, 0, 9), (20, 27, 29), (40, 50, 90), (150, 152, 158)] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_is_noticed() {
+    fn a_backward_step_is_detected() {
         let mut collector = Collector::new(Width::BITS_64, None, 1_000);
         for ticks in [100, 90] {
             collector.offer(Pair { before_ns: 0, ticks, after_ns: 1 });

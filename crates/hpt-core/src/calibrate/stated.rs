@@ -35,7 +35,7 @@ mod tests {
     };
 
     #[test]
-    fn a_definition_has_a_bound_and_a_statement_has_none() {
+    fn a_defined_rate_has_a_bound_and_a_stated_rate_has_none() {
         let mut info = SourceInfo::new(SourceId::new("any"));
         assert_eq!(stated(&info), None);
         info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });

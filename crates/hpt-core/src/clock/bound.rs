@@ -5,9 +5,9 @@ use super::segment::{LONGEST_NS, Rate};
 use crate::sys::adjtime::Slew;
 
 const BILLION: u64 = 1_000_000_000;
-/// A reading may be further off than everything known explains. The kernel's rate has then changed by more than
-/// adjtimex reports by now: by a tenth of a tick that was restored (`ADJ_TICK`), or by an eighth of an offset that was
-/// withdrawn (half a second at the smallest time constant). Linux, kernel/time/ntp.c.
+/// If a reading is off by more than all known causes explain, the kernel's rate has changed by more than adjtimex now
+/// reports: by a tenth of a tick that was restored (`ADJ_TICK`), or by an eighth of an offset that was withdrawn (half
+/// a second at the smallest time constant). Linux, kernel/time/ntp.c.
 const UNEXPLAINED_NS: u64 = LONGEST_NS / 4;
 
 /// The known properties of the clock when the bound is computed.
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_slewed_in_parts_of_what_is_left() {
+    fn each_second_slews_a_share_of_the_remaining_offset() {
         // 100 ms at the time constant 1: 12.5 ms in the first second, which leaves 87.5 ms.
         let slew = Slew { offset_ns: -87_500_000, time_constant: 1, ..STILL };
         assert_eq!(slew_ppb(slew), 12_500_000);
@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_the_bound_is_what_the_last_segment_is_ahead_by() {
+    fn without_a_rate_the_bound_is_the_lead_of_the_last_segment() {
         assert_eq!(Known::default().bound_ns(), 0);
         assert_eq!(Known { ahead_ns: 287_000, ..Known::default() }.bound_ns(), 287_000);
     }
 
     #[test]
-    fn what_is_seen_to_be_off_by_more_than_is_known_widens_the_bound() {
+    fn an_observed_error_beyond_the_known_limits_widens_the_bound() {
         assert_eq!(Known { outside_ns: 900, ..known() }.bound_ns(), known().bound_ns());
         assert!(Known { outside_ns: 5_000, ..known() }.bound_ns() >= 5_000 + LONGEST_NS / 8);
     }

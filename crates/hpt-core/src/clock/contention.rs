@@ -206,7 +206,7 @@ fn read_and_hand_over(core: Core<'_>) -> bool {
 }
 
 #[test]
-fn a_segment_takes_fewer_than_four_attempts_however_many_cores_read() {
+fn a_segment_takes_fewer_than_four_attempts_with_any_number_of_cores() {
     for cores in [2, 4, 8, 16, 32, 64] {
         let world = World::new(cores);
         let until = |segments| {
@@ -233,7 +233,7 @@ fn a_segment_takes_fewer_than_four_attempts_however_many_cores_read() {
 }
 
 #[test]
-fn with_many_cores_a_dropped_counter_is_left_within_a_second() {
+fn with_many_cores_a_dropped_counter_is_abandoned_within_a_second() {
     for cores in [2, 4, 8, 16, 32, 64] {
         let world = World::new(cores);
         let dropped_ns = Mutex::new(None);

@@ -9,7 +9,7 @@ use crate::sys::adjtime::{self, Timex};
 #[non_exhaustive]
 pub struct Discipline {
     /// Whether the kernel considers its wall clock synchronized: a daemon has reported so recently.
-    pub synchronised: bool,
+    pub synchronized: bool,
     /// The status word (STA_PLL and others). Linux, include/uapi/linux/timex.h.
     pub status: u32,
     /// The active frequency correction, in parts per million.
@@ -41,7 +41,7 @@ impl Discipline {
         const FRACTION: f64 = 65_536.0;
         let microseconds = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
         Self {
-            synchronised: read.status & STA_UNSYNC == 0,
+            synchronized: read.status & STA_UNSYNC == 0,
             status: read.status,
             frequency_ppm: read.frequency_scaled as f64 / FRACTION,
             tick_ppm: (read.tick_us as f64 - read.usual_tick_us as f64) / (read.usual_tick_us.max(1) as f64) * 1e6,
@@ -57,7 +57,7 @@ mod tests {
     use crate::sys::adjtime::Timex;
 
     #[test]
-    fn the_kernels_units_are_understood() {
+    fn the_kernels_units_are_converted() {
         let read = Timex {
             status: 0x2001,
             frequency_scaled: -65_536 * 12 - 32_768,
@@ -68,15 +68,15 @@ mod tests {
         };
         let is = Discipline::of(read);
         assert!(
-            is.synchronised && (is.frequency_ppm + 12.5).abs() < 1e-9 && (is.tick_ppm - 100.0).abs() < 1e-9,
+            is.synchronized && (is.frequency_ppm + 12.5).abs() < 1e-9 && (is.tick_ppm - 100.0).abs() < 1e-9,
             "{is:?}"
         );
         assert_eq!((is.maximum_error.as_micros(), is.estimated_error.as_micros()), (1_500, 0));
-        assert!(!Discipline::of(Timex { status: 0x41, ..read }).synchronised);
+        assert!(!Discipline::of(Timex { status: 0x41, ..read }).synchronized);
     }
 
     #[test]
-    fn this_kernel_says_what_it_does() {
+    fn this_kernel_reports_its_clock_discipline() {
         match discipline() {
             Ok(is) => assert!(is.frequency_ppm.abs() <= 500.0 && is.tick_ppm.abs() <= 100_000.0, "{is:?}"),
             Err(refused) => skipped!("{refused}"),

@@ -262,7 +262,7 @@ mod tests {
     };
 
     #[test]
-    fn a_clock_starts_at_zero_wherever_its_counter_stands() {
+    fn a_clock_starts_at_zero_for_any_counter_value() {
         let source = ManualSource::nanoseconds("by hand");
         source.set(u64::MAX - 10);
         let clock = Clock::new(&source, Frequency::GIGAHERTZ).expect("64 bits");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_anchored_clock_shows_what_its_reference_shows() {
+    fn an_anchored_clock_agrees_with_its_reference() {
         let (source, reference) = (ManualSource::nanoseconds("source"), ManualSource::nanoseconds("reference"));
         source.set(5_000_000);
         reference.set(77);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_wraps_soon_is_no_clock() {
+    fn a_counter_that_wraps_soon_cannot_be_a_clock() {
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
         let refused =
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_reading_is_no_negative_time() {
+    fn subtracting_a_later_reading_yields_zero() {
         let (early, late) = (Reading::from_nanoseconds(1), Reading::from_nanoseconds(4));
         assert_eq!((late - early, early - late), (Duration::from_nanos(3), Duration::ZERO));
         assert_eq!((early.checked_duration_since(late), early.checked_sub(Duration::from_nanos(2))), (None, None));
@@ -321,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_added_is_found_again(start in any::<u32>(), nanoseconds in any::<u32>()) {
+        fn adding_and_subtracting_a_duration_round_trips(start in any::<u32>(), nanoseconds in any::<u32>()) {
             let (start, duration) = (Reading::from_nanoseconds(start.into()), Duration::from_nanos(nanoseconds.into()));
             prop_assert_eq!((start + duration) - start, duration);
             prop_assert_eq!((start + duration).checked_sub(duration), Some(start));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_reference_is_followed_within_nanoseconds() {
+    fn a_constant_rate_reference_is_followed_within_nanoseconds() {
         for ppm in [0.0, 500.0, -500.0, 17.3] {
             let (mut world, mut follower) = (World { ppm, ..World::new() }, Follower::default());
             assert!(worst_after(&mut world, &mut follower, 400) <= 2, "{ppm}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_rate_costs_one_segment_and_is_learned() {
+    fn a_rate_change_affects_one_segment_and_is_learned() {
         let (mut world, mut follower) = (World::new(), Follower::default());
         worst_after(&mut world, &mut follower, 400);
         world.ppm = 500.0;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_is_learned_anew() {
+    fn the_rate_is_learned_again_after_a_suspend() {
         // The reference stops and the counter runs on; or both stop, and the counter restarts.
         for reset in [false, true] {
             let (mut world, mut follower) = (World::new(), Follower::default());
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_keep_it(points in proptest::collection::vec((any::<u64>(), any::<u64>(), 0..1_000_u64), 0..20)) {
+        fn a_follower_survives_conversion_to_words_and_back(points in proptest::collection::vec((any::<u64>(), any::<u64>(), 0..1_000_u64), 0..20)) {
             let mut follower = Follower::default();
             prop_assert_eq!(follower.to_words(), [0; Follower::WORDS]);
             for (ticks, ns, width_ns) in points {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::{
     follower::Follower,
-    published::{NOBODY, Ownership, Published, State},
+    published::{NO_OWNER, Ownership, Published, State},
     segment::{OLDEST_NS, Point, SHORTEST_NS, Segment},
 };
 
@@ -24,7 +24,7 @@ const REFUSED: usize = NARROWEST + 1;
 const MARKER: usize = REFUSED + 1;
 const DISRUPTIONS: usize = MARKER + 1;
 const LEAD: usize = DISRUPTIONS + 1;
-/// Trust in the counter is not checked again before then.
+/// The time before which trust in the counter is not checked again.
 const ASK_AFTER_NS: usize = LEAD + 1;
 const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
 
@@ -34,13 +34,13 @@ const WIDE: u64 = 4;
 const WIDE_BY_NS: u64 = 200;
 const MOST_WIDE: u64 = 8;
 const WIDE_FOR_NS: u64 = 500_000_000;
-/// This many jumps in this time do so as well: if the counters of cores have offsets, the counter jumps whenever the
-/// owner moves.
+/// This many jumps in this time also cast doubt on the counter: if the counters of cores have offsets, the counter
+/// jumps whenever the owner moves.
 const MOST_JUMPS: u64 = 4;
 const JUMPS_WITHIN_NS: u64 = 100_000_000;
-/// After a check that confirms the counter, checks pause.
+/// The pause in checks after one that confirms the counter.
 const TRUSTED_FOR_NS: u64 = 1_000_000_000;
-/// A reader that finds an owner at work waits this many turns for its segment, some hundred nanoseconds: each slow
+/// A reader that finds an owner at work waits this many turns for its segment, a few hundred nanoseconds: each slow
 /// answer would make the owner start again. The model tries every order of threads anyway.
 const TURNS: u32 = if cfg!(loom) { 0 } else { 16 };
 
@@ -125,7 +125,7 @@ impl<I: Instruments> Following<'_, I> {
                     }
                     continue;
                 }
-            } else if in_force.whose != NOBODY {
+            } else if in_force.whose != NO_OWNER {
                 return None;
             }
             let mut shown_ns = self.shown_ns(in_force.line.end_ns());
@@ -423,7 +423,7 @@ pub(crate) fn restarts(published: Published<'_>) -> u64 {
 /// Ends the active segment, and lets readings start at the clock again, which went back. This is the only step back
 /// that time takes. Called by the owner.
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
-    published.put_in_force(NOBODY, |_| Some(Segment::default()));
+    published.put_in_force(NO_OWNER, |_| Some(Segment::default()));
     published.forget_answers(ownership);
     published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
 }
@@ -432,7 +432,7 @@ pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
 pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     let last = published.in_force().line;
     // An ownerless segment without ticks: all readings are served by the clock, not below the end of the last segment.
-    published.put_in_force(NOBODY, |slowest_ns| {
+    published.put_in_force(NO_OWNER, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
     for word in [REFUSED_IN_A_ROW, WIDE_IN_A_ROW, JUMPS_IN_A_ROW] {
@@ -539,7 +539,7 @@ mod tests {
             }
         }
 
-        /// The bound stated now, computed like `status`.
+        /// Returns the bound stated now, computed as in `status`.
         #[expect(clippy::cast_possible_truncation, reason = "half a second, and a tenth of a tick")]
         fn bound_ns(&self) -> u64 {
             let following = self.following();
@@ -686,7 +686,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_is_below_an_earlier_one_whatever_happens(events in proptest::collection::vec(any_event(), 1..200)) {
+        fn no_reading_is_below_an_earlier_one_after_any_events(events in proptest::collection::vec(any_event(), 1..200)) {
             let machine = Machine::new();
             let mut last_ns = 0;
             for event in events {
@@ -702,7 +702,7 @@ mod tests {
         /// Slewed by any amount that a daemon may request, and read at any time: within half a bracket plus the cost of
         /// a change within a segment.
         #[test]
-        fn a_bent_clock_is_followed(
+        fn a_slewed_clock_is_followed(
             bends in proptest::collection::vec((-500.0..500.0_f64, 1..60_u32), 1..12),
             every_ns in 50.0..3e6_f64,
         ) {
@@ -753,7 +753,7 @@ mod tests {
         /// Cores whose counters have offsets: readings differ by as much, whichever core makes the segments, and by no
         /// more.
         #[test]
-        fn cores_that_differ_cost_what_they_differ_by(
+        fn readings_on_different_cores_differ_at_most_by_the_core_offset(
             looks in proptest::collection::vec((0..4_usize, 20.0..2e5_f64), 100..400),
             ahead_ns in proptest::array::uniform4(-50.0..50.0_f64),
         ) {
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_is_behind_reads_a_segment_that_has_just_begun() {
+    fn a_core_that_is_behind_can_read_a_segment_that_has_just_started() {
         const BEHIND_NS: f64 = 800.0;
         let machine = Machine::new();
         let mut worst_ns = 0;
@@ -791,7 +791,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_clock_is_followed_within_nanoseconds() {
+    fn a_constant_rate_clock_is_followed_within_nanoseconds() {
         for ppm in [0.0, 500.0, -500.0] {
             let machine = Machine::new();
             machine.bent_ppm.set(ppm);
@@ -814,7 +814,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_ran_ahead_is_not_left_by_a_step_back() {
+    fn a_segment_that_ran_ahead_ends_without_a_backward_step() {
         let machine = Machine::new();
         let mut last_ns = 0;
         for round in 0..100_000 {
@@ -829,7 +829,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_is_right_at_once() {
+    fn the_time_is_right_immediately_after_a_suspend() {
         for event in [Event::Suspend(3.6e12), Event::SuspendAndReset, Event::CounterBack(3e6), Event::Wait(1e13)] {
             let machine = Machine::new();
             for _ in 0..1_000 {
@@ -848,7 +848,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_machine_that_was_moved_begins_anew_without_a_wrong_point() {
+    fn after_a_migration_the_clock_restarts_without_a_wrong_point() {
         let machine = Machine::new();
         let learn = || {
             for _ in 0..1_000 {
@@ -875,7 +875,7 @@ mod tests {
         assert_eq!(machine.following().disruptions(), 1);
     }
 
-    /// A machine whose rate was learned.
+    /// Creates a machine whose rate was learned.
     fn settled() -> Machine {
         let machine = Machine::new();
         for _ in 0..2_000 {
@@ -886,7 +886,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_jump_the_bound_covers_what_the_last_segment_is_ahead_by() {
+    fn after_a_jump_the_bound_covers_the_lead_of_the_last_segment() {
         let mut worst_ns = 0;
         for part in 1..20 {
             let machine = settled();
@@ -917,7 +917,7 @@ mod tests {
     }
 
     #[test]
-    fn while_an_offset_is_slewed_no_reading_is_off_by_more_than_stated() {
+    fn while_an_offset_is_slewed_every_reading_is_within_the_stated_bound() {
         for (offset_ms, most_ns) in
             [(10.0, 3_000), (100.0, 25_000), (300.0, 75_000), (-10.0, 3_000), (-100.0, 25_000), (-300.0, 75_000)]
         {
@@ -933,7 +933,7 @@ mod tests {
                         let what = format!(
                             "{offset_ms} ms at the time constant {time_constant}, every {every_ns} ns, {phase_ns} ns"
                         );
-                        assert_eq!((worst.1, worst.2), (0, 0), "over the bound, and back: {what}: {} ns off", worst.0);
+                        assert_eq!((worst.1, worst.2), (0, 0), "over the bound, and back: {what}, {} ns off", worst.0);
                         off_ns = off_ns.max(worst.0);
                     }
                 }
@@ -944,7 +944,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_frequency_or_the_tick_is_changed_no_reading_is_off_by_more_than_stated() {
+    fn while_the_frequency_or_tick_changes_every_reading_is_within_the_stated_bound() {
         for (what, frequency_ppm, tick_ppm) in
             [("frequency", 500.0, 0.0), ("frequency", -500.0, 0.0), ("tick", 0.0, 100_000.0), ("tick", 0.0, -100_000.0)]
         {
@@ -998,7 +998,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_from_before_the_clock_went_back_does_not_hold_it_up() {
+    fn a_reading_from_before_a_backward_step_does_not_hold_up_the_clock() {
         let machine = settled();
         let stale_ns = machine.now_ns();
         machine.clock_ns.set(machine.clock_ns.get() - 600e9);
@@ -1017,7 +1017,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_event_counts_as_a_clock_that_went_back() {
+    fn no_other_event_counts_as_a_backward_step() {
         for event in [
             Event::Suspend(3.6e12),
             Event::SuspendAndReset,
@@ -1037,7 +1037,7 @@ mod tests {
 
     /// The clock is read through a slow device that a hypervisor emulates, and the counter is offered nevertheless.
     #[test]
-    fn a_clock_that_is_slow_to_read_is_read_about_once_for_an_answer() {
+    fn a_slow_clock_is_read_about_once_per_reading() {
         const ANSWERS: u32 = 20_000;
         for (cost_ns, most_reads) in
             [(60.0, 1.0), (1_500.0, 1.0), (10_000.0, 1.0), (19_000.0, 1.2), (25_000.0, 1.2), (60_000.0, 1.2)]
@@ -1061,7 +1061,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_fast_again_is_followed_again() {
+    fn a_clock_is_followed_again_once_it_is_fast_again() {
         let machine = settled();
         machine.clock_costs_ns.set(60_000.0);
         for _ in 0..20_000 {
@@ -1100,7 +1100,7 @@ mod tests {
     /// The kernel drops the counter because the counter of one core has an offset, and reads another device. Its clock
     /// stays correct.
     #[test]
-    fn a_counter_that_the_kernel_drops_is_left_within_a_second() {
+    fn a_counter_that_the_kernel_drops_is_abandoned_within_a_second() {
         for apart_ns in [800.0, 5_000.0, 50_000.0, 300_000.0, 2e6] {
             for (cost_ns, most_wait_ns) in [(1_500.0, 40_000.0), (25_000.0, 40_000.0), (1_500.0, 3e8)] {
                 let machine = settled();
@@ -1134,7 +1134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_jumps_again_and_again_is_asked_about() {
+    fn repeated_jumps_of_a_counter_trigger_a_check_of_the_clocksource() {
         let machine = settled();
         machine.is_offered.set(false);
         // The kernel reads another counter, as quickly as before.
@@ -1149,7 +1149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_slower_is_asked_about_once_and_then_usual() {
+    fn a_slower_clock_triggers_one_check_and_then_counts_as_normal() {
         let machine = settled();
         machine.clock_costs_ns.set(1_500.0);
         for _ in 0..100_000 {
@@ -1161,7 +1161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_machine_is_never_asked_about() {
+    fn an_ordinary_machine_never_triggers_a_check() {
         let machine = settled();
         for event in [Event::Suspend(3.6e12), Event::SuspendAndReset, Event::Wait(1e10), Event::Bend(500.0)] {
             event.happen(&machine);
@@ -1178,7 +1178,7 @@ mod tests {
     /// A signal handler that leaves a reading with longjmp, or a thread that is cancelled in one, leaves an owner
     /// behind.
     #[test]
-    fn after_a_reading_that_never_returned_the_clock_itself_answers() {
+    fn after_a_reading_that_never_returned_readings_come_from_the_kernels_clock() {
         let machine = settled();
         machine.wait(2e6);
         std::mem::forget(machine.following().become_owner().expect("no other owner"));
@@ -1217,7 +1217,7 @@ mod tests {
     /// A slow answer is passed on while another thread makes the next segment, and the kernel's tick is a tenth longer
     /// or shorter.
     #[test]
-    fn under_a_changed_tick_a_reading_may_be_some_microseconds_below_an_answer() {
+    fn with_a_changed_tick_a_reading_may_be_a_few_microseconds_below_an_earlier_one() {
         use super::super::segment::{OLDEST_NS, Point, Rate, Segment};
         let mut worst_ns = 0;
         for age_ns in (0..OLDEST_NS).step_by(500) {

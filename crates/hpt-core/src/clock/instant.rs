@@ -63,7 +63,7 @@ impl Instant {
     ///
     /// # Ordering
     ///
-    /// Not ordered: the processor may take the reading up to some hundred instructions earlier than its place in the
+    /// Not ordered: the processor may take the reading up to a few hundred instructions earlier than its place in the
     /// program. Compared with readings of other threads, it may be off by as much in either direction.
     #[inline(always)]
     #[must_use]
@@ -211,8 +211,8 @@ impl Instant {
     }
 }
 
-/// Returns the result for a later instant. A jump, because a conditional move would make every interval wait for the
-/// comparison.
+/// Returns zero, the result if the other instant is later. This is a branch, because a conditional move would make
+/// every interval wait for the comparison.
 #[cold]
 const fn nothing() -> u64 {
     0

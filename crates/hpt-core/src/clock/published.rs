@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use super::segment::Segment;
 
 /// The owner of a segment: none, the processor's own counter, or a source with a higher number.
-pub(crate) const NOBODY: usize = 0;
+pub(crate) const NO_OWNER: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
 /// Six empty bits. Then two bits that say which of four slots to read, so that the lowest byte is the offset of the
@@ -123,7 +123,7 @@ impl<'a> Published<'a> {
             let state = State(self.words[STATE].load(Ordering::Acquire));
             let room = state.line().room();
             let line = self.segment::<4>(room);
-            let whose = usize::try_from(self.words[room + 5].load(Ordering::Relaxed)).unwrap_or(NOBODY);
+            let whose = usize::try_from(self.words[room + 5].load(Ordering::Relaxed)).unwrap_or(NO_OWNER);
             if self.still(state) {
                 return InForce { state, line, whose };
             }

@@ -95,7 +95,8 @@ impl Segment {
     }
 
     /// Returns the segment that starts at `point`, follows the reference at `rate` from there on, and is nowhere below
-    /// `floor_ns`, which the previous segment may have returned. A lead at its start is gone at its end, or halved.
+    /// `floor_ns`, which the previous segment may have returned. A lead at its start has disappeared at its end, or is
+    /// halved.
     pub(crate) fn following(point: Point, rate: Rate, floor_ns: u64) -> Self {
         let ticks = rate.ticks_in(length_ns(rate.uncertainty_ppb));
         let slope = rate.slope.max(1);
@@ -175,7 +176,7 @@ mod tests {
     proptest! {
         /// The line matches integer arithmetic to a nanosecond, rises, and ends where it states.
         #[test]
-        fn a_segment_is_its_line(
+        fn a_segment_is_a_straight_line_within_its_limits(
             base_ticks in proptest::prelude::any::<u64>(),
             base_ns in 0..u64::MAX / 2,
             hertz in 1_000_000..6_000_000_000_u64,
@@ -206,7 +207,7 @@ mod tests {
 
         /// The lead shrinks; the segment never starts below the floor.
         #[test]
-        fn a_lead_is_absorbed_without_a_step_back(
+        fn a_lead_is_absorbed_without_a_backward_step(
             hertz in 1_000_000..6_000_000_000_u64,
             ahead_ns in 0..3_000_000_u64,
         ) {
@@ -224,7 +225,7 @@ mod tests {
         /// A reading of the clock after the point was taken, then a reading of the counter along a segment whose rate
         /// has the largest error and whose bracket was divided as unevenly as possible.
         #[test]
-        fn no_reading_is_below_an_answer_before_it(
+        fn no_reading_is_below_an_earlier_reading(
             width_ns in 30..20_000_u64,
             uncertainty_ppb in 0..400_000_000_u64,
             answered_after_ns in 0..super::OLDEST_NS,
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uncertain_rate_makes_short_segments() {
+    fn an_uncertain_rate_produces_short_segments() {
         let point = Point { ticks: 0, ns: 0, width_ns: 30 };
         let length = |uncertainty_ppb| {
             let segment = Segment::following(point, Rate { slope: slope(1_000_000_000), uncertainty_ppb }, 0);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_takes_two_points_apart() {
+    fn a_rate_needs_two_points_far_enough_apart() {
         let point = |ticks, ns| Point { ticks, ns, width_ns: 30 };
         let rate = Rate::between(point(1_000, 0), point(3_001_000, 1_000_000)).expect("a millisecond at 3 GHz");
         assert_eq!(

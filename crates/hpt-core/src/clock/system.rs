@@ -16,7 +16,7 @@ use std::{
 use super::{
     bound::{self, Known},
     following::{Doubt, Following, Instruments, begin_anew, restart, restarts, went_back},
-    published::{NATIVE, NOBODY, Ownership, Published},
+    published::{NATIVE, NO_OWNER, Ownership, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
     trust::{self, Trust, Unsettled},
     vmclock::Vmclock,
@@ -34,10 +34,10 @@ use crate::{
 /// The number of sources, other than the processor's counter, that a process may use one after another.
 const MOST_SOURCES: usize = 16;
 
-/// What serves readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or from there on a
+/// The provider of readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or from there on a
 /// source of `SOURCES`.
 static MODE: AtomicUsize = AtomicUsize::new(UNDECIDED);
-const UNDECIDED: usize = NOBODY;
+const UNDECIDED: usize = NO_OWNER;
 const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
@@ -157,7 +157,7 @@ fn kernel_now_ns() -> Option<u64> {
     let in_force = published.in_force();
     let clock_ns = monotonic().nanoseconds();
     let end_ns = in_force.line.end_ns();
-    if in_force.whose == NOBODY && went_back(end_ns, clock_ns) {
+    if in_force.whose == NO_OWNER && went_back(end_ns, clock_ns) {
         let wiped_on_fork = native::words().1;
         if let Some(ownership) = published.own(owners_name(wiped_on_fork), !wiped_on_fork) {
             restart(published, &ownership);
@@ -166,7 +166,7 @@ fn kernel_now_ns() -> Option<u64> {
     }
     let ns = clock_ns.max(end_ns);
     // A counter's segment may still be open, with its end in the future.
-    let undisturbed = in_force.whose == NOBODY
+    let undisturbed = in_force.whose == NO_OWNER
         && published.is_still(in_force.state)
         && matches!(MODE.load(Ordering::Acquire), KERNEL | UNDECIDED);
     undisturbed.then_some(ns)
@@ -328,9 +328,9 @@ enum Patience {
 /// Makes the first decision: the processor's own counter if the kernel offers it as a clocksource and its rate is
 /// constant, otherwise the kernel's clock. While the kernel has not decided or cannot be queried, nothing is decided
 /// and the kernel's clock is read. Readings query again after a tenth of a second. If the kernel cannot be queried, the
-/// pause doubles each time, up to ten times: a program that has entered a sandbox since then must not die of the query.
-/// Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that tries the instruction), so the
-/// first call may be in a signal handler.
+/// pause doubles each time, up to ten times: a program that has entered a sandbox since then must not be killed because
+/// of the query. Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that tries the
+/// instruction), so the first call may be in a signal handler.
 #[cold]
 fn decide(patience: Patience) -> usize {
     /// The time at which a kernel that gave no answer is queried again.
@@ -448,7 +448,7 @@ pub enum SourceRefused {
     /// Read access to it can be revoked.
     #[error("access to {0} can be revoked while it is in use")]
     Revocable(SourceId),
-    /// It must tick at 1 MHz at least, and must not wrap for years.
+    /// It ticks at less than 1 MHz, or wraps within a few years.
     #[error("{0} is too coarse or too narrow; widen a narrow counter")]
     TooCoarse(SourceId),
     /// Its nominal frequency is not known, so neither its granularity nor its time to wrap is known.
@@ -661,7 +661,7 @@ impl Drop for Changing {
     }
 }
 
-/// Tries again for one second.
+/// Retries for one second.
 fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefused> {
     let start = std::time::Instant::now();
     loop {
@@ -693,7 +693,8 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
         now_ns = monotonic().nanoseconds();
     }
     begin_anew(published, &ownership);
-    // The processor's counter is installed before the mode says so, and stays until the mode no longer does.
+    // The processor's counter is installed before the mode is set to it, and stays installed until the mode has
+    // changed.
     match native {
         Some(native) => {
             native::install(native, native::words().0);

@@ -32,7 +32,7 @@ pub(super) enum Unsettled {
     NotTried,
 }
 
-/// The statement of the kernel's list of clocksources about one of them.
+/// The status of one clocksource in the kernel's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
     Yes,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_a_source_or_lacks_it() {
+    fn a_list_contains_a_source_or_does_not() {
         let list = List::of(Ok(&b"kvm-clock tsc acpi_pm \n"[..]));
         assert_eq!(["tsc", "kvm-clock", "ts"].map(|name| list.offer(name)), [Offer::Yes, Offer::Yes, Offer::No]);
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_cannot_be_read_says_nothing_of_any_source() {
+    fn an_unreadable_list_decides_nothing_about_any_source() {
         for error in [24, 23, 12, 2, 13] {
             let list = List::of(Err::<&[u8], _>(io::Error::from_raw_os_error(error)));
             assert_eq!(list.offer("tsc"), Offer::NotAsked, "error {error}");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_read_is_made_again() {
+    fn an_interrupted_read_is_repeated() {
         let interrupted = Failing(vec![ErrorKind::Interrupted, ErrorKind::Interrupted], b"tsc hpet");
         assert_eq!(List::of(Ok(interrupted)).offer("tsc"), Offer::Yes);
     }

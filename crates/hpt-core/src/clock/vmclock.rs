@@ -29,7 +29,7 @@ pub(super) struct Vmclock<P = Window> {
 }
 
 impl Vmclock {
-    /// Opens that of the machine, if there is one and this program may map it. Linux, drivers/ptp/ptp_vmclock.c: root,
+    /// Opens the machine's page, if there is one and this program may map it. Linux, drivers/ptp/ptp_vmclock.c: root,
     /// since 6.13.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ mod tests {
     const BEFORE: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-before.bin");
     const AFTER: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-after.bin");
 
-    /// One page; from a given read on, another.
+    /// One page, and another one after a given number of reads.
     struct Page<'a> {
         first: &'a [u8],
         then: &'a [u8],
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_shows_by_another_marker() {
+    fn a_migration_changes_the_marker() {
         let marker = |bytes| Vmclock::over(Page::of(bytes)).expect("a vmclock").disruption_marker();
         assert_eq!((marker(BEFORE), marker(AFTER)), (Some(1), Some(2)));
     }
 
     #[test]
-    fn a_marker_is_read_whole_wherever_the_change_falls() {
+    fn a_marker_is_never_read_torn_during_a_change() {
         // Two reads that check for a vmclock, then at most ten of the marker.
         for after_reads in 2..12 {
             let vmclock = Vmclock::over(Page::changing(BEFORE, AFTER, after_reads)).expect("a vmclock");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_something_else_is_none() {
+    fn a_page_that_is_not_a_vmclock_is_rejected() {
         for (at, byte) in [(0, 0), (8, 2), (9, 1)] {
             let mut other = BEFORE[..LENGTH].to_vec();
             other[at] = byte;

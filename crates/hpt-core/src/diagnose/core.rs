@@ -17,7 +17,7 @@ mod tests {
     use crate::measure::CoreOffset;
 
     #[test]
-    fn only_an_offset_that_no_hand_over_explains_is_a_fault() {
+    fn only_an_offset_that_no_handover_explains_is_a_fault() {
         let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 100 };
         let fault = |least_ns, most_ns| core_fault(&offset(least_ns, most_ns), &Limits::default());
         // Five microseconds apart, in either direction.

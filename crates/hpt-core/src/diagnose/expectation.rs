@@ -19,7 +19,7 @@ const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
 /// Number of granules below which an unchanged reading has no meaning.
 const PATIENCE_GRANULES: u64 = 8;
 
-/// What is accepted of a source.
+/// The limits within which a source is accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The largest difference of its rate from the nominal rate, or from its own rate at the start, in parts per
@@ -45,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// What may happen to a source, or to its reference. Later variants include earlier ones.
+/// The changes that a source or its reference may undergo. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nature {
     /// Nothing: its rate is constant.
@@ -56,10 +56,10 @@ pub(super) enum Nature {
     Set,
 }
 
-/// What to expect of a source that is compared with a reference.
+/// The expected behavior of a source that is compared with a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expectation {
-    /// For both together: a comparison cannot show which of the two caused a change.
+    /// The changes that either of the two may undergo: a comparison cannot show which of them caused a change.
     pub(super) nature: Nature,
     /// Whether the source itself may be set, and therefore go back.
     pub(super) may_be_set: bool,
@@ -70,7 +70,7 @@ pub struct Expectation {
     pub(super) tolerance_ppm: f64,
     /// How far a daemon may slew it.
     pub(super) bent_ppm: f64,
-    /// The same while the kernel's tick has its default length.
+    /// How far a daemon may slew it while the kernel's tick has its default length.
     usually_bent_ppm: f64,
     pub(super) patience_ns: u64,
     /// The uncertainty of a rate that was only measured.
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slewed_or_set_reference_is_no_fault_of_the_source() {
+    fn slewing_or_setting_the_reference_is_not_a_fault_of_the_source() {
         let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
         let beside = |reference: SourceInfo| {
             let expected = Expectation::of(&info(StatedBy::Program, false), &reference, EXACT).expect("stated");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_another_tick_changes_the_rate_of_its_clocks_and_of_no_counter() {
+    fn a_changed_tick_changes_the_rate_of_kernel_clocks_but_not_of_counters() {
         let of = |steered| {
             let expected = Expectation::of(&info(StatedBy::Program, steered), &info(StatedBy::Program, false), EXACT);
             expected.expect("stated").with_tick_off_by(-2_000.0)

@@ -9,10 +9,10 @@ use crate::{
     units::Frequency,
 };
 
-/// The kernel rounds the multiplier of its clock.
+/// The tolerance for the kernel's rounding of its clock's multiplier, in parts per million.
 const ROUNDED_PPM: f64 = 1.0;
 
-/// What a machine states about the rates of its counters.
+/// The statements of a machine about the rates of its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Surroundings {
@@ -23,20 +23,20 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Returns those of a machine.
+    /// Returns what `host` states.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
     }
 }
 
-/// What to expect of a source compared with a reference.
+/// The expected behavior of a source compared with a reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// The source.
     pub id: SourceId,
     alone: Expectation,
-    /// The same while the reference is a clock of the kernel that counts with this source.
+    /// The expectation while the reference is a clock of the kernel that counts with this source.
     when_counted: Option<Expectation>,
     stated_by: StatedBy,
     is_stated: bool,
@@ -85,7 +85,8 @@ impl Expected {
         Some(Self { alone: expected.alone.measured_within(within_ppm), is_stated: false, ..expected })
     }
 
-    /// Returns the rate that it is compared with, and its origin; the program if [it was measured](Self::is_stated).
+    /// Returns the rate that it is compared with, and its origin; the origin is the program if [it was
+    /// measured](Self::is_stated).
     #[must_use]
     pub const fn nominal(&self) -> Nominal {
         Nominal { frequency: self.alone.frequency, stated_by: self.stated_by }

@@ -1,4 +1,4 @@
-//! Diagnosis: faults of sources that readings prove, findings of machines from facts, and likely causes of stalls.
+//! Diagnosis: faults of sources that readings prove, findings about machines from facts, and likely causes of stalls.
 //! Pure: reads no source and no clock. Reports only faults that the widths of the brackets cannot explain.
 
 mod core;

@@ -9,7 +9,7 @@ use crate::{measure::Burst, source::Pair};
 /// The rate of a constant-rate source may change by this much, as that of a quartz does with temperature, before a
 /// change counts as a step.
 const WANDER_PPM: f64 = 20.0;
-/// A rate is known from a stretch of this length on.
+/// The length of the shortest stretch that determines a rate.
 const LEARNING_NS: i64 = 100_000_000;
 
 /// A fault of a source.
@@ -18,9 +18,9 @@ const LEARNING_NS: i64 = 100_000_000;
 pub enum Fault {
     /// It stepped.
     Stepped {
-        /// By at least this much (nearest to zero), in nanoseconds; negative if it went back.
+        /// The smallest possible step (nearest to zero), in nanoseconds; negative if it went back.
         least_ns: f64,
-        /// By at most this much.
+        /// The largest possible step.
         most_ns: f64,
     },
     /// A reading was lower than the previous one.
@@ -57,19 +57,19 @@ pub enum Fault {
     CoresApart {
         /// The two CPUs.
         cpus: (usize, usize),
-        /// The lead of the second over the first is at least this, in nanoseconds.
+        /// The lower limit of the second CPU's lead over the first, in nanoseconds.
         least_ns: f64,
-        /// And at most this.
+        /// The upper limit of that lead, in nanoseconds.
         most_ns: f64,
     },
-    /// All sources stepped alike, so the reference did, or the counter that all of them use.
+    /// All sources stepped alike: the cause is the reference, or the counter that all of them use.
     AllStepped {
-        /// By at least this much, in nanoseconds.
+        /// The smallest possible step, in nanoseconds.
         least_ns: f64,
-        /// By at most this much.
+        /// The largest possible step.
         most_ns: f64,
     },
-    /// All sources have the same wrong rate, so the reference has, or the counter that all of them use.
+    /// All sources have the same wrong rate: the cause is the reference, or the counter that all of them use.
     AllRatesOff {
         /// The smallest possible difference, in parts per million.
         least_ppm: f64,
@@ -138,16 +138,16 @@ impl fmt::Display for Fault {
 pub enum SourceEvent {
     /// It was set, by this much in nanoseconds.
     WasSet {
-        /// By at least this much (nearest to zero).
+        /// The smallest possible step (nearest to zero).
         least_ns: f64,
-        /// By at most this much.
+        /// The largest possible step.
         most_ns: f64,
     },
     /// It stepped by less than the limit, in nanoseconds.
     SmallStep {
-        /// By at least this much (nearest to zero).
+        /// The smallest possible step (nearest to zero).
         least_ns: f64,
-        /// By at most this much.
+        /// The largest possible step.
         most_ns: f64,
     },
     /// It may have wrapped unnoticed: the comparison restarted.
@@ -507,7 +507,7 @@ impl Stretch {
         }
     }
 
-    /// From here on the rate is learned again, and the rate of the interval is measured.
+    /// Learns the rate again from this point on, and measures the rate of the interval from there.
     fn rebase(&mut self, point: Point) {
         (self.anchor, self.from) = (point, point);
     }

@@ -7,14 +7,14 @@ use crate::measure::{Moved, Stall};
 /// completely and lasts 10 ms or more always covers as much in whole hundredths of a second, the unit in which a steal
 /// is reported.
 const HALF: u64 = 2;
-/// A stolen stall uses up this many whole units, because the steal is not reported in parts.
+/// A stolen stall uses up this many units, because steal time is reported only in whole units.
 const HUNDREDTH_NS: u64 = 10_000_000;
 
 /// Why a thread likely did not run, determined from the counters that increased around the stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It was on another CPU after it.
+    /// The thread was on another CPU afterwards.
     Migrated,
     /// It was runnable, and waited for at least half of the stall: other threads ran, or a quota was used up.
     KeptWaiting,
@@ -28,8 +28,8 @@ pub enum Cause {
     Stolen,
     /// More interrupts of this CPU arrived than without a stall: their indices, the most unusual first.
     Interrupts(Vec<usize>),
-    /// No more interrupts arrived than without a stall, and no other counter increased that another stall at that time
-    /// had not used up.
+    /// No more interrupts arrived than without a stall, and another stall at that time had used up the increases of all
+    /// other counters.
     AsUsual,
     /// No counter increased: the cause is below the kernel (firmware, a hypervisor that does not report it) or in the
     /// processor itself.
@@ -125,7 +125,7 @@ impl Habits {
         (self.stalled.windows, self.quiet.windows)
     }
 
-    /// Returns those of the counter with this index.
+    /// Returns the habit of the counter with this index.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn of(&self, place: usize) -> Habit {
@@ -148,7 +148,7 @@ impl Habits {
     }
 }
 
-/// The part of a window that longer stalls in it have not used up yet; `None` for what could not be read.
+/// The increases in a window that longer stalls in it have not used up yet; `None` for those that could not be read.
 struct Left<'a> {
     moved: &'a Moved,
     migrated: bool,
@@ -158,13 +158,13 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
-    /// Number of times that it was preempted or gave up its CPU: there are no more stalls with a wait.
+    /// Number of times that it was preempted or gave up its CPU. No more stalls than that can include a wait.
     switches: u64,
     /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,
 }
 
-/// Takes one of them, if there is one.
+/// Takes one from the count; returns whether there was one.
 const fn take(count: &mut Option<u64>) -> bool {
     match count {
         Some(left @ 1..) => {
@@ -199,7 +199,7 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// Whether it waited; if so, it was preempted.
+    /// Returns whether it waited; if so, it was preempted.
     fn waited(&mut self, least_ns: u64, length_ns: u64) -> bool {
         let Some(waited_ns) = &mut self.waited_ns else {
             // Without the wait time, the preemption counts as evidence.
@@ -225,7 +225,7 @@ impl<'a> Left<'a> {
         true
     }
 
-    /// The cause of the longest stall that has none yet.
+    /// Returns the cause of the longest stall that has none yet.
     fn cause(&mut self, stall: &Stall) -> Cause {
         let least_ns = stall.length_ns.saturating_sub(stall.uncertain_ns);
         if std::mem::take(&mut self.migrated) {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steal_covers_at_least_half_of_the_stall_and_is_used_up_in_hundredths() {
+    fn steal_time_covers_at_least_half_of_a_stall_and_is_consumed_in_hundredths_of_a_second() {
         let none = Habits::default();
         let stolen = |ns| move |moved: &mut Moved| moved.stolen_ns = Some(ns);
         assert_eq!(causes(&[19 * MS], stolen(10 * MS), &none), [Cause::Stolen]);

@@ -1,5 +1,5 @@
-//! Several sources compared with one reference: which of them has a fault, and which one. Pure: takes readings and the
-//! state of the kernel as parameters.
+//! Several sources compared with one reference: which of them is faulty, and what the fault is. Pure: takes readings
+//! and the state of the kernel as parameters.
 
 use super::{
     Expectation, Fault, Interval, Limits,
@@ -51,8 +51,8 @@ impl Watch {
         Self { sources, limits, all: Vec::new(), summary }
     }
 
-    /// From the next round on, the kernel's tick differs from the default by this much, or differed at some time since
-    /// the last one: the largest difference counts.
+    /// Sets by how much the kernel's tick differs from the default from the next round on, or differed at some time
+    /// since the last one: the largest difference counts.
     pub fn set_tick_off_by(&mut self, tick_ppm: f64) {
         for source in &mut self.sources {
             source.set_tick_off_by(tick_ppm);
@@ -127,8 +127,8 @@ impl Watch {
     }
 }
 
-/// Returns the step that all sources made alike, if two or more certainly stepped and none of the others can have
-/// stayed.
+/// Returns the step that all sources made alike, if at least two certainly stepped and all others may have stepped by
+/// the same amount.
 fn shared(looks: &[Option<Look>]) -> Option<Range> {
     let deviations: Vec<Range> = looks.iter().flatten().filter_map(|look| look.deviation).collect();
     let certain = deviations.iter().filter(|deviation| deviation.excludes_zero()).count();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_steps_is_caught_with_the_size_of_the_step() {
+    fn a_stepping_counter_is_detected_with_the_size_of_the_step() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 5_000 } else { 0 };
         let found = faults(&alone(steady(1_000_000_000), &jump, NARROW, 4));
         let [Fault::Stepped { least_ns, most_ns }] = found[..] else { panic!("{found:?}") };
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_within_the_limit_is_reported_and_is_no_fault() {
+    fn a_step_within_the_limit_is_reported_but_is_not_a_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 900 } else { 0 };
         let ended = alone(steady(1_000_000_000), &jump, NARROW, 4);
         assert_eq!(faults(&ended), []);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_runs_a_hundred_ppm_fast_is_caught() {
+    fn a_counter_that_runs_100_ppm_fast_is_detected() {
         let found = faults(&alone(steady(1_000_000_000), &at_rate(1_000_100_000.0), NARROW, 3));
         assert_eq!(found.len(), 3, "{found:?}");
         for fault in found {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_100_ppm_off_the_clock_that_counts_with_it_is_caught_by_default() {
+    fn a_counter_100_ppm_off_the_clock_that_counts_with_it_is_detected_by_default() {
         let stated = |stated_by| {
             let mut info = steady(1_000_000_000);
             info.nominal = info.nominal.map(|nominal| Nominal { stated_by, ..nominal });
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_changes_its_rate_is_caught_and_does_not_count_as_stepped() {
+    fn a_counter_that_changes_its_rate_is_detected_and_does_not_count_as_stepped() {
         let bent = |ns: u64| ns + ns.saturating_sub(3_000_000_000) / 5_000;
         let found = faults(&alone(steady(1_000_000_000), &bent, NARROW, 5));
         assert!(found.iter().any(|fault| matches!(fault, Fault::RateChanged { .. })), "{found:?}");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stops_is_caught_once_an_interval_and_may_go_on() {
+    fn a_stopped_counter_is_detected_once_per_interval_and_may_resume() {
         let stops = |ns: u64| ns.min(2_500_000_000) + ns.saturating_sub(4_500_000_000);
         let ended = alone(steady(1_000_000_000), &stops, NARROW, 6);
         let found: Vec<usize> = ended.iter().map(|interval| interval.faults.len()).collect();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_that_go_back_are_a_fault_of_a_counter_and_not_of_wall_time() {
+    fn backward_readings_are_a_fault_of_a_counter_but_not_of_wall_time() {
         for (info, expected) in [(steady(1_000_000_000), 1), (SourceInfo { steady: false, ..steered() }, 0)] {
             let mut watch = Watch::over(&expect(&[info]), limits());
             for round in 1..10 {
@@ -391,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_must_not_be_set_is_caught_when_it_is() {
+    fn setting_a_clock_that_must_not_be_set_is_detected() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 2_000_000 } else { 0 };
         let found = faults(&alone(steered(), &jump, NARROW, 3));
         assert!(found.iter().any(|fault| matches!(fault, Fault::Stepped { .. })), "{found:?}");
     }
 
     #[test]
-    fn wall_time_that_is_set_is_reported_and_is_no_fault() {
+    fn setting_wall_time_is_reported_but_is_not_a_fault() {
         let set = |ns: u64| ns + if ns >= 2_500_000_000 { 3_600_000_000_000 } else { 0 };
         let ended = alone(SourceInfo { steady: false, ..steered() }, &set, NARROW, 3);
         assert_eq!(ended.iter().map(|interval| interval.set).sum::<u64>(), 1);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reported_suspend_is_no_fault() {
+    fn a_reported_suspend_is_not_a_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 6_000_000_000 } else { 0 };
         let mut watch = Watch::over(&expect(&[steady(1_000_000_000)]), limits());
         let mut found = Vec::new();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_step_within_the_limit_is_no_fault() {
+    fn a_reference_step_within_the_limit_is_not_a_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 900 } else { 0 };
         let other = |ns: u64| jump(ns) / 100 * 100;
         let (ended, all) = watch(&[steady(1_000_000_000), steady(1_000_000_000)], &[&jump, &other], NARROW, 4);
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_of_real_sources_go_through() {
+    fn readings_of_real_sources_pass() {
         // Each read advances both by 100 ns: they are one clock.
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
         let source = ManualSource::nanoseconds("source").stepping_by(200);
@@ -522,7 +522,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_healthy_source_is_accused_whatever_the_brackets(
+        fn no_healthy_source_is_accused_for_any_brackets(
             hertz in prop_oneof![Just(1_000_000_u64), Just(3_579_545), 10_000_000..5_000_000_000_u64],
             rounds in vec((torn(), 1_000_u64..60_000_000), 60..160),
             off_ppm in -45_i64..45,

@@ -284,14 +284,14 @@ mod tests {
     use crate::gpio::GpioError;
 
     #[test]
-    fn chips_are_in_the_order_of_their_numbers() {
+    fn chips_are_sorted_by_their_numbers() {
         let names = ["gpiochip10", "null", "gpiochip2", "gpiochip", "gpiochipx", "gpiochip0", "agpiochip1"];
         let paths = ["/dev/gpiochip0", "/dev/gpiochip2", "/dev/gpiochip10"].map(PathBuf::from);
         assert_eq!(in_order(names.into_iter().map(str::to_owned)), paths);
     }
 
     #[test]
-    fn what_is_no_chip_is_not_opened() {
+    fn a_file_that_is_not_a_chip_is_not_opened() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         for path in [file.path(), Path::new("/"), Path::new("/dev/null")] {
             assert!(matches!(Chip::open(path), Err(GpioError::NotAChip { .. })), "{path:?}");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn of_chips_that_cannot_be_opened_the_first_is_told() {
+    fn the_first_chip_that_cannot_be_opened_is_reported() {
         let name: LineName = "gpiochip0:1".parse().expect("a name");
         let refused = |path: &str| Err(GpioError::NotAChip { path: path.into() });
         let answer = name.among(vec![refused("/a"), refused("/b")]).expect_err("none of them");

@@ -189,7 +189,7 @@ mod tests {
     use super::{GpioError, of_edges, of_open, of_question, why_none};
 
     #[test]
-    fn every_answer_says_what_it_means_and_what_helps() {
+    fn every_kernel_error_is_explained_with_a_fix() {
         let path = || PathBuf::from("/dev/gpiochip0");
         let answer = io::Error::from_raw_os_error;
         let refused = of_open(path(), answer(libc::EACCES));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_chip_it_says_why() {
+    fn the_absence_of_a_chip_is_explained() {
         assert!(why_none(None).contains("CONFIG_GPIO_CDEV"));
         assert!(why_none(Some(0)).contains("found no GPIO chip"));
         assert!(why_none(Some(2)).contains("pass them in"));

@@ -19,7 +19,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Returns an edge seen at this time of `CLOCK_MONOTONIC`, in nanoseconds.
+    /// Creates an edge seen at this time of `CLOCK_MONOTONIC`, in nanoseconds.
     #[must_use]
     pub const fn new(at_ns: u64, rising: bool, number: u32) -> Self {
         Self { at_ns, rising, number }

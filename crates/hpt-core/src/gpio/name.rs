@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_that_was_named_stays() {
+    fn a_named_chip_is_not_replaced_by_the_default() {
         let on = |text: &str| read(text).expect("a name").or_on(Some("gpiochip1")).to_string();
         assert_eq!((on("17").as_str(), on("gpiochip0:17").as_str()), ("gpiochip1:17", "gpiochip0:17"));
         assert_eq!(read("17").expect("a name").or_on(None).to_string(), "17");
     }
 
     #[test]
-    fn nearly_right_names_are_found() {
+    fn nearly_correct_names_are_suggested() {
         let names = ["GPIO1", "GPIO17", "GPIO170", "", "ID_SDA"];
         assert_eq!(similar("gpio17", names), ["GPIO17", "GPIO1", "GPIO170"]);
         assert_eq!(similar("17", names), ["GPIO17", "GPIO170"]);
@@ -129,13 +129,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_again(text in string_regex("(gpiochip[0-9]{1,2}:)?([0-9]{1,4}|[A-Za-z][A-Za-z0-9_ ]{0,9})").expect("an expression")) {
+        fn a_parsed_name_prints_and_parses_again(text in string_regex("(gpiochip[0-9]{1,2}:)?([0-9]{1,4}|[A-Za-z][A-Za-z0-9_ ]{0,9})").expect("an expression")) {
             let name = read(&text).expect("a valid name");
             prop_assert_eq!(read(&name.to_string()), Ok(name));
         }
 
         #[test]
-        fn any_text_is_a_name_or_a_reason(text in ".{0,40}") {
+        fn any_text_is_parsed_or_refused_with_a_reason(text in ".{0,40}") {
             let _ = read(&text);
         }
     }

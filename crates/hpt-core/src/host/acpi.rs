@@ -56,7 +56,7 @@ pub(crate) enum NoPmTimer {
     Absent(String),
 }
 
-/// What is known about reads of the chipset's timer.
+/// Whether reads of the chipset's timer are reliable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Latch {
     /// No problem is known.
@@ -109,8 +109,8 @@ impl Host {
         number("revision").is_none_or(|revision| revision < sound_from).then_some((vendor, id))
     }
 
-    /// Returns the files that these functions read. Of the PCI devices, those of the relevant one, or of the first one
-    /// so that there is a list.
+    /// Returns the files that these functions read. For PCI, these are the files of the relevant device or, so that a
+    /// capture has a list of devices, of the first one.
     pub(super) fn pm_timer_files(&self) -> Vec<String> {
         let devices = self.list(PCI_DEVICES);
         let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());
@@ -121,7 +121,7 @@ impl Host {
     }
 }
 
-/// Parses the timer that the table describes.
+/// Parses the table's description of the timer.
 ///
 /// # References
 ///
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn each_generation_of_the_table_tells_its_port() {
+    fn each_version_of_the_table_contains_the_port() {
         let timer = |table| parse(table).expect("a timer");
         assert_eq!(timer(Q35), PmTimer { port: 0x608, says_32_bits: false, revision: 3 });
         assert_eq!(timer(PC), PmTimer { port: 0x608, says_32_bits: false, revision: 1 });
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_address_counts_where_it_is_told() {
+    fn the_extended_address_takes_precedence_if_present() {
         let port = |table: &[u8]| parse(table).map(|timer| timer.port).ok();
         let moved = changed(Q35, 208, &[1, 32, 0, 0, 0x08, 0x18, 0, 0, 0, 0, 0, 0]);
         assert_eq!(port(&moved), Some(0x1808));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_lengths_are_heeded() {
+    fn flags_and_lengths_are_respected() {
         let wide = parse(&changed(Q35, 112, &[0xa5, 0x85, 0, 0])).expect("a timer");
         assert!(wide.says_32_bits);
         assert!(why(&changed(Q35, 91, &[0])).starts_with("absent: the firmware's ACPI describes no"));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_cut_or_changed_is_found_out() {
+    fn a_truncated_or_modified_table_is_detected() {
         for length in 0..Q35.len() {
             assert!(why(&Q35[..length]).starts_with("malformed"), "cut at {length}");
         }
@@ -282,13 +282,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..400)) {
+        fn any_bytes_are_parsed_without_a_panic(bytes in vec(any::<u8>(), 0..400)) {
             let _ = parse(&bytes);
         }
 
         /// Tables with a correct length and sum, so that the fields are examined.
         #[test]
-        fn any_table_gives_a_whole_register_or_a_reason(
+        fn any_table_yields_a_complete_register_or_a_reason(
             length in 116_u16..400,
             bytes in vec(any::<u8>(), 400),
             revision in 0_u8..7,
@@ -311,13 +311,13 @@ mod tests {
         }
 
         #[test]
-        fn any_list_of_ports_is_read(text in any::<String>()) {
+        fn any_list_of_ports_is_parsed_without_a_panic(text in any::<String>()) {
             let _ = kernels_ports(&text);
         }
     }
 
     #[test]
-    fn the_kernels_list_names_the_ports_to_root_only() {
+    fn the_kernels_list_shows_the_ports_only_to_root() {
         let list = "0000-0cf7 : PCI Bus 0000:00\n  0600-0603 : ACPI PM1a_EVT_BLK\n  0608-060b : ACPI PM_TMR\n";
         assert_eq!(kernels_ports(list), Some(0x608));
         assert_eq!(kernels_ports("  0000-0000 : ACPI PM_TMR\n"), None);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_the_kernel_does_not_agree_with_is_not_believed() {
+    fn a_table_that_contradicts_the_kernel_is_not_trusted() {
         let (folder, host) = machine();
         assert!(matches!(host.find_pm_timer(), Err(NoPmTimer::Unreadable(_))));
         write(&folder, "sys/firmware/acpi/tables/FACP", Q35);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chipset_that_is_known_for_nonsense_is_read_with_care() {
+    fn a_chipset_with_a_known_erratum_is_read_repeatedly() {
         let (folder, host) = machine();
         assert!(matches!(host.pm_timer_latch(), Latch::Doubtful(_)), "without a list of devices");
         let device = |vendor: &str, device: &str, revision: Option<&str>| {

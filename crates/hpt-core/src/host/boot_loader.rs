@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boot_loader_is_told_by_its_files() {
+    fn the_boot_loader_is_identified_by_its_files() {
         assert_eq!(seen(&[]), None);
         assert_eq!(seen(&[(GRUB, b"")]), Some(BootLoader::OtherGrub));
         assert_eq!(seen(&[(GRUB, b""), (UPDATE_GRUB[0], b"")]), Some(BootLoader::Grub));
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(content in any::<Vec<u8>>()) {
+        fn any_bytes_are_parsed_without_a_panic(content in any::<Vec<u8>>()) {
             let _ = letters(&content);
         }
     }

@@ -20,7 +20,7 @@ pub struct BootParameter {
 pub struct KnownParameter {
     /// The parameter, with its value if only that one is meant. A value in capitals is a placeholder.
     pub text: &'static str,
-    /// What it does.
+    /// Its effect.
     pub effect: &'static str,
     /// When it helps, and what its disadvantages are.
     pub helps: &'static str,
@@ -140,7 +140,7 @@ impl BootParameter {
         Self { name: name.trim_matches('"').replace('_', "-"), value, text: word.to_owned() }
     }
 
-    /// Returns what is known of it if it affects clocksources: of this value, otherwise of any value.
+    /// Returns the entry for this parameter if it affects clocksources: for its value, otherwise for any value.
     #[must_use]
     pub fn known(&self) -> Option<&'static KnownParameter> {
         let exact = KNOWN.iter().find(|known| {
@@ -160,7 +160,7 @@ impl BootParameter {
 }
 
 impl KnownParameter {
-    /// Returns those that may help the clocksources of this architecture.
+    /// Returns the parameters that may help the clocksources of this architecture.
     pub fn all(architecture: Architecture) -> impl Iterator<Item = &'static Self> {
         KNOWN.iter().filter(move |known| known.advised && (!known.x86 || architecture == Architecture::X86_64))
     }
@@ -205,8 +205,8 @@ const ON_LATENCY: [&str; 27] = [
 /// module parameter and ignores it.
 const EMULATED: &str = "hpt.emulated";
 
-/// Returns the part of a command line that affects clocksources and latency, for a capture. Nothing else of it leaves
-/// the machine.
+/// Returns the part of a command line that affects clocksources and latency, for a capture. Nothing else from it
+/// leaves the machine.
 pub(super) fn only_what_matters(command_line: &str) -> String {
     let kept = BootParameter::all(command_line)
         .into_iter()
@@ -238,7 +238,7 @@ mod tests {
     use super::{Architecture, BootParameter, KNOWN, KnownParameter, only_what_matters};
 
     #[test]
-    fn parameters_are_words_and_quotes_hold_blanks_together() {
+    fn parameters_are_split_at_blanks_outside_quotes() {
         let parameters = BootParameter::all("quiet tsc=reliable  foo=\"a b\" processor.max_cstate=1 -- tsc=unstable\n");
         let read: Vec<_> = parameters.iter().map(|known| (known.name.as_str(), known.value.as_deref())).collect();
         let expected =
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_parameter_is_found_by_its_value_first() {
+    fn a_known_parameter_is_matched_by_its_value_first() {
         let known = |text| BootParameter::all(text)[0].known().map(|known| known.text);
         assert_eq!(known("tsc=reliable"), Some("tsc=reliable"));
         assert_eq!(known("no_kvmclock"), Some("no-kvmclock"));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_is_known_by_its_own_text() {
+    fn every_known_parameter_matches_its_own_text() {
         for known in &KNOWN {
             assert_eq!(BootParameter::all(known.text)[0].known(), Some(known));
         }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_keeps_no_other_parameter() {
+    fn a_capture_contains_no_unknown_parameter() {
         let kept = only_what_matters(
             "root=UUID=1234 tsc=reliable password=\"x tsc=y\" idle=poll nohz_full=1-3 hpt.emulated=QEMU -- hpet=force",
         );
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_emulates_the_machine_is_what_the_command_line_says() {
+    fn the_emulator_is_the_one_named_on_the_command_line() {
         let emulator = |line| super::emulator(&BootParameter::all(line));
         assert_eq!(emulator("quiet hpt.emulated=QEMU panic=-1").as_deref(), Some("QEMU"));
         assert_eq!(emulator("hpt.emulated=\"QEMU 7.2\"").as_deref(), Some("QEMU 7.2"));
@@ -286,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(line in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(line in any::<String>()) {
             for parameter in BootParameter::all(&line) {
                 let _ = parameter.known();
                 prop_assert!(line.contains(&parameter.text));

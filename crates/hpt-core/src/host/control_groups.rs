@@ -3,33 +3,33 @@
 
 use super::{CpuList, Host};
 
-/// The CPU quota of the group that leaves least, among those of the current process, to its ordinary threads.
+/// The CPU quota for ordinary threads: the tightest among the control groups of the current process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CpuQuota {
-    /// The time that all of them together may use, in microseconds.
+    /// The time that all threads of the group together may use per period, in microseconds.
     pub quota_us: u64,
     /// The period, in microseconds.
     pub period_us: u64,
-    /// How often it was used up so that they were stopped; `None` if the kernel does not report it.
+    /// How often the threads were paused because the quota was used up; `None` if the kernel does not report it.
     pub used_up: Option<u64>,
 }
 
-/// What control groups report to the current process.
+/// The limits and counts that control groups report to the current process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ControlGroups {
-    /// Whether any group reports CPU time at all.
+    /// Whether any group reports CPU time.
     pub tell_of_time: bool,
     /// The quota, if there is one.
     pub quota: Option<CpuQuota>,
-    /// Whether a group of version 1 reports CPU time: one of them reports real-time quotas as well, if the kernel has
-    /// groups for them.
+    /// Whether a group of version 1 reports CPU time. Such a group also reports a real-time quota, if the kernel
+    /// supports that.
     pub are_of_version_1: bool,
-    /// The quota of the real-time threads of its own group in each period, in microseconds, in version 1; `None` if no
-    /// group reports it.
+    /// The quota per period for the real-time threads of the process's own group, in microseconds (version 1 only);
+    /// `None` if no group reports it.
     pub realtime_us: Option<i64>,
     /// The allowed CPUs, as the kernel lists them; `None` if no group reports them.
     pub cpus: Option<String>,
@@ -40,7 +40,7 @@ const GROUPS: &str = "/proc/thread-self/cgroup";
 /// Their location: the one tree of version 2, or one tree per controller in version 1. Linux,
 /// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
 const TREES: &str = "/sys/fs/cgroup";
-/// Paths of groups are no deeper than this; a longer one is cut off.
+/// The largest depth of a group's path; a deeper path is cut off.
 const DEEPEST: usize = 64;
 
 impl Host {
@@ -65,7 +65,7 @@ impl Host {
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
         }
-        // The nearest group that reports it; it has what those above it leave.
+        // The nearest group that reports it; its list already reflects the limits of those above it.
         let names = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
         let mut lists = folders(&groups, "cpuset").flat_map(|folder| names.map(|name| format!("{folder}/{name}")));
         told.cpus =
@@ -86,7 +86,7 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
         if controllers.is_empty() {
-            // Next to trees of version 1, the tree of version 2 has this name.
+            // If trees of version 1 exist too, the tree of version 2 has this name.
             Some((vec![TREES.to_owned(), format!("{TREES}/unified")], path.to_owned()))
         } else {
             let is_it = controllers.split(',').any(|name| name == controller);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_that_leaves_least_counts() {
+    fn the_most_restrictive_group_applies() {
         let told = look(&[
             ("proc/thread-self/cgroup", "0::/user.slice/user-1000.slice\n"),
             ("sys/fs/cgroup/user.slice/user-1000.slice/cpu.max", "max 100000\n"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_of_version_1_and_the_root_of_a_container_tell_as_well() {
+    fn version_1_hierarchies_and_the_root_of_a_container_are_read() {
         let told = look(&[
             ("proc/thread-self/cgroup", "4:cpu,cpuacct:/box/inner\n3:cpuset:/docker/0123\n0::/\n"),
             ("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "20000\n"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_groups_leads_nowhere_else() {
+    fn a_group_path_cannot_leave_the_cgroup_file_system() {
         assert!(
             folders("0::/../../etc/x\n", "cpu")
                 .all(|folder| folder.starts_with("/sys/fs/cgroup") && !folder.contains(".."))
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>(), other in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>(), other in any::<String>()) {
             let _ = (folders(&text, "cpu").count(), of_version_2(&text), pair(&text, &other), used_up(&text));
         }
     }

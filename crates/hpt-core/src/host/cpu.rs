@@ -54,7 +54,7 @@ pub(super) fn leaves(cpuid: impl Fn(u32, u32) -> Option<[u32; 4]>) -> Vec<CpuidL
 pub enum TscStatement {
     /// CPUID leaf 0x15: the crystal frequency, and the ratio of the TSC to it.
     Crystal,
-    /// CPUID leaf 0x16: the base frequency in MHz, which equals the TSC frequency in that generation.
+    /// CPUID leaf 0x16: the base frequency in MHz, which equals the TSC frequency on processors of that generation.
     BaseFrequency,
     /// The hypervisor's timing leaf `0x4000_0010`, in kHz.
     Hypervisor,
@@ -127,7 +127,7 @@ impl Cpu {
         &self.signature
     }
 
-    /// Returns whether /proc/cpuinfo lists any flags at all; without them a missing flag has no meaning.
+    /// Returns whether /proc/cpuinfo lists any flags. If it lists none, a missing flag has no meaning.
     #[must_use]
     pub fn lists_flags(&self) -> bool {
         !self.flags.is_empty()
@@ -262,20 +262,20 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_crystal_wins() {
+    fn a_stated_crystal_frequency_takes_precedence() {
         // A Skylake-SP: 25 MHz crystal, ratio 168/2.
         let stated = with(&[(0x15, [2, 168, 25_000_000, 0])]).tsc_frequency().expect("stated");
         assert_eq!((stated.frequency.hertz(), stated.stated_by), (2_100_000_000, TscStatement::Crystal));
     }
 
     #[test]
-    fn without_a_crystal_the_base_frequency_serves() {
+    fn without_a_crystal_frequency_the_base_frequency_is_used() {
         let stated = with(&[(0x15, [2, 168, 0, 0]), (0x16, [2100, 3700, 100, 0])]).tsc_frequency().expect("stated");
         assert_eq!((stated.frequency.hertz(), stated.stated_by), (2_100_000_000, TscStatement::BaseFrequency));
     }
 
     #[test]
-    fn only_hypervisors_that_define_the_timing_leaf_are_believed() {
+    fn only_hypervisors_that_define_the_timing_leaf_are_trusted() {
         let vmware = (0x4000_0000, [0x4000_0010, 0x6177_4d56, 0x4d56_6572, 0x6572_6177]);
         let other = (0x4000_0000, [0x4000_0010, 0x7263_694d, 0x666f_736f, 0x7648_2074]);
         let khz = (0x4000_0010, [2_596_000, 0, 0, 0]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn bogomips_is_twice_the_rate_of_a_constant_tsc_and_of_no_other() {
+    fn bogomips_is_twice_the_rate_of_a_constant_tsc_only() {
         assert_eq!(with(&[]).tsc_frequency().map(|stated| stated.frequency), Frequency::from_hertz(2_250_000_000));
         let without_flag = Cpu::parse("flags : fpu tsc\nbogomips : 4500.00\n", None, &[]);
         assert_eq!(without_flag.tsc_frequency(), None);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_beyond_the_announced_range_are_not_asked() {
+    fn leaves_beyond_the_announced_range_are_not_queried() {
         let asked = leaves(|leaf, _| match leaf {
             0 => Some([1, 0, 0, 0]),
             1 => Some([0; 4]),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_processor_is_named_by_its_part_and_its_board() {
+    fn an_arm_processor_is_named_after_its_part_number_and_board() {
         let cpu = Cpu::parse(
             "CPU implementer\t: 0x41\nCPU part\t: 0xd03\nFeatures\t: fp asimd\n",
             Some("Raspberry Pi 3 Model B"),
@@ -323,14 +323,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cpuinfo_is_read_without_a_panic(cpuinfo in any::<String>(), registers in any::<[[u32; 4]; 9]>()) {
+        fn any_cpuinfo_is_parsed_without_a_panic(cpuinfo in any::<String>(), registers in any::<[[u32; 4]; 9]>()) {
             let leaves: Vec<_> = super::LEAVES.into_iter().zip(registers).map(|(leaf, registers)| CpuidLeaf { leaf, subleaf: 0, registers }).collect();
             let cpu = Cpu::parse(&cpuinfo, None, &leaves);
             let _ = (cpu.tsc_frequency(), cpu.hypervisor(), cpu.invariant_tsc());
         }
 
         #[test]
-        fn any_bogomips_is_read_without_a_panic(text in "[0-9.]{0,24}") {
+        fn any_bogomips_is_parsed_without_a_panic(text in "[0-9.]{0,24}") {
             let cpu = Cpu::parse(&format!("flags : constant_tsc\nbogomips : {text}"), None, &[]);
             let _ = cpu.tsc_frequency();
         }

@@ -58,8 +58,8 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
     (!name.is_empty() && columns > 0).then_some(CountLine { name, count, label: last_words(rest) })
 }
 
-/// Returns the users of a device's interrupt, which follow the names of its controller and of its line there. For other
-/// interrupts, returns the whole text.
+/// Returns the names of the handlers of a device's interrupt, which follow the names of its controller and line. For
+/// other interrupts, returns the whole text.
 fn last_words(label: &str) -> &str {
     let label = label.trim();
     label.rsplit_once("  ").map_or(label, |(_, last)| last)
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_count_for_one_cpu_or_for_all() {
+    fn a_line_has_counts_for_one_cpu_or_for_all() {
         assert_eq!(
             counts(X86, Some(1)),
             [("26", 15, "ttyS0"), ("36", 3_760_378, "virtio1-req.0"), ("LOC", 10_099_911, "Local timer interrupts")]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_go_by_their_heads_and_cpus_that_are_offline_have_none() {
+    fn columns_are_matched_by_their_headings_and_offline_cpus_have_none() {
         assert_eq!(
             counts(ARM, Some(3)),
             [("18", 30, "arch_timer"), ("23", 0, "arch_timer, other"), ("IPI0", 3, "CPU wakeup interrupts")]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_left_out() {
+    fn a_truncated_line_is_ignored() {
         let cut = &X86[..X86.find("99911").expect("it is there")];
         assert_eq!(counts(cut, Some(1)).len(), 2);
         assert_eq!(counts("", Some(0)), []);
@@ -161,21 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_waited_for_the_second_of_three_numbers() {
+    fn the_second_of_three_numbers_is_the_wait_time_of_a_thread() {
         assert_eq!(waited_ns("197152 2822815 2\n"), Some(2_822_815));
         assert!(["", "0 0", "1 2 3 4", "a b c"].iter().all(|wrong| waited_ns(wrong).is_none()));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>(), cpu in any::<Option<usize>>()) {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>(), cpu in any::<Option<usize>>()) {
             let _ = count_lines(&text, cpu).count();
             let _ = stolen_hundredths(&text, cpu);
             let _ = waited_ns(&text);
         }
 
         #[test]
-        fn what_is_written_is_read_wherever_it_is_cut(
+        fn truncated_output_is_parsed_up_to_the_cut(
             rows in vec(vec(any::<u32>(), 3), 1..8),
             cut in any::<Index>(),
         ) {

@@ -81,17 +81,17 @@ impl CpuList {
         self.0.iter().copied()
     }
 
-    /// Returns those that are in this list and not in the other.
+    /// Returns the CPUs that are in this list but not in the other.
     pub(crate) fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Returns those that are in both.
+    /// Returns the CPUs that are in both lists.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Returns those that are in either.
+    /// Returns the CPUs that are in either list.
     pub(crate) fn or(&self, other: &Self) -> Self {
         Self(self.0.union(&other.0).copied().collect())
     }
@@ -146,7 +146,7 @@ mod tests {
     use super::CpuList;
 
     #[test]
-    fn lists_are_read_as_the_kernel_writes_them() {
+    fn lists_are_parsed_in_the_kernels_format() {
         let list = CpuList::parse("0-2,7\n").expect("a list");
         assert_eq!((list.len(), list.contains(2), list.contains(3)), (4, true, false));
         assert_eq!(list.to_string(), "0-2,7");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_have_the_highest_cpus_first() {
+    fn masks_start_with_the_highest_cpus() {
         let mask = |text| CpuList::parse_mask(text).map(|list| list.to_string());
         assert_eq!((mask("f\n").as_deref(), mask("1,00000002").as_deref()), (Some("0-3"), Some("1,32")));
         assert_eq!((mask("x"), mask("")), (None, None));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_names_more_cpus_than_there_can_be_is_refused() {
+    fn a_list_with_more_cpus_than_possible_is_refused() {
         assert!(CpuList::parse("0-8191").is_some_and(|all| all.len() == 8_192));
         assert_eq!(CpuList::parse("0-3,2,1-2").map(|list| list.len()), Some(4));
         assert_eq!(CpuList::parse("0-8191,0"), None);
@@ -175,14 +175,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(cpus in btree_set(0_usize..300, 0..40)) {
+        fn written_text_parses_to_the_same_value(cpus in btree_set(0_usize..300, 0..40)) {
             let list: CpuList = cpus.into_iter().collect();
             prop_assert_eq!(CpuList::parse(&list.to_string()), Some(list.clone()));
             prop_assert_eq!(CpuList::parse_mask(&list.mask()), Some(list));
         }
 
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>()) {
             let _ = (CpuList::parse(&text), CpuList::parse_mask(&text));
         }
     }

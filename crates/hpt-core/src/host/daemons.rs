@@ -54,7 +54,7 @@ mod tests {
     use crate::host::{Facts, Host};
 
     #[test]
-    fn daemons_are_known_by_names_that_the_kernel_keeps_whole() {
+    fn the_names_of_daemons_fit_the_kernels_limit() {
         for (name, whose) in DAEMONS {
             assert!(name.len() <= 15, "{name}");
             assert_eq!(daemon(&format!("{name}\n")), Some(whose));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_looked_at_by_their_numbers() {
+    fn only_numbered_directories_are_processes() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let process = |number: &str, name: &str| {
             let path = folder.path().join("proc").join(number);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bus_on_the_way_translates() {
+    fn every_bus_on_the_path_translates_the_address() {
         let buses = [
             bus(1, 1, Some(&[0, 0x100, 0x100])),
             bus(1, 1, Some(&[])),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_range_holds_is_not_reached() {
+    fn an_address_outside_of_every_range_is_unreachable() {
         let reached = |reg: &[u32], ranges| locate(&cells(reg), &[bus(1, 1, ranges), bus(1, 1, None)]);
         assert_eq!(reached(&TIMER, None), None, "a bus without ranges leads nowhere");
         assert_eq!(reached(&TIMER, Some(&[0x7f00_0000, 0, 0x1000])), None, "before the range");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_known_by_any_of_its_whole_names() {
+    fn a_node_matches_any_of_its_full_names() {
         assert!(is_compatible(b"brcm,bcm2711-x\0brcm,bcm2835-system-timer\0", "brcm,bcm2835-system-timer"));
         assert!(!is_compatible(b"brcm,bcm2835-system-timer-too\0", "brcm,bcm2835-system-timer"));
         assert!(!is_compatible(b"brcm,bcm2835-system-t", "brcm,bcm2835-system-timer"));
@@ -251,14 +251,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_tree_is_walked_without_a_panic(reg in vec(any::<u8>(), 0..32), buses in vec(any_bus(), 0..6)) {
+        fn any_tree_is_traversed_without_a_panic(reg in vec(any::<u8>(), 0..32), buses in vec(any_bus(), 0..6)) {
             if let Some(region) = locate(&reg, &buses) {
                 prop_assert!(region.address.checked_add(region.length).is_some());
             }
         }
 
         #[test]
-        fn a_property_cut_off_anywhere_never_gives_another_address(cut_reg in 0..8_usize, cut_ranges in 1..16_usize) {
+        fn a_truncated_property_never_yields_another_address(cut_reg in 0..8_usize, cut_ranges in 1..16_usize) {
             let whole = [0x7e00_0000, 0, 0xfe00_0000, 0x180_0000];
             let mut cut = bus(1, 1, Some(&whole));
             cut.ranges.as_mut().expect("it has ranges").truncate(cut_ranges);

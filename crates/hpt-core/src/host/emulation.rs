@@ -1,5 +1,5 @@
-//! Signs of an emulator that is not named anywhere. Does not cover hypervisors, under which the processor is a real
-//! one.
+//! Signs of an emulator that does not identify itself. Does not cover hypervisors, under which a real processor
+//! executes the program.
 
 use std::{fs, path::Path};
 
@@ -16,10 +16,10 @@ pub(super) const QEMU: &str = "QEMU";
 /// CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S: `OSC_FREQ`.
 const QEMUS_ARM_COUNTER_HZ: u64 = 62_500_000;
 
-/// Returns what translates this program's instructions instead of a processor; `None` if a processor executes them.
+/// Returns the emulator that translates this program's instructions; `None` if a processor executes them.
 ///
-/// QEMU's user emulation replaces its own name by the name of the program that it runs, but only in /proc/self: for
-/// /proc/thread-self the kernel answers.
+/// QEMU's user emulation replaces its own name with the name of the program that it runs, but only in /proc/self:
+/// /proc/thread-self comes from the kernel.
 ///
 /// # References
 ///
@@ -56,7 +56,7 @@ mod tests {
     use super::translator_by;
 
     #[test]
-    fn a_program_that_the_kernel_calls_by_its_own_name_is_not_translated() {
+    fn a_program_is_not_emulated_if_the_kernel_reports_its_own_path() {
         let by = |said, kernel| translator_by(Path::new(said), Path::new(kernel));
         assert_eq!(by("/bin/hpt", "/usr/bin/qemu-aarch64-static").as_deref(), Some("qemu-user"));
         for itself in ["/bin/hpt", "/usr/bin/qemu-hpt", "/lib/ld-linux.so.2", "/bin/hpt (deleted)"] {

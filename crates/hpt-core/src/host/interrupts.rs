@@ -7,7 +7,7 @@ use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
-/// A longer table is not evaluated. Two files are read for each interrupt, and a capture could list millions.
+/// The largest number of interrupts that is evaluated. Two files are read for each, and a capture could list millions.
 const MOST_INTERRUPTS: usize = 16_384;
 
 /// Per-CPU interrupts by the names of their drivers: they cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
@@ -204,7 +204,7 @@ mod tests {
         17:          0          5  GICv2  30 Level     mmc0, mmc1\nNMI:          0          0   Non-maskable interrupts\nERR:          0\n";
 
     #[test]
-    fn counts_and_names_are_read_of_numbered_lines() {
+    fn counts_and_names_are_read_from_numbered_lines() {
         let read = lines(TEXT).expect("a table");
         let told: Vec<_> = read.iter().map(|line| (line.number, line.name.as_str(), line.counts[&1])).collect();
         assert_eq!(told, [(1, "i8042", 0), (33, "wlan-of-alice", 3_768_467), (17, "mmc0, mmc1", 5)]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_keeps_counts_and_no_name_that_somebody_gave() {
+    fn a_capture_contains_counts_but_no_names_that_users_chose() {
         let kept = without_names("/proc/interrupts", TEXT).expect("this file");
         assert!(!kept.contains("alice"), "{kept}");
         let read = lines(&kept).expect("still a table");
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cut_after_their_number() {
+    fn device_names_are_truncated_after_their_number() {
         assert_eq!((common_name("virtio0-input.0").as_str(), common_name("eth0-alice").as_str()), ("virtio0", "eth0"));
         assert_eq!((common_name("enp3s0").as_str(), common_name("").as_str()), ("device", "device"));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>(), line in "[0-9]{0,3}:( [0-9]{0,22}){0,5}[ a-z,]{0,12}") {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>(), line in "[0-9]{0,3}:( [0-9]{0,22}){0,5}[ a-z,]{0,12}") {
             let _ = (lines(&text), lines(&format!("CPU0 CPU1\n{line}\n")));
             let _ = without_names("/proc/interrupts", &format!("CPU0 CPU1\n{line}\n"));
         }

@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(current in any::<String>(), available in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(current in any::<String>(), available in any::<String>()) {
             let _ = ClockSources::parse(Some(&current), Some(&available));
             let _ = BootId::parse(&current);
         }

@@ -14,7 +14,8 @@ use crate::units::Frequency;
 /// The largest record of /dev/kmsg; a shorter buffer fails with EINVAL. Linux, kernel/printk/internal.h,
 /// PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
-/// The log is a ring buffer of some megabytes. A larger one is not evaluated: half of it would be taken for all of it.
+/// The largest log that is read. The log is a ring buffer of some megabytes; a larger one is not evaluated, because its
+/// first part would be mistaken for the whole log.
 const LARGEST_LOG: usize = 64 << 20;
 
 /// One line of the kernel log.
@@ -106,8 +107,8 @@ impl KernelLog {
         log
     }
 
-    /// Returns the TSC rate that the kernel uses, from its last message: refined against another timer or, if it was
-    /// given the rate, the one it determined first.
+    /// Returns the TSC rate that the kernel uses, from its last message about it: the rate refined against another
+    /// timer or, if the kernel was given the rate, the first one it determined.
     pub(super) fn tsc_frequency(&self, was_told: bool) -> Option<Frequency> {
         let by =
             |wanted: fn(&str) -> Option<&str>| self.lines.iter().rev().find_map(|line| megahertz(wanted(&line.text)?));
@@ -278,7 +279,7 @@ mod tests {
         SUBSYSTEM=cpu\n6,8,1300000,c;Kernel command line: tsc=reliable secret=1\n4,9,1300001,-;caf\\xc3\\xa9\n";
 
     #[test]
-    fn records_are_read_with_their_time_and_what_belongs_to_them_is_left_out() {
+    fn records_are_read_with_their_time_and_without_continuation_lines() {
         let log = KernelLog::parse(RECORDS);
         let texts: Vec<&str> = log.lines.iter().map(|line| line.text.as_str()).collect();
         let marked = "tsc: Marking TSC unstable due to clocksource watchdog";
@@ -289,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_forgot_its_beginning_is_told_by_its_numbers() {
+    fn sequence_numbers_show_that_the_start_of_a_log_is_missing() {
         assert!(!KernelLog::parse(b"6,7,1234567,-;tsc: Detected 2596.154 MHz processor\n").from_the_beginning);
         assert_eq!(KernelLog::parse(b""), KernelLog::default());
     }
 
     #[test]
-    fn a_capture_keeps_what_speaks_of_clock_sources_and_no_command_line() {
+    fn a_capture_contains_lines_about_clocksources_but_no_command_line() {
         let kept = String::from_utf8(only_on_clock_sources(RECORDS)).expect("as the records");
         assert_eq!(kept.lines().count(), 2, "{kept}");
         assert!(kept.contains("Marking") && kept.starts_with("5,0,0,-;\n") && !kept.contains("secret"), "{kept}");
@@ -303,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_keeps_nothing_that_programs_wrote_into_the_log() {
+    fn a_capture_contains_no_log_lines_from_programs() {
         let records = b"12,0,0,-;hpet of root@a-host\n14,3,4,-;tsc: token\n6,4,5,-;hpet0: at MMIO\nx,5,6,-;tsc\n";
         let kept = String::from_utf8(only_on_clock_sources(records)).expect("as the records");
         assert_eq!(kept, "12,0,0,-;\n6,4,5,-;hpet0: at MMIO\n");
     }
 
     #[test]
-    fn only_what_is_written_from_now_on_is_new() {
+    fn only_records_written_after_opening_are_new() {
         let mut log = tempfile::NamedTempFile::new().expect("a temporary file");
         log.write_all(RECORDS).expect("ours");
         let mut new = NewLogLines::from_the_end_of(super::open(log.path()).expect("it is there")).expect("it is there");
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_own_rate_of_the_tsc_is_what_it_refined_or_was_told() {
+    fn the_kernels_tsc_rate_is_the_refined_or_the_supplied_one() {
         let rate = |text: &str, was_told| {
             let records: Vec<String> = text.lines().map(|line| format!("6,1,2,-;tsc: {line}\n")).collect();
             KernelLog::parse(records.concat().as_bytes()).tsc_frequency(was_told).map(Frequency::hertz)
@@ -346,14 +347,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(records in vec(any::<u8>(), 0..400)) {
+        fn any_bytes_are_parsed_without_a_panic(records in vec(any::<u8>(), 0..400)) {
             let log = KernelLog::parse(&records);
             prop_assert!(log.lines.iter().all(|line| !line.text.contains('\n')));
             let _ = only_on_clock_sources(&records);
         }
 
         #[test]
-        fn any_text_in_a_record_is_read_without_a_panic(text in "\\PC*", escaped in "(\\\\x[0-9a-g]{0,3}){0,5}") {
+        fn any_text_in_a_record_is_parsed_without_a_panic(text in "\\PC*", escaped in "(\\\\x[0-9a-g]{0,3}){0,5}") {
             let log = KernelLog::parse(format!("6,1,2,-;tsc: Detected {text}{escaped}\n").as_bytes());
             prop_assert!(log.lines.len() <= 1);
             let _ = log.tsc_frequency(true);

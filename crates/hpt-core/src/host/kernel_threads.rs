@@ -46,8 +46,8 @@ impl KernelThread {
     /// `rcuog/0` wakes the threads of its group, and frees nothing. Linux, kernel/rcu/tree_nocb.h,
     /// rcu_spawn_cpu_nocb_kthread.
     pub(crate) fn frees_for(&self) -> Option<usize> {
-        let (flavour, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
-        (flavour != "g").then(|| cpu.parse().ok()).flatten()
+        let (flavor, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
+        (flavor != "g").then(|| cpu.parse().ok()).flatten()
     }
 
     /// Returns the thread as it may leave the machine: with its family instead of its name, which may contain the name
@@ -138,7 +138,7 @@ mod tests {
     use super::{KernelThread, family, of_the_kernel};
 
     #[test]
-    fn threads_of_the_kernel_are_told_from_processes() {
+    fn kernel_threads_are_distinguished_from_processes() {
         let kthreadd = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 2 0 0 20 0 1 0 25 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
         assert_eq!(of_the_kernel(kthreadd), Some(("kthreadd".to_owned(), 0, 0)));
         let migration = kthreadd
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_keeps_families_and_numbers_of_cpus() {
+    fn a_capture_contains_thread_families_and_cpu_numbers() {
         for (name, kept) in [
             ("kworker/u8:2-events_unbound", "kworker/u8:2"),
             ("kworker/3:1H-kblockd", "kworker/3:1H"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_free_for_a_cpu_are_told_by_their_names_also_in_a_capture() {
+    fn rcu_callback_threads_are_recognized_by_name_even_in_a_capture() {
         for (name, cpu) in [
             ("rcuop/3", Some(3)),
             ("rcuos/12", Some(12)),
@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>(), name in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>(), name in any::<String>()) {
             let _ = (of_the_kernel(&text), of_the_kernel(&format!("1 ({name}) S {text}")), family(&name));
         }
     }

@@ -67,7 +67,7 @@ use crate::{
 };
 
 /// The largest file that hpt reads. /proc/interrupts of 512 CPUs and 4000 interrupts has 23 MB. A larger file is not
-/// evaluated: half of it would be taken for all of it.
+/// evaluated, because its first part would be mistaken for the whole file.
 const LARGEST_FILE: u64 = 64 << 20;
 
 /// The files with the kernel's command line and with its log.
@@ -421,8 +421,8 @@ impl Host {
     /// Returns the emulator of the machine or the program, if it can be determined: from `hpt.emulated=NAME` on the
     /// kernel's command line; from a translator of the program's instructions ([`Facts::translator`]); from a
     /// hypervisor that is QEMU without KVM; or from an ARM counter with a rate that QEMU uses and no Raspberry Pi has.
-    /// Also `None` for another emulated board with the device tree of a real one, or with the tree that QEMU uses for
-    /// guests of KVM as well.
+    /// Also returns `None` for any other emulated board whose device tree is that of a real board, or the one that QEMU
+    /// uses for KVM guests too.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
         let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));
@@ -463,7 +463,7 @@ impl Host {
         opened.and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
     }
 
-    /// Returns the rate with which the kernel converts readings of the TSC to time, and its tolerance in parts per
+    /// Returns the rate at which the kernel converts readings of the TSC to time, and its tolerance in parts per
     /// million: from its log, or from `BogoMIPS` if the kernel was given the rate and never refined it. `None` if
     /// neither is available.
     ///

@@ -10,7 +10,7 @@ const DEVICES: &str = "/sys/bus/event_source/devices";
 /// The state of each CPU, from the kernel module that opens the cycle counter to programs: kmod/ in the repository of
 /// hpt.
 const HPT_CYCLES: &str = "/sys/module/hpt_cycles/parameters/state";
-/// Present whenever there are perf events, whatever the cores can count.
+/// Present whenever the kernel has perf events, regardless of what the cores can count.
 const SOFTWARE: &str = "software";
 
 /// Permissions to count events. `None` if no file states it.
@@ -60,7 +60,7 @@ impl Host {
         self.text(&core_frequency_path(cpu)).as_deref().and_then(kilohertz)
     }
 
-    /// Returns every file that these read, limited to the first CPU.
+    /// Returns every file that these functions read, limited to the first CPU.
     pub(super) fn perf_files(&self) -> Vec<String> {
         let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
         let types = pmus.map(|name| format!("{DEVICES}/{name}/type"));
@@ -100,7 +100,7 @@ mod tests {
     };
 
     #[test]
-    fn the_counters_of_cores_are_known_by_their_names() {
+    fn core_pmus_are_recognized_by_their_names() {
         for name in ["cpu", "cpu_core", "cpu_atom", "armv8_cortex_a53", "armv7_cortex_a7", "armv6_1176"] {
             assert!(counts_cores(name), "{name}");
         }
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_governor_tells_kilohertz() {
+    fn a_governor_reports_kilohertz() {
         assert_eq!(kilohertz("1500000\n"), Frequency::from_hertz(1_500_000_000));
         assert_eq!((kilohertz("0"), kilohertz("<unknown>"), kilohertz("99999999999999999999")), (None, None, None));
     }
 
     #[test]
-    fn a_machine_tells_what_it_has() {
+    fn perf_settings_are_read_from_the_files_of_a_machine() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let write = |path: &str, content: &str| {
             let file = folder.path().join(path);
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_frequency_or_none(text in any::<String>()) {
+        fn any_text_is_parsed_as_a_frequency_or_none(text in any::<String>()) {
             let _ = kilohertz(&text);
         }
     }

@@ -57,19 +57,19 @@ const FILES: [&str; 19] = [
     "/sys/devices/system/cpu/smt/active",
 ];
 
-/// CPU time since boot, in ticks of the kernel.
+/// CPU time since boot, in kernel ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stolen {
-    /// Time that other guests of the host ran while this machine had work.
+    /// Time during which the hypervisor ran other guests while this machine had work.
     pub(crate) stolen: u64,
-    /// The total.
+    /// The total CPU time.
     pub(crate) all: u64,
 }
 
-/// The report of a Raspberry Pi's firmware about its power supply and its reaction to it.
+/// The under-voltage and throttling report of a Raspberry Pi's firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
-    /// Everything, as `vcgencmd get_throttled` prints it.
+    /// All flags, as `vcgencmd get_throttled` prints them.
     Flags(u32),
     /// Only whether the voltage is too low.
     TooLow(bool),
@@ -137,7 +137,7 @@ impl Host {
     pub(crate) fn runs_under(&self) -> Option<String> {
         /// Manufacturer names that virtual machines report.
         const MAKERS: [&str; 7] = ["QEMU", "KVM", "VMware", "innotek", "Xen", "Parallels", "OpenStack"];
-        /// Manufacturer names used for real hardware as well: CPUID, where it exists, tells the two apart.
+        /// Manufacturer names that real hardware reports too. CPUID, if available, distinguishes the two.
         const MAKERS_OF_BOTH: [&str; 2] = ["Amazon EC2", "Google"];
         let cannot_tell = self.facts().cpuid.is_empty();
         let makes_virtual_ones = |vendor: &str| {
@@ -271,21 +271,21 @@ mod tests {
     use super::{SWAPS, Stolen, between, stolen, without_what_is_private};
 
     #[test]
-    fn what_a_hypervisor_takes_is_the_eighth_number() {
+    fn steal_time_is_the_eighth_number() {
         let told = stolen("cpu  10 20 30 40 5 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8\n");
         assert_eq!(told, Some(Stolen { stolen: 8, all: 126 }));
         assert_eq!((stolen(""), stolen("cpu  1 2 3\n")), (None, None));
     }
 
     #[test]
-    fn the_word_in_force_is_in_brackets() {
+    fn the_active_word_is_in_brackets() {
         assert_eq!(between("none voluntary (full) lazy", '(', ')').as_deref(), Some("full"));
         assert_eq!(between("always [madvise] never", '[', ']').as_deref(), Some("madvise"));
         assert_eq!(between("always", '[', ']'), None);
     }
 
     #[test]
-    fn a_capture_keeps_that_there_is_swap_and_not_where() {
+    fn a_capture_shows_that_swap_exists_but_not_its_location() {
         let text = "Filename\tType\n/home/alice/swap file 1 2 3\n/dev/zram0 partition\n";
         assert_eq!(without_what_is_private(SWAPS, text).as_deref(), Some("Filename\tType\nswap\nswap\n"));
         let status = "Name:\tshell of alice\nCapEff:\t00000000a80425fb\nUid:\t1000\n";
@@ -298,7 +298,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>()) {
             let _ = (stolen(&format!("cpu {text}")), between(&text, '(', ')'));
             let _ = without_what_is_private(SWAPS, &text);
         }

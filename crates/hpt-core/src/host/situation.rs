@@ -7,7 +7,7 @@ use crate::sys::{
     process,
 };
 
-/// The machine as it was when it was examined. `None` for what was not visible.
+/// The state of the machine when it was examined. A field is `None` if that was not visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_at_hand_is_in_some_situation() {
+    fn the_situation_of_this_machine_is_readable() {
         let situation = Host::live().situation();
         assert!(situation.devices.iter().all(|device| device.path.starts_with("/dev/")), "{situation:?}");
         if situation.kernel_threads.is_some() {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_where_processes_are_hidden_is_untold() {
+    fn a_missing_daemon_is_unknown_if_processes_are_hidden() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let process = |number: &str, name: &str| {
             let path = folder.path().join("proc").join(number);

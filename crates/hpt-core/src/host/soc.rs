@@ -49,7 +49,7 @@ mod tests {
     use super::{cell, is_arch_timer};
 
     #[test]
-    fn the_node_is_known_by_any_of_its_names() {
+    fn a_node_matches_any_of_its_compatible_names() {
         assert!(is_arch_timer(b"arm,armv7-timer\0"));
         assert!(is_arch_timer(b"arm,cortex-a15-timer\0arm,armv7-timer\0"));
         assert!(!is_arch_timer(b"arm,armv7-timer-mem\0"));
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_property_is_read_without_a_panic(bytes in vec(any::<u8>(), 0..64)) {
+        fn any_property_is_parsed_without_a_panic(bytes in vec(any::<u8>(), 0..64)) {
             let _ = (is_arch_timer(&bytes), cell(&bytes));
         }
     }

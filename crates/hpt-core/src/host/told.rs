@@ -54,7 +54,7 @@ mod tests {
     use super::Told;
 
     #[test]
-    fn why_a_file_says_nothing_is_kept_apart() {
+    fn the_reasons_for_an_unreadable_file_are_distinguished() {
         let of = |kind: ErrorKind| Told::of(Err(Error::from(kind)));
         assert_eq!(of(ErrorKind::NotFound), Told::Absent);
         assert_eq!(of(ErrorKind::PermissionDenied), Told::NotAllowed);

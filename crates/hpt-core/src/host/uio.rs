@@ -65,13 +65,13 @@ mod tests {
     use crate::host::{Facts, Host};
 
     #[test]
-    fn numbers_are_read_as_sysfs_writes_them() {
+    fn numbers_are_parsed_in_the_format_of_sysfs() {
         assert_eq!(hexadecimal("0x000000107c003000"), Some(0x10_7c00_3000));
         assert_eq!((hexadecimal("3f003000"), hexadecimal("0x"), hexadecimal("0xg")), (None, None, None));
     }
 
     #[test]
-    fn a_window_is_found_by_the_addresses_it_shows() {
+    fn a_uio_map_is_found_by_the_addresses_it_covers() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         for (device, map, address) in [("uio0", 0, "0xfe200000"), ("uio1", 0, "0x3f000000"), ("uio1", 1, "0x3f003000")]
         {

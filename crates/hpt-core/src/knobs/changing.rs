@@ -8,8 +8,8 @@ use std::{
 
 use super::{Entry, Journal, JournalError, Knob, KnobError, is_a_line, journal::Locks};
 
-/// The permission to change settings. One process of the machine has it at a time, whatever its journal. It allows
-/// several changes at once, in any order, and lasts as long as this value or one of the changes.
+/// The permission to change settings. Only one process on the machine has it at a time, regardless of its journal. It
+/// allows several changes at once, in any order, and lasts as long as this value or one of the changes.
 #[derive(Clone, Debug)]
 pub struct Changing {
     journal: Journal,
@@ -29,8 +29,8 @@ impl Knob {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError`] if the setting cannot be read, if another process is changing settings, and if a process
-    /// was killed while it had this setting changed.
+    /// Returns [`KnobError`] if the setting cannot be read, if another process is changing settings, or if a killed
+    /// process left this setting changed.
     pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
         journal.changing(by)?.begin(self)
     }
@@ -55,8 +55,8 @@ impl Changing {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError`] if the setting cannot be read, if it is already being changed, and if a process was killed
-    /// while it had this setting changed.
+    /// Returns [`KnobError`] if the setting cannot be read, if it is already being changed, or if a killed process left
+    /// it changed.
     pub fn begin(&self, knob: &Knob) -> Result<Change, KnobError> {
         let before = knob.value()?;
         let mut being_changed = self.being_changed();
@@ -196,7 +196,7 @@ mod tests {
     use crate::{host::BootId, knobs::Contents, state::Binding};
 
     #[test]
-    fn several_settings_are_changed_at_once_and_put_back_in_any_order() {
+    fn several_settings_are_changed_at_once_and_restored_in_any_order() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let boot = BootId::parse("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10").expect("a boot identity");
         let journal = Journal::bound_to(folder.path().join("state"), Binding { boot, processor: "any".to_owned() });

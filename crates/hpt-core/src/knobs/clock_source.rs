@@ -17,7 +17,7 @@ pub struct KnownClockSource {
     pub risk: &'static str,
 }
 
-const BY_DEVICE: &str = "a system call and a device read: 1 µs or more";
+const BY_DEVICE: &str = "a system call and a device read: a microsecond or more";
 
 /// Linux 6.12: arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
 /// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804}.c, arch/x86/xen/time.c,
@@ -62,7 +62,7 @@ const KNOWN: [KnownClockSource; 16] = [
     KnownClockSource {
         name: "hpet",
         what: "the High Precision Event Timer, a chip of the board, 10 to 25 MHz",
-        cost: "high: a system call and a device read, 1 µs or more; under a hypervisor, an exit to it",
+        cost: "high: a system call and a device read, a microsecond or more; under a hypervisor, an exit to it",
         risk: "all CPUs contend for one register; some stop in deep idle states",
     },
     KnownClockSource {
@@ -81,13 +81,13 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "arch_sys_counter",
         what: "the ARM generic timer",
         cost: "lowest: an instruction in user space (vDSO); a trap into the kernel if the processor has an erratum",
-        risk: "its frequency is as stated by the firmware or the device tree",
+        risk: "its frequency is only as accurate as the firmware or the device tree states it",
     },
     KnownClockSource {
         name: "timer",
         what: "a timer of the SoC: on a Raspberry Pi the Broadcom System Timer, 1 MHz",
         cost: BY_DEVICE,
-        risk: "granularity of 1 µs",
+        risk: "granularity of a microsecond",
     },
     KnownClockSource { name: "arm,sp804", what: "an SP804 timer of the SoC", cost: BY_DEVICE, risk: "only 32 bits" },
     KnownClockSource {
@@ -153,7 +153,7 @@ pub struct ClockSourceOutline {
     pub listed: Vec<ListedClockSource>,
     /// The clocksources missing from the list.
     pub absent: Vec<AbsentClockSource>,
-    /// Whether the log was read from its first line on, or why it was not read at all.
+    /// Whether the log was read from its first line, or why it was not read.
     pub log: Result<bool, LogUnreadable>,
 }
 
@@ -226,7 +226,7 @@ mod tests {
     use super::{KNOWN, KnownClockSource, registered, tells_why};
 
     #[test]
-    fn every_known_clock_source_is_found_and_described() {
+    fn every_known_clocksource_is_found_and_described() {
         for known in &KNOWN {
             assert_eq!(KnownClockSource::named(known.name), Some(known));
             assert!(!known.cost.is_empty() && !known.risk.is_empty() && !known.what.is_empty());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_old_and_new_kernels_are_understood() {
+    fn messages_of_old_and_new_kernels_are_parsed() {
         for text in [
             "Marking TSC unstable due to cpufreq changes",
             "tsc: Marking TSC unstable due to clocksource watchdog",
@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_read_without_a_panic(text in any::<String>(), name in any::<String>()) {
+        fn any_line_is_parsed_without_a_panic(text in any::<String>(), name in any::<String>()) {
             let _ = (registered(&text), tells_why(&text, &name));
         }
     }

@@ -52,7 +52,7 @@ pub enum KnobError {
         /// The file.
         path: PathBuf,
     },
-    /// Another process set it while this program had it changed.
+    /// Another process changed the setting before this program restored it.
     #[error(
         "another program set {path} to {is:?} during the run: the value is kept, and the entry is removed from the journal"
     )]
@@ -92,7 +92,7 @@ pub enum JournalError {
         /// The file that it locked.
         path: PathBuf,
     },
-    /// A process was killed while it had the setting changed.
+    /// A process was killed before it restored the setting.
     #[error("{by:?} was killed and left {path} at {is:?}; `{remedy}` restores {before:?}")]
     LeftBehind {
         /// The setting's file.
@@ -111,14 +111,14 @@ pub enum JournalError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
     /// The journal belongs to another user, who may have written anything into it.
     #[error(
         "the journal {path} belongs to user {owner}, who could use it to write to any file; inspect it, and restore the settings in it as that user or manually"
     )]
-    OfSomebodyElse {
+    OfAnotherUser {
         /// The file.
         path: PathBuf,
         /// The user ID.

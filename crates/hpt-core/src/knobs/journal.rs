@@ -52,7 +52,7 @@ pub struct Entry {
 pub enum Contents {
     /// There is no journal, or it is empty.
     Nothing,
-    /// It belongs to another boot, whose settings are gone.
+    /// It belongs to another boot, whose settings are no longer in effect.
     OfAnotherBoot,
     /// Changes, oldest first.
     Entries(Vec<Entry>),
@@ -79,7 +79,7 @@ pub struct Outcome {
 pub enum Restored {
     /// It has its original value again.
     PutBack {
-        /// Its value until now.
+        /// Its value before it was restored.
         from: String,
     },
     /// It already had its original value.
@@ -93,7 +93,7 @@ pub enum Restored {
     Failed(KnobError),
 }
 
-/// The largest size of the note of journals in use, which is a few paths.
+/// The largest size of the note that lists the journals in use, which is a few paths.
 const LONGEST_NOTE: u64 = 64 << 10;
 
 /// A journal of changed settings, which belongs to this boot.
@@ -425,7 +425,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Refuses a file that a user other than root and the caller owns or can write to.
 fn only_ours_to_write(path: PathBuf, owner: u32, mode: u32) -> Result<(), JournalError> {
     if ![0, effective_user()].contains(&owner) {
-        Err(JournalError::OfSomebodyElse { path, owner })
+        Err(JournalError::OfAnotherUser { path, owner })
     } else if mode & OTHERS_WRITE != 0 {
         Err(JournalError::WritableByOthers { path, mode: mode & 0o7777 })
     } else {
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_nobody_here_set_has_no_way_back() {
+    fn a_value_that_hpt_did_not_set_is_not_restored() {
         let (first, second) = (entry("tsc", &["hpet"]), entry("hpet", &["acpi_pm"]));
         assert_eq!(target("acpi_pm", &[&first, &second]), Some("tsc"));
         assert_eq!(target("hpet", &[&first, &second]), Some("tsc"));
@@ -556,18 +556,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_entries_come_back(kind in value(), by in value(), before in value(), set_to in vec(value(), 1..4), lasting in any::<bool>(), times in 0_usize..4) {
+        fn any_entries_round_trip(kind in value(), by in value(), before in value(), set_to in vec(value(), 1..4), lasting in any::<bool>(), times in 0_usize..4) {
             let entries = vec![Entry { kind, path: "/sys/any path".to_owned(), by, lasting, before, set_to }; times];
             prop_assert_eq!(decode(encode(&entries).as_bytes()), Ok(entries));
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(payload in vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_without_a_panic(payload in vec(any::<u8>(), 0..200)) {
             prop_assert!(decode(&payload).is_err() || payload.is_empty());
         }
 
         #[test]
-        fn any_cut_is_noticed(at in 1_usize..200) {
+        fn any_truncation_is_detected(at in 1_usize..200) {
             let whole = encode(&[entry("tsc", &["hpet"]), entry("tsc", &["hpet"])]);
             let cut = &whole[..at.min(whole.len() - 1)];
             prop_assert!(decode(cut.as_bytes()).is_err() || cut.ends_with("\n\n"), "{cut:?}");

@@ -50,7 +50,7 @@ mod tests {
     use super::{SETTINGS, is_named, is_setting};
 
     #[test]
-    fn each_setting_is_named_and_no_other_file_of_the_kernel_is() {
+    fn only_the_paths_of_settings_match() {
         for pattern in SETTINGS {
             assert!(is_named(Path::new(&pattern.replace('#', "17"))), "{pattern}");
             assert!(!is_named(Path::new(&format!("{}/more", pattern.replace('#', "0")))), "{pattern}");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_detour_to_a_setting_is_refused() {
+    fn an_indirect_path_to_a_setting_is_refused() {
         let setting = Path::new("/proc/sys/kernel/sched_rt_runtime_us");
         if !setting.exists() {
             return skipped!("this kernel does not throttle real-time threads");

@@ -169,12 +169,12 @@ mod tests {
         match journal.contents().expect("readable") {
             Contents::Entries(entries) => entries,
             Contents::Nothing => Vec::new(),
-            Contents::OfAnotherBoot => panic!("it is of this boot"),
+            Contents::OfAnotherBoot => panic!("the journal belongs to this boot"),
         }
     }
 
     #[test]
-    fn a_change_is_written_down_before_and_struck_out_when_it_is_put_back() {
+    fn a_change_is_recorded_before_it_is_made_and_removed_when_it_is_restored() {
         let room = Room::new("tsc");
         let journal = room.journal();
         let mut change = room.knob.begin(&journal, "a test").expect("no other change");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_and_what_panics_is_put_back() {
+    fn a_dropped_change_is_restored_even_during_a_panic() {
         let room = Room::new("tsc");
         let journal = room.journal();
         let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_undone_on_request_back_to_the_first() {
+    fn a_restore_returns_kept_changes_to_the_first_value() {
         let room = Room::new("tsc");
         let journal = room.journal();
         for value in ["hpet", "acpi_pm"] {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sets_back_by_hand_leaves_nothing_to_restore() {
+    fn setting_the_original_value_leaves_nothing_to_restore() {
         let room = Room::new("tsc");
         let journal = room.journal();
         for value in ["hpet", "tsc"] {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_put_back_and_refused_until_then() {
+    fn leftovers_of_a_killed_process_block_changes_until_they_are_restored() {
         let room = Room::new("tsc");
         room.leave(&["hpet", "acpi_pm"]);
         let journal = room.journal();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_since_is_left_alone() {
+    fn a_later_change_by_another_process_is_left_alone() {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
         fs::write(room.knob.path(), "kvm-clock\n").expect("ours");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_sets_during_a_change_is_left_alone_and_told() {
+    fn a_value_set_by_another_process_during_a_change_is_left_alone_and_reported() {
         let room = Room::new("tsc");
         let journal = room.journal();
         let mut change = room.knob.begin(&journal, "a test").expect("no other change");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_put_back_already_is_over() {
+    fn a_value_that_another_process_already_restored_ends_the_change() {
         let room = Room::new("tsc");
         let journal = room.journal();
         let mut change = room.knob.begin(&journal, "a test").expect("no other change");
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_no_regular_file_is_refused_without_waiting() {
+    fn a_lock_that_is_not_a_regular_file_is_refused_without_waiting() {
         let room = Room::new("tsc");
         let state = room.folder.path().join("state");
         fs::create_dir(&state).expect("ours");
         let lock = state.join("lock");
         let refused = || {
-            let refused = room.knob.begin(&room.journal(), "a test").expect_err("it is no lock");
+            let refused = room.knob.begin(&room.journal(), "a test").expect_err("it is not a lock file");
             assert!(matches!(refused, KnobError::Journal(JournalError::Unusable { .. })), "{refused}");
             fs::remove_file(&lock).expect("ours");
         };
@@ -303,27 +303,27 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_another_user_is_not_believed() {
+    fn a_journal_of_another_user_is_not_trusted() {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
         let journal = room.journal();
-        let somebody_else = effective_user() + 1;
-        if std::os::unix::fs::chown(journal.path(), Some(somebody_else), None).is_err() {
-            return skipped!("only root gives files away");
+        let other_user = effective_user() + 1;
+        if std::os::unix::fs::chown(journal.path(), Some(other_user), None).is_err() {
+            return skipped!("only root can change the owner of a file");
         }
-        let owner_is_told =
-            |refused| matches!(refused, JournalError::OfSomebodyElse { owner, .. } if owner == somebody_else);
-        assert!(owner_is_told(journal.contents().expect_err("a journal of another user")));
-        assert!(owner_is_told(journal.restore().expect_err("a journal of another user")));
+        let names_the_owner =
+            |refused| matches!(refused, JournalError::OfAnotherUser { owner, .. } if owner == other_user);
+        assert!(names_the_owner(journal.contents().expect_err("a journal of another user")));
+        assert!(names_the_owner(journal.restore().expect_err("a journal of another user")));
         assert!(matches!(
             room.knob.begin(&journal, "a test"),
-            Err(KnobError::Journal(JournalError::OfSomebodyElse { .. }))
+            Err(KnobError::Journal(JournalError::OfAnotherUser { .. }))
         ));
         assert_eq!(room.is(), "hpet");
     }
 
     #[test]
-    fn a_setting_that_cannot_be_put_back_stays_in_the_journal() {
+    fn a_setting_that_cannot_be_restored_stays_in_the_journal() {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
         fs::remove_file(room.knob.path()).expect("ours");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_this_boot_counts_on_another_processor_and_says_so() {
+    fn a_journal_of_this_boot_is_valid_on_another_processor_and_reports_it() {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
         let moved = Binding { processor: "another".to_owned(), ..binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10") };
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_are_refused_also_with_journals_in_different_folders() {
+    fn concurrent_changes_are_refused_even_with_journals_in_different_directories() {
         let room = Room::new("tsc");
         let journal = |folder: &str| room.journal_in(folder);
         let (one, other) = (journal("one"), journal("other"));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_refused_also_by_a_journal_in_another_folder_which_is_told_where() {
+    fn leftovers_in_another_journal_block_changes_and_the_error_names_that_journal() {
         let room = Room::new("tsc");
         let journal = |folder: &str| room.journal_in(folder);
         let (one, other) = (journal("one"), journal("other"));
@@ -382,7 +382,7 @@ mod tests {
         change.leave();
         let one_is_at = fs::canonicalize(one.folder()).expect("an existing file");
         assert_eq!((other.elsewhere(), one.elsewhere()), (vec![one_is_at.clone()], Vec::new()));
-        // Also a second time, when the other one is noted as well, and with a third one.
+        // The same holds a second time, when the other journal is noted too, and for a third journal.
         for journal in [&other, &other, &journal("run")] {
             let refused = room.knob.begin(journal, "a test").expect_err("left behind");
             let remedy = format!("hpt restore --journal {}", one_is_at.display());
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_write_to_the_machines_folder_has_the_journals_lock_alone() {
+    fn without_access_to_the_system_directory_the_lock_of_the_journal_is_sufficient() {
         let room = Room::new("tsc");
         // Root is refused as well, and so is every other user.
         let journal = room.journal().with_a_lock_of_the_machine_in("/sys/kernel");
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_are_refused() {
+    fn concurrent_changes_are_refused() {
         let room = Room::new("tsc");
         let journal = room.journal();
         let mut first = room.knob.begin(&journal, "a test").expect("no other change");
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_single_lines_and_settings_that_are_not_there_are_told() {
+    fn multiline_values_are_refused_and_missing_settings_are_reported() {
         let room = Room::new("tsc");
         let journal = room.journal();
         let mut change = room.knob.begin(&journal, "a test").expect("no other change");

@@ -61,7 +61,7 @@ mod tests {
     };
 
     #[test]
-    fn a_beat_is_longer_by_what_the_period_is_short_of_whole_steps() {
+    fn a_beat_is_rounded_up_to_whole_steps() {
         let source = ManualSource::nanoseconds("source").stepping_by(300);
         let found = beats(&source, Frequency::GIGAHERTZ, Duration::from_micros(100), 50, |_| true);
         let spread = found.longer.spread(1.0).expect("fifty");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn beats_go_on_across_a_wrap_and_end_when_somebody_says_so() {
+    fn beats_continue_across_a_wrap_and_end_when_the_callback_returns_false() {
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
         let source = ManualSource::with_info(info).stepping_by(1 << 20);

@@ -73,7 +73,7 @@ mod tests {
     use crate::testing::ManualSource;
 
     #[test]
-    fn a_burst_keeps_a_bracket_and_sees_no_step_back_where_there_is_none() {
+    fn a_burst_keeps_a_bracket_and_reports_no_false_backward_step() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(10);
         let source = ManualSource::nanoseconds("source").stepping_by(30);
         let burst = Bursts::against(&reference).take(&source);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_runs_backwards_is_seen_in_one_burst() {
+    fn one_burst_detects_a_source_that_runs_backwards() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(10);
         // Each reading is three ticks lower than the previous one.
         let source = ManualSource::nanoseconds("source").stepping_by(0_u64.wrapping_sub(3));

@@ -15,7 +15,7 @@ use crate::{
 
 /// Number of polls before the CPU is yielded: the other thread may be waiting for it.
 const LOOKS: u32 = 2_000;
-/// After this many yields the other thread counts as gone.
+/// After this many yields the other thread is considered to have ended.
 const MOST_OFFERS: u32 = 500;
 
 /// One timestamp passed on: read on the first CPU, then on the second one, then on the first again, each after the
@@ -183,21 +183,21 @@ mod tests {
     };
 
     #[test]
-    fn without_a_handover_there_is_no_limit() {
+    fn without_handovers_there_are_no_limits() {
         assert_eq!(offset_limits(&[], Width::BITS_64), None);
     }
 
     #[test]
-    fn handovers_that_contradict_each_other_give_none() {
+    fn contradictory_handovers_yield_no_limits() {
         let apart = [Handover { left: 0, seen: 100, back: 20 }, Handover { left: 1_000, seen: 1_010, back: 1_020 }];
         assert_eq!(offset_limits(&apart, Width::BITS_64), None);
     }
 
     #[test]
-    fn one_counter_for_all_cores_is_not_apart_from_itself() {
+    fn a_counter_shared_by_all_cores_has_no_core_offset() {
         let cpus = allowed_cpus();
         let (Some(&first), Some(&second)) = (cpus.first(), cpus.last()) else {
-            return skipped!("the kernel does not tell which CPUs there are");
+            return skipped!("the kernel does not list the online CPUs");
         };
         // Each read advances it by one: the order of the readings is its time.
         let source = ManualSource::nanoseconds("shared").stepping_by(1);

@@ -1,5 +1,5 @@
 //! GPIO edge latency: the time from driving a line until the kernel sees the edge on a connected line, and from there
-//! until a program has read it. Requests no line; the caller does.
+//! until a program has read it. Does not request lines; the caller does.
 
 use std::{io, time::Duration};
 
@@ -46,8 +46,8 @@ pub trait Wire {
     /// Returns the error of the kernel.
     fn pending(&mut self) -> io::Result<Option<Edge>>;
 
-    /// Waits for the next edge at the input, from this time on (now or just before) and for this long. May return
-    /// without one earlier.
+    /// Waits for the next edge at the input, starting at this time (now or just before) and for this long. May return
+    /// earlier without one.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ pub enum Heard {
     Nothing,
 }
 
-/// Counts in addition to the measured edges.
+/// The numbers of edges, including those that were not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EdgeCounts {
@@ -302,7 +302,7 @@ mod tests {
         levels: Vec<bool>,
         /// Edges that are there before the line is driven.
         pending: VecDeque<Edge>,
-        /// After how long which edges arrive; a timestamp is relative to the driving.
+        /// The edges and their delays; a timestamp is relative to the time at which the line is driven.
         script: VecDeque<(u64, Edge)>,
         driven_ns: u64,
     }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_does_not_come_is_given_up_and_known_when_it_comes_late() {
+    fn a_missing_edge_times_out_and_is_recognized_when_it_arrives_late() {
         let mut wire = scripted(&[]);
         let mut ear = Ear::new();
         assert_eq!(ear.one(&mut wire, true, SECOND_NS, || true).expect("no error"), Some(None));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_that_the_kernel_dropped_are_gaps_in_their_numbers() {
+    fn gaps_in_sequence_numbers_are_edges_that_the_kernel_dropped() {
         let mut wire = scripted(&[(10, 5, true, u32::MAX)]);
         let mut ear = Ear::new();
         assert!(ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").is_some());
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_of_another_clock_is_left_out_and_a_stale_one_is_not_taken_for_it() {
+    fn a_timestamp_of_another_clock_is_rejected_and_is_not_confused_with_a_stale_one() {
         let far = u64::MAX - 1_000_000;
         let mut wire = scripted(&[(10, far, true, 1)]);
         let mut ear = Ear::new();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_rings_does_not_keep_the_wait_from_its_end() {
+    fn a_ringing_line_does_not_prolong_the_wait() {
         let ringing: Vec<_> =
             (0..50).map(|number| (u64::from(number) * 100, u64::from(number) * 100, false, number)).collect();
         let mut wire = scripted(&ringing);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_ended() {
+    fn a_long_wait_can_be_interrupted() {
         let mut wire = scripted(&[]);
         let asked = Cell::new(0);
         let go_on = || {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_ends_it_and_is_told() {
+    fn an_error_of_the_kernel_ends_the_measurement_and_is_returned() {
         struct Gone;
         impl Wire for Gone {
             fn now_ns(&self) -> u64 {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_rings_without_end_is_ended() {
+    fn a_line_that_never_stops_ringing_does_not_block_the_measurement() {
         struct Ringing(u64);
         impl Wire for Ringing {
             fn now_ns(&self) -> u64 {

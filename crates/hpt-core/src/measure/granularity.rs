@@ -74,7 +74,7 @@ mod tests {
     use crate::{testing::ManualSource, units::Frequency};
 
     #[test]
-    fn a_clock_that_steps_by_a_microsecond_shows_it() {
+    fn a_clock_with_microsecond_steps_has_that_granularity() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(1);
         let source = ManualSource::nanoseconds("source").stepping_by(1_000);
         let seen = granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_secs(1))
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_has_no_granularity() {
+    fn a_stopped_clock_has_no_granularity() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(1_000);
         let source = ManualSource::nanoseconds("source");
         assert_eq!(granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_millis(1)), None);

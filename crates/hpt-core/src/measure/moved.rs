@@ -1,6 +1,6 @@
 //! What the kernel counted for a CPU and a thread between two reads: interrupts, softirqs, switches, waiting, steal
-//! time, firmware interrupts. Keeps its files open and its memory allocated, because reading takes time from the
-//! measurement. Draws no conclusion; `diagnose` does.
+//! time, firmware interrupts. Keeps its files open and its memory allocated, so that reading takes as little time as
+//! possible from the measurement. Draws no conclusion; `diagnose` does.
 
 use std::{
     fs::File,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_is_what_is_told_of_this_cpu_since_the_look_before() {
+    fn only_increases_on_this_cpu_since_the_last_read_are_reported() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let root = folder.path();
         write(root, "interrupts", "CPU0 CPU1\n 5: 1 2 chip  dev\nLOC: 10 20 Local timer\n");
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named_and_nothing_is_claimed_of_it() {
+    fn missing_counters_are_named_and_have_no_values() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
         assert_eq!(counters.unread().len(), 4);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_asked_and_time_passes() {
+    fn counters_of_this_machine_are_readable() {
         let mut counters = CpuCounters::open(&Host::live(), None);
         let moved = counters.moved(1_000);
         assert!(moved.window_ns == 1_000 && moved.voluntary.is_some());

@@ -32,7 +32,7 @@ mod tests {
     use super::Orders;
 
     #[test]
-    fn each_comes_once_and_after_each_other_about_as_often() {
+    fn every_item_occurs_once_and_follows_each_other_item_equally_often() {
         let mut orders = Orders::of(5);
         let mut after = [[0_u32; 5]; 5];
         for _ in 0..4_000 {

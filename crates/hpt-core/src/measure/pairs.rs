@@ -1,6 +1,6 @@
-//! The difference of back-to-back reads: the time that a program measures for no work, after a pause. In a loop a
-//! source is read fast; a program that reads it once per second finds cold caches and a slowed-down core. Waits with
-//! the given function, and does not convert ticks.
+//! The difference of back-to-back reads: the time that a program measures after a pause if it does no work in between.
+//! In a loop, reads are fast; a program that reads it once per second finds cold caches and a slowed-down core. Waits
+//! with the given function, and does not convert ticks.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ mod tests {
     };
 
     #[test]
-    fn a_pair_is_as_far_apart_as_the_source_moves_also_across_a_wrap() {
+    fn the_difference_of_a_pair_is_the_step_of_the_source_even_across_a_wrap() {
         let wide = ManualSource::nanoseconds("wide").stepping_by(7);
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_come_in_turn_and_a_no_ends_it() {
+    fn waits_alternate_until_the_callback_returns_false() {
         let source = ManualSource::nanoseconds("source").stepping_by(1);
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();

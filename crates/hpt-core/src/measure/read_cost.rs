@@ -226,7 +226,7 @@ mod tests {
     };
 
     #[test]
-    fn no_calls_cost_nothing_and_have_no_spread() {
+    fn zero_calls_have_no_cost_and_no_spread() {
         let clock = ManualSource::nanoseconds("clock").stepping_by(5);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_takes_forty_nanoseconds_costs_forty() {
+    fn a_read_that_takes_40_ns_costs_40_ns() {
         // The source is the wall clock itself: each of its reads advances it by 40 ns.
         let clock = ManualSource::nanoseconds("clock").stepping_by(40);
         let instruments =
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_are_counted_where_they_can_be_and_refused_where_a_wrap_may_be_unseen() {
+    fn cycles_are_counted_if_possible_and_refused_if_a_wrap_may_be_missed() {
         use crate::{
             source::{SourceId, SourceInfo},
             units::Width,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_whose_read_takes_long_is_read_fewer_times_and_that_is_said() {
+    fn a_slow_source_is_read_fewer_times_and_that_is_reported() {
         let cost = |read_ns, calls| {
             let clock = ManualSource::nanoseconds("clock").stepping_by(read_ns);
             let (wall, stopwatch) = (&clock, &clock);
@@ -292,7 +292,7 @@ mod tests {
         assert!(looks >= 20, "{looks}");
         let singles = slow.singles.expect("five or six readings each").samples;
         assert!((160..=200).contains(&singles), "{singles}");
-        // As few reads as requested, however long a read takes.
+        // No more reads than requested, however long a read takes.
         let (few, _) = cost(1_000_000, 100);
         assert_eq!((few.calls, few.complete, few.cut_short), (100, true, false));
         // A fast source is read as often as requested, however long that takes; but one at a time only for a second,
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!((quicker.singles.expect("all").samples, quicker.cut_short), (100_000, false));
     }
 
-    /// A source at one of whose readings the thread loses its CPU for ten seconds.
+    /// A source during one of whose readings the thread loses its CPU for ten seconds.
     #[derive(Debug)]
     struct Stopped<'a> {
         clock: &'a ManualSource,
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_stopped_does_not_make_its_source_slow() {
+    fn a_preemption_does_not_make_a_source_slow() {
         let clock = ManualSource::nanoseconds("clock").stepping_by(40);
         let source = Stopped { clock: &clock, readings: AtomicU32::new(0) };
         let (wall, stopwatch) = (&clock, &clock);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_run_keeps_what_it_measured() {
+    fn an_interrupted_run_keeps_its_samples() {
         let clock = ManualSource::nanoseconds("clock").stepping_by(1);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };

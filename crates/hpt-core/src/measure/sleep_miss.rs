@@ -17,7 +17,7 @@ use crate::{
 
 /// The method that spins for a fixed time before the deadline uses the same time as the crate `spin_sleep` on Linux.
 const FIXED_RESERVE: Duration = Duration::from_micros(125);
-/// The trimmed mean omits this share of the samples, the largest.
+/// The share of the samples, the largest ones, that the trimmed mean omits.
 const TRIMMED: f64 = 0.01;
 
 /// A method of sleeping, and its name in tables.
@@ -43,14 +43,14 @@ impl<'a> SleepMethod<'a> {
         Self { name, without_slack: false, sleep: Box::new(sleep) }
     }
 
-    /// Returns the same way of sleeping with a timer slack of 1 ns while it sleeps.
+    /// Returns the same method with a timer slack of 1 ns while it sleeps.
     #[must_use]
     fn without_slack(self) -> Self {
         Self { without_slack: true, ..self }
     }
 
-    /// Returns [`std::thread::sleep`]; `clock_nanosleep` to the deadline, with a timer slack of 1 ns; the same to 125
-    /// µs before it, then spinning; spinning all the time; and `sleeper`.
+    /// Returns all methods: [`std::thread::sleep`]; `clock_nanosleep` until the deadline, with a timer slack of 1 ns;
+    /// the same until 125 µs before the deadline, then spinning; spinning all the time; and `sleeper`.
     #[must_use]
     pub fn all(sleeper: &'a mut Sleeper) -> [Self; 5] {
         let spins = || {
@@ -117,7 +117,7 @@ pub fn sleep_miss(
         for &place in orders.shuffled() {
             let (method, tally) = (&mut methods[place], &mut tallies[place]);
             let _slack = method.without_slack.then(NoSlack::hold);
-            // The clocks of wall and CPU time are nested, so that CPU time never exceeds elapsed time.
+            // The readings of wall and CPU time are nested, so that CPU time never exceeds elapsed time.
             let outer_start = Instant::now();
             let cpu_before = cpu_time_ns();
             let deadline = Instant::now() + duration;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_sleeps_as_often_as_it_was_asked_to_and_never_early() {
+    fn every_method_makes_the_requested_number_of_sleeps_and_none_is_early() {
         let mut sleeper = Sleeper::new();
         let mut own = 0;
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_run_keeps_what_it_measured() {
+    fn an_interrupted_run_keeps_its_samples() {
         let mut sleeper = Sleeper::new();
         let mut methods = SleepMethod::all(&mut sleeper);
         let sleeps = sleep_miss(Duration::from_micros(50), 1_000, &mut methods, |sleeps| sleeps < 6);

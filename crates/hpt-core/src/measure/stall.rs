@@ -15,14 +15,14 @@ use crate::{
 /// The clock is read this often, and after this many reads of a source that does not advance.
 const STRETCH_NS: u64 = 1_000_000;
 const READS: u32 = 1 << 16;
-/// Without stalls, reading and reporting counters takes at most this fraction of the time, at their usual duration, and
-/// can wait. With stalls it may take a fifth.
+/// Without stalls, reading and reporting counters takes at most this fraction of the time, given its usual duration,
+/// and is postponed if necessary. With stalls it may take a fifth.
 const ASKED_AT_MOST: u64 = 200;
 const ASKED_EVERY_NS: u64 = 20_000_000;
 /// After a stall, counters are read at once unless they were just read: this many times their usual read time must lie
 /// in between.
 const AGAIN: u64 = 4;
-/// The largest number of stalls that wait for the next read.
+/// The largest number of stalls kept until the next read.
 const WAITING: usize = 32;
 /// The clock is read again at most this often if a stall came in between.
 const LOOKS_AGAIN: u32 = 4;
@@ -354,7 +354,7 @@ impl Usual {
 }
 
 /// The stalls of a thread, in bounded memory: all as counts, the longest and the newest individually, each with a `T`
-/// of the caller.
+/// from the caller.
 #[derive(Clone, Debug)]
 pub struct Stalls<T> {
     lengths: Lateness,
@@ -443,11 +443,11 @@ pub struct Recurrence {
     pub period_ns: u64,
     /// The 10th percentile of the distances found, in nanoseconds.
     pub p10_ns: u64,
-    /// The 90th percentile, in nanoseconds.
+    /// The 90th percentile of the distances found, in nanoseconds.
     pub p90_ns: u64,
     /// Number of stalls followed by another one after that time.
     pub followed: u64,
-    /// Number of stalls that could have been.
+    /// Number of stalls that could have been followed by one.
     pub of: u64,
 }
 
@@ -671,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_found_where_and_as_long_as_it_was() {
+    fn a_gap_is_found_with_its_position_and_length() {
         let jumps = [(5 * MS, 40 * US), (9 * MS, 3 * MS), (20 * MS, 11 * US), (21 * MS, 9 * US)];
         let time = Scripted::new(20, &jumps);
         let (seen, watched) = stalls(&time, 40 * MS, 50 * US);
@@ -681,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_what_moved_is_no_stall_and_a_stall_while_asking_is_one() {
+    fn reading_counters_is_not_a_stall_but_a_stall_during_a_read_is() {
         let quiet = Scripted::new(500, &[]);
         let (seen, watched) = stalls(&quiet, 2_000 * MS, 50 * US);
         assert_eq!(seen, []);
@@ -696,11 +696,11 @@ mod tests {
             is_around(&seen[0], jump, US);
             asked += u32::from(seen[0].uncertain_ns > 0);
         }
-        assert!(asked > 0, "no jump fell into a question");
+        assert!(asked > 0, "no jump fell into a read of the counters");
     }
 
     #[test]
-    fn no_moment_hides_a_stall() {
+    fn a_stall_is_detected_at_any_time() {
         // Over two stretches with their clock reads, and a read of the counters between them.
         for at in (20 * MS..22 * MS + 500 * US).step_by(1_300) {
             let jump = (at, 5 * MS);
@@ -712,7 +712,7 @@ mod tests {
     }
 
     #[test]
-    fn many_in_a_row_are_all_found_although_they_are_asked_for_together() {
+    fn many_consecutive_stalls_are_found_although_counters_are_read_once_for_them() {
         let jumps: Vec<_> = (0..500).map(|number| (5 * MS + number * 40 * US, 15 * US)).collect();
         let time = Scripted::new(20, &jumps);
         let (seen, watched) = stalls(&time, 60 * MS, 50 * US);
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_is_no_stall_and_standing_still_ends() {
+    fn a_backward_step_is_not_a_stall_and_a_stopped_clock_ends_the_measurement() {
         #[derive(Debug)]
         struct Unsteady(Cell<u64>, SourceInfo);
         impl TimeSource for Unsteady {
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn telling_that_says_that_it_was_busy_is_no_stall_and_otherwise_it_is_one() {
+    fn time_in_the_callback_is_a_stall_unless_the_callback_reports_that_it_was_busy() {
         for (busy, expected) in [(Told::Busy, 0), (Told::GoOn, 1)] {
             let time = Scripted::new(20, &[]);
             let (mut windows, mut seen) = (0, 0);
@@ -800,7 +800,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_no_ends_it_and_what_waits_is_told_before() {
+    fn the_callback_ends_the_measurement_after_pending_stalls_are_reported() {
         let time = Scripted::new(20, &[(5 * MS, MS), (5 * MS + 1_020 * US, MS), (500 * MS, MS)]);
         let mut seen = 0;
         let each = |window: super::Window<'_>| {
@@ -816,7 +816,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_and_the_newest_are_kept_and_all_are_counted() {
+    fn the_longest_and_the_newest_stalls_are_kept_and_all_are_counted() {
         let mut stalls = Stalls::keeping(3);
         for number in 0..1_000_u64 {
             stalls.record(Stall::new(Instant::from_nanoseconds(number * MS), 10 + number * 7 % 1_000), number);
@@ -829,7 +829,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_found_among_others_and_none_where_there_is_none() {
+    fn a_period_is_found_among_other_stalls_and_none_without_one() {
         let ticks: Vec<u64> = (0..200).map(|number| number * 4 * MS + number % 7 * 300).collect();
         let found = recurrence(&ticks).expect("a period");
         assert!(found.period_ns.abs_diff(4 * MS) < 3_000 && found.p10_ns <= found.p90_ns, "{found:?}");
@@ -851,14 +851,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_and_the_clock_are_no_part_of_what_a_read_takes() {
+    fn the_cost_of_a_read_excludes_stalls_and_the_clock() {
         let time = Scripted::new(50, &[(MS + 100 * US, 20 * MS), (25 * MS, 5 * MS)]);
         let seen = looking(&time, Frequency::GIGAHERTZ, &time);
         assert_eq!((seen.read_ns.to_bits(), seen.step_ns), (50_f64.to_bits(), Some(50)));
     }
 
     #[test]
-    fn a_coarse_source_is_seen_to_move_wherever_its_reader_is_stopped() {
+    fn a_coarse_source_is_seen_to_advance_wherever_its_reader_is_stopped() {
         // A clock of 4 ms and a thread that is stopped for 60 ms, at each of the first readings.
         for stopped_at in 0..200 {
             let time = Scripted::new(50, &[(MS + stopped_at * 50, 60 * MS)]);
@@ -894,7 +894,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_gap_is_found_once_that_is_longer_than_what_it_says_it_misses(
+        fn every_gap_above_the_reported_detection_limit_is_found_once(
             gaps in vec((300_000_u64..2_000_000, 1_000_u64..400_000), 1..20),
             step_ns in 50_u64..400,
         ) {
@@ -919,7 +919,7 @@ mod tests {
         }
 
         #[test]
-        fn any_starts_are_judged_without_a_panic(mut starts in vec(0_u64..1 << 50, 0..200)) {
+        fn any_start_times_are_examined_without_a_panic(mut starts in vec(0_u64..1 << 50, 0..200)) {
             starts.sort_unstable();
             if let Some(found) = recurrence(&starts) {
                 prop_assert!(found.p10_ns <= found.period_ns && found.period_ns <= found.p90_ns && found.followed <= found.of);

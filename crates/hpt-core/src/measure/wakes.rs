@@ -1,5 +1,5 @@
-//! Wake-up latency: how long after its deadline a thread runs, blocked in the kernel until then, or busy-polling the
-//! clock. Pins no thread; the caller does.
+//! Wake-up latency: how long after its deadline a thread runs that was blocked in the kernel, or was busy-polling the
+//! clock, until then. Pins no thread; the caller does.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -287,7 +287,7 @@ fn moments_of_the_day(
     }
 }
 
-/// Returns that time, or the last that can be represented.
+/// Returns the time `by` after `moment`, or the last that can be represented.
 fn later(moment: SystemTime, by: Duration) -> SystemTime {
     const LAST: Duration = Duration::from_secs(i64::MAX.unsigned_abs());
     moment.checked_add(by).unwrap_or(SystemTime::UNIX_EPOCH + LAST)
@@ -359,7 +359,7 @@ impl Lateness {
         }
     }
 
-    /// Adds one. Those at which the wall clock was set are only counted.
+    /// Adds a wake-up. Those at which the wall clock was set are only counted.
     pub fn record(&mut self, wake: Wake) {
         if wake.clock_was_set {
             self.clock_was_set += 1;
@@ -378,7 +378,7 @@ impl Lateness {
         }
     }
 
-    /// Adds those of another thread.
+    /// Adds the latencies of another thread.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         for (count, others) in self.microseconds.iter_mut().zip(&other.microseconds) {
@@ -412,7 +412,7 @@ impl Lateness {
         self.beyond
     }
 
-    /// Returns the mean of all, in nanoseconds; `None` without wake-ups.
+    /// Returns the mean of all latencies, in nanoseconds; `None` without wake-ups.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean, for people and statistics")]
     pub fn mean_ns(&self) -> Option<f64> {
@@ -432,7 +432,7 @@ impl Lateness {
         self.clock_was_set
     }
 
-    /// Returns the one with the highest latency.
+    /// Returns the wake-up with the highest latency.
     #[must_use]
     pub const fn latest(&self) -> Option<Wake> {
         self.latest
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_a_period_apart_and_none_is_early() {
+    fn deadlines_are_a_period_apart_and_no_wake_up_is_early() {
         for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
             let period = Duration::from_micros(300);
             let first = Instant::now() + Duration::from_millis(1);
@@ -512,9 +512,9 @@ mod tests {
         }
     }
 
-    /// A deadline that had passed long before: all that passed in between are skipped.
+    /// A deadline that had passed long before: all deadlines in between are skipped.
     #[test]
-    fn missed_moments_are_left_out_and_counted() {
+    fn missed_deadlines_are_skipped_and_counted() {
         let first = Instant::now();
         std::thread::sleep(Duration::from_millis(10));
         let mut seen = Vec::new();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_of_the_day_are_a_period_apart_and_none_is_early() {
+    fn wall_clock_deadlines_are_a_period_apart_and_no_wake_up_is_early() {
         for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
             let period = Duration::from_millis(2);
             let first = SystemTime::now() + Duration::from_millis(3);
@@ -558,7 +558,7 @@ mod tests {
             let mut due = first;
             for (wake, knew) in seen {
                 let woken = due + Duration::from_nanos(wake.late_ns);
-                assert!(due <= knew && woken <= knew, "{waiting:?}: {wake:?} was known of at {knew:?}, due at {due:?}");
+                assert!(due <= knew && woken <= knew, "{waiting:?}: {wake:?} was detected at {knew:?}, due at {due:?}");
                 assert_eq!(wake.missed, wake.late_ns / 2_000_000);
                 due += period * u32::try_from(wake.missed + 1).expect("few");
             }
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sleep_is_one_sleep_and_is_ended() {
+    fn a_long_sleep_is_a_single_sleep_and_can_be_interrupted() {
         for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
             let (never, tomorrow) =
                 (Instant::from_nanoseconds(u64::MAX), SystemTime::now() + Duration::from_secs(86_400));
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_while_a_thread_sleeps_undisturbed() {
+    fn the_callback_is_not_called_during_an_undisturbed_sleep() {
         for waiting in [Waiting::Parked, Waiting::Precise] {
             let moment = Duration::from_millis(300);
             let asked = || panic!("it was woken before");
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_any_more_is_not_roused() {
+    fn a_thread_that_no_longer_waits_is_not_woken() {
         let rouser = Rouser::default();
         wakes(Instant::now(), Duration::from_secs(1), Waiting::Parked, &rouser, || true, |_| false);
         rouser.rouse();
@@ -619,8 +619,8 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// A wall clock with a script: this many seconds after the start it is set to this time. A thread that waits on it
-    /// is late by one microsecond.
+    /// A scripted wall clock: at given numbers of seconds after the start, it is set to given times. A thread that
+    /// waits on it is late by one microsecond.
     struct ScriptedDay {
         /// Since the start, and on the wall clock.
         now: Rc<Cell<(Duration, SystemTime)>>,
@@ -688,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_that_the_clock_moves_away_from_is_waited_for() {
+    fn a_start_time_is_awaited_even_if_the_clock_is_set_away_from_it() {
         // After one minute, back by an hour: ten past twelve comes an hour later.
         for rouses in [true, false] {
             let back = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], rouses).moments(3);
@@ -703,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_that_the_clock_is_set_beyond_comes_at_once() {
+    fn a_start_time_takes_effect_at_once_if_the_clock_is_set_past_it() {
         let beyond = ScriptedDay::new(&[(60, NOON_S + HOUR + 3)], true).moments(3);
         assert_eq!(beyond[0], (60, NOON_S + HOUR + 3, false));
         // And the others keep their times of day.
@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_go_on_where_they_stand_in_the_day_when_the_clock_is_set_in_between() {
+    fn deadlines_keep_their_times_of_day_when_the_clock_is_set() {
         // Between the second deadline and the third, back to seven seconds past a full ten an hour before: the thread
         // does not wait for the hour.
         let back = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], true).moments(4);
@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_end_while_the_clock_stands_back_ends() {
+    fn a_run_can_end_while_the_clock_is_set_back() {
         let mut day = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], true);
         let first = at_s(NOON_S + 600);
         moments_of_the_day(&mut day, (first, Duration::from_secs(10)), || false, |_| panic!("it did not come"));
@@ -743,7 +743,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_moment_is_on_the_grid_and_not_a_period_away(
+        fn the_next_deadline_is_on_the_grid_and_not_a_full_period_later(
             first_ns in 0_u64..4_000_000_000_000_000_000,
             now_ns in 0_u64..4_000_000_000_000_000_000,
             period_ns in 1_000_u64..7_200_000_000_000,
@@ -757,7 +757,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_clock_was_set_nothing_is_said_of_the_thread() {
+    fn wake_ups_are_not_judged_if_the_clock_was_set() {
         let mut lateness = Lateness::new();
         lateness.record(wake(5, 0));
         lateness.record(Wake { clock_was_set: true, ..wake(u64::MAX, 0) });
@@ -768,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_microseconds_are_counted_exactly_and_sums_are_sums() {
+    fn whole_microseconds_are_counted_exactly_and_added_up() {
         let mut lateness = Lateness::new();
         let limit_ns = MICROSECONDS as u64 * 1_000;
         for (late_ns, missed) in [(999, 0), (1_000, 0), (1_999, 1), (limit_ns - 1, 2), (limit_ns, 0), (u64::MAX, 0)] {
@@ -788,14 +788,14 @@ mod tests {
     }
 
     #[test]
-    fn looking_costs_something_or_less_than_a_nanosecond() {
+    fn the_cost_of_a_clock_read_is_plausible() {
         for (cost_ns, step_ns) in [cost_of_looking(), cost_of_looking_at_the_wall()] {
             assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
         }
     }
 
     #[test]
-    fn a_deadline_beyond_the_last_time_there_is_is_that_one() {
+    fn a_deadline_beyond_the_last_instant_saturates() {
         let now = SystemTime::now();
         let last = super::later(now, Duration::MAX);
         assert!(last > now && last.checked_add(Duration::from_secs(1)).is_none());

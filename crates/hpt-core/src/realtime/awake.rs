@@ -63,11 +63,11 @@ mod tests {
     use crate::host::Host;
 
     #[test]
-    fn a_promise_is_kept_while_it_is_held() {
+    fn a_wake_up_latency_limit_applies_while_it_is_held() {
         let host = Host::live();
         let (short, long) = (Duration::from_micros(20), Duration::from_micros(4_000_000));
         let (Some(_), Ok(longer)) = (promised(&host), AwakeCpus::waking_within(long)) else {
-            return skipped!("/dev/cpu_dma_latency takes root");
+            return skipped!("/dev/cpu_dma_latency requires root");
         };
         // Other processes may set and release limits at any time: the shortest applies.
         assert!(promised(&host).is_some_and(|promised| promised <= long));

@@ -3,7 +3,7 @@
 
 use std::{io, time::Duration};
 
-use super::{Class, KeptBack, PinError};
+use super::{Class, PinError, Throttling};
 use crate::knobs::{JournalError, KnobError};
 
 /// Why real-time settings of a thread or of the system were not applied.
@@ -18,7 +18,7 @@ pub enum RealtimeError {
     Class {
         /// The requested policy.
         class: Class,
-        /// What is missing, and how to fix it.
+        /// The missing permission or setting, and how to obtain it.
         remedy: String,
         /// The error of the kernel.
         #[source]
@@ -26,13 +26,13 @@ pub enum RealtimeError {
     },
     /// The kernel would throttle a thread of that policy if it never blocks.
     #[error(
-        "the kernel throttles a thread with {class} that never blocks: {kept_back}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
+        "the kernel throttles a thread with {class} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
     Throttled {
         /// The requested policy.
         class: Class,
         /// The time that the kernel reserves for other threads.
-        kept_back: KeptBack,
+        throttling: Throttling,
     },
     /// The kernel would kill the program for a thread of that policy that never blocks.
     #[error(
@@ -47,7 +47,7 @@ pub enum RealtimeError {
     /// The process's memory was not locked.
     #[error("the kernel refused to lock this process's memory; {remedy}")]
     Memory {
-        /// What is missing, and how to fix it.
+        /// The missing permission or setting, and how to obtain it.
         remedy: String,
         /// The error of the kernel.
         #[source]
@@ -73,7 +73,7 @@ pub enum RealtimeError {
         /// The available number of bytes.
         room: usize,
     },
-    /// The kernel's file for it cannot be written.
+    /// The limit on the exit latency was not set: the kernel's file for it cannot be written.
     #[error("cannot hold /dev/cpu_dma_latency at {microseconds} µs; {}", what_it_takes(cause))]
     Latency {
         /// The requested latency.
@@ -89,7 +89,7 @@ pub enum RealtimeError {
         what: &'static str,
         /// Its expected path.
         path: String,
-        /// What controls it instead.
+        /// The reason: what controls it instead.
         why: &'static str,
     },
     /// The driver of the CPU has no such governor.
@@ -99,13 +99,13 @@ pub enum RealtimeError {
         name: String,
         /// The file.
         path: String,
-        /// The available ones.
+        /// The available governors.
         available: String,
     },
     /// A system-wide setting was not changed.
     #[error("cannot change the system's {what}")]
     Knob {
-        /// Which.
+        /// The setting.
         what: &'static str,
         /// Why.
         #[source]
@@ -114,7 +114,7 @@ pub enum RealtimeError {
     /// System-wide settings are not changed unless they can be recorded.
     #[error("cannot change the system's settings")]
     Journal(#[from] JournalError),
-    /// This is not the live machine.
+    /// The host is a system snapshot, not the live machine.
     #[error("this is a system snapshot: its settings cannot be changed")]
     Captured,
 }
@@ -124,6 +124,6 @@ fn what_it_takes(cause: &std::io::Error) -> &'static str {
         std::io::ErrorKind::NotFound => {
             "the device does not exist: this kernel was built without CPU idle states, or /dev does not belong to it"
         }
-        _ => "run as root, or let a group write it with a udev rule",
+        _ => "run as root, or let a group write to it with a udev rule",
     }
 }

@@ -19,8 +19,8 @@ impl Class {
 
 /// The calling thread runs under a real-time policy for as long as this lives.
 ///
-/// A thread that never blocks keeps all threads of lower rank off its CPU, except for the time that the kernel reserves
-/// in each second.
+/// A thread that never blocks keeps all threads of lower priority off its CPU, except for the time that the kernel
+/// reserves in each second.
 #[derive(Debug)]
 #[must_use = "the previous policy is restored when the guard is dropped"]
 pub struct InClass {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_makes_a_thread_fifo_and_its_end_restores() {
+    fn a_guard_applies_sched_fifo_and_restores_on_drop() {
         let before = now();
         match Fifo::at(1) {
             Ok(guard) => {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_of_several_classes_restore_in_turn() {
+    fn nested_guards_of_several_policies_restore_in_turn() {
         let before = now();
         let outer = match InClass::of(Class::RoundRobin { priority: 2 }) {
             Ok(outer) => outer,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_its_part_of_each_period_and_restores() {
+    fn a_deadline_guard_applies_its_runtime_and_restores_on_drop() {
         let before = now();
         let ms = Duration::from_millis;
         match InClass::of(Class::Deadline { runtime: ms(1), deadline: ms(20), period: ms(100) }) {
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn the_slack_of_who_was_real_time_is_as_before() {
+    fn a_real_time_guard_restores_the_timer_slack() {
         let Some(first) = wait::timer_slack() else {
-            return skipped!("this kernel does not tell the timer slack");
+            return skipped!("this kernel does not report the timer slack");
         };
         wait::set_timer_slack(12_345);
         match Fifo::at(1) {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn the_missing_permission_or_value_is_named() {
         let (fifo, limits) = (Class::Fifo { priority: 50 }, Limits::default());
         let remedy = |class: Class, number, limits| class.remedy(&io::Error::from_raw_os_error(number), limits);
         assert!(

@@ -59,12 +59,12 @@ pub struct InForce {
     pub locked_bytes: Option<u64>,
     /// The timer slack: how late the kernel may wake it to save power, in nanoseconds.
     pub timer_slack_ns: Option<u64>,
-    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Readable by root.
+    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Only root can read it.
     pub wake_latency_us: Option<u64>,
     /// The time that real-time threads may use in each period.
     pub bandwidth: Option<Bandwidth>,
-    /// The fair server that reserves the most time for ordinary threads, among those of these CPUs. Readable by root,
-    /// if debugfs is mounted.
+    /// The fair server that reserves the most time for ordinary threads, among those of these CPUs. Only root can read
+    /// it, and only if debugfs is mounted.
     pub fair_server: Option<FairServer>,
     /// The frequency governors of these CPUs, each listed once.
     pub governors: Vec<String>,
@@ -130,7 +130,7 @@ mod tests {
     };
 
     #[test]
-    fn it_is_told_what_the_kernel_has() {
+    fn effective_settings_are_read_from_the_kernel() {
         let host = Host::live();
         let before = InForce::of_this_thread(&host);
         assert_eq!(before.cpus, allowed_cpus());
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_around_it_is_told_from_its_files() {
+    fn system_wide_settings_are_read_from_files() {
         let machine = Machine::new("-1");
         let told = InForce::of_this_thread(&machine.host);
         assert_eq!(told.bandwidth.map(|bandwidth| bandwidth.runtime_us), Some(-1));

@@ -64,7 +64,7 @@ mod tests {
     use crate::host::Host;
 
     #[test]
-    fn capabilities_sizes_and_limits_are_read() {
+    fn capabilities_sizes_and_limits_are_parsed() {
         let status = "Name:\thpt\nVmSize:\t    3060 kB\nVmLck:\t       0 kB\nCapEff:\t0000000000800000\n";
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         8388608     unlimited   bytes\n\
                       Max realtime priority     unlimited            0\nMax realtime timeout      200000               unlimited            us\n";
@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_at_hand_has_a_size() {
+    fn the_size_of_this_process_is_readable() {
         let here = Limits::of_this_thread(&Host::live());
         assert!(here.size.is_some_and(|size| size > 0), "{here:?}");
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(status in any::<String>(), limits in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(status in any::<String>(), limits in any::<String>()) {
             let _ = Limits::parse(&status, &limits);
         }
     }

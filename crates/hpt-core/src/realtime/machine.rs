@@ -3,13 +3,13 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use super::{KeptBack, RealtimeError};
+use super::{RealtimeError, Throttling};
 use crate::{host::Host, knobs::Knob};
 
 use crate::host::{BOOST, NO_TURBO};
 pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
 
-/// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst.
+/// The directory of the CPUs and their frequency settings. Linux, Documentation/admin-guide/pm/cpufreq.rst.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// The behavior of a thread that requests a real-time policy.
@@ -17,7 +17,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 pub enum Conduct {
     /// It blocks repeatedly, and other threads run in between.
     Waits,
-    /// It never blocks: other threads of its CPU run only when the kernel throttles it.
+    /// It never blocks: other threads on its CPU run only when the kernel throttles it.
     Spins,
 }
 
@@ -53,22 +53,22 @@ fn fair_server_file(cpu: usize, name: &str) -> String {
     format!("{FAIR_SERVER}/cpu{cpu}/{name}")
 }
 
-/// Returns the time reserved from real-time threads on these CPUs, if it is readable; `None` if none is reserved.
-pub(super) fn kept_back(host: &Host, cpus: &[usize]) -> Option<KeptBack> {
+/// Returns the time withheld from real-time threads on these CPUs, if it is readable; `None` if none is withheld.
+pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
     let (runtime, period) = (microseconds(host, RT_RUNTIME), microseconds(host, RT_PERIOD));
     if let Some((runtime, period)) = runtime.zip(period)
         && (0..period).contains(&runtime)
     {
         let us = |us: i64| Duration::from_micros(us.unsigned_abs());
-        return Some(KeptBack::Bandwidth { runtime: us(runtime), period: us(period) });
+        return Some(Throttling::Bandwidth { runtime: us(runtime), period: us(period) });
     }
     cpus.iter().find_map(|&cpu| {
         let (runtime, period) = fair_server(host, cpu).filter(|(runtime, _)| !runtime.is_zero())?;
-        Some(KeptBack::FairServer { cpu, runtime, period })
+        Some(Throttling::FairServer { cpu, runtime, period })
     })
 }
 
-/// Returns the changes that give real-time threads all of the time on these CPUs.
+/// Returns the changes that let real-time threads use all of the time on these CPUs.
 pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(RT_RUNTIME).is_none() {
         return Err(RealtimeError::NoSuchSetting {
@@ -133,7 +133,8 @@ pub(crate) fn turbo(host: &Host) -> Option<bool> {
     switch(NO_TURBO).map(|off| !off).or_else(|| switch(BOOST))
 }
 
-/// Returns the changes that turn them off: for all CPUs at once, or for each policy of these CPUs.
+/// Returns the changes that disable frequencies above the nominal one: for all CPUs at once, or for each policy of
+/// these CPUs.
 pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(NO_TURBO).is_some() {
         return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
@@ -168,7 +169,7 @@ pub(super) mod tests {
 
     use tempfile::TempDir;
 
-    use super::{KeptBack, governor, kept_back, turbo, with_governor, without_throttling, without_turbo};
+    use super::{Throttling, governor, throttling, turbo, with_governor, without_throttling, without_turbo};
     use crate::{
         host::{Facts, Host},
         realtime::RealtimeError,
@@ -210,24 +211,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_kept_back_is_told() {
+    fn throttling_is_reported() {
         let machine = Machine::new("950000");
         let ms = Duration::from_millis;
-        let bandwidth = KeptBack::Bandwidth { runtime: ms(950), period: ms(1000) };
-        assert_eq!(kept_back(&machine.host, &[1]), Some(bandwidth));
+        let bandwidth = Throttling::Bandwidth { runtime: ms(950), period: ms(1000) };
+        assert_eq!(throttling(&machine.host, &[1]), Some(bandwidth));
         assert!(bandwidth.to_string().contains("950ms of every 1s"));
         for off in ["-1", "1000000"] {
             machine.write("proc/sys/kernel/sched_rt_runtime_us", off);
-            assert_eq!(kept_back(&machine.host, &[1]), None, "{off}");
+            assert_eq!(throttling(&machine.host, &[1]), None, "{off}");
         }
         for cpu in ["cpu0", "cpu1"] {
             let server = format!("sys/kernel/debug/sched/fair_server/{cpu}");
             machine.write(&format!("{server}/runtime"), if cpu == "cpu0" { "0" } else { "50000000" });
             machine.write(&format!("{server}/period"), "1000000000");
         }
-        assert_eq!(kept_back(&machine.host, &[0]), None);
-        let server = KeptBack::FairServer { cpu: 1, runtime: ms(50), period: ms(1000) };
-        assert_eq!(kept_back(&machine.host, &[0, 1]), Some(server));
+        assert_eq!(throttling(&machine.host, &[0]), None);
+        let server = Throttling::FairServer { cpu: 1, runtime: ms(50), period: ms(1000) };
+        assert_eq!(throttling(&machine.host, &[0, 1]), Some(server));
         let settings = without_throttling(&machine.host, &[1]).expect("existing settings");
         let kinds: Vec<_> = settings.iter().map(|wanted| (wanted.knob.kind(), wanted.value.as_str())).collect();
         assert_eq!(kinds, [("sched-rt-runtime-us", "-1"), ("fair-server-cpu1", "0")]);
@@ -247,7 +248,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn turbo_has_a_switch_on_some_machines() {
+    fn the_turbo_switch_is_found_where_it_exists() {
         let machine = Machine::new("950000");
         assert!(matches!(without_turbo(&machine.host, &[0]), Err(RealtimeError::NoSuchSetting { .. })));
         assert_eq!(turbo(&machine.host), None);

@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{host::Host, sys::memory};
 
-/// The room that must remain for a process with a limit on locked memory: its next allocations count as well.
+/// The room that must remain for a process with a limit on locked memory: its next allocations count toward the limit
+/// too.
 const HEADROOM: u64 = 32 << 20;
 
-/// The part of a stack that remains for called functions and for signal handlers.
+/// The part of a stack that must remain for called functions and for signal handlers.
 const STACK_LEFT: usize = 64 << 10;
 
 /// The users of locked memory in this process.
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_locked_until_the_last_guard_is_gone() {
+    fn memory_stays_locked_until_the_last_guard_is_dropped() {
         let _alone = ONE_AT_A_TIME.lock();
         let before = locked();
         let first = match LockedMemory::hold() {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_lock_little_is_told_before_an_allocation_fails() {
+    fn a_low_limit_for_locked_memory_is_reported_before_an_allocation_fails() {
         let limits =
             Limits { size: Some(5 << 20), may_lock: Some(8 << 20), capabilities: Some(0), ..Limits::default() };
         assert!(matches!(room_to_grow(limits), Err(RealtimeError::MemoryLimit { .. })));
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_touched_as_far_as_it_reaches_and_no_farther() {
+    fn a_stack_is_prefaulted_to_its_end_and_not_beyond() {
         let touched = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
             prefault_stack(1 << 20).expect("enough stack");
             prefault_stack(0).expect("no stack requested");

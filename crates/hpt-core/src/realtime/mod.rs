@@ -21,7 +21,6 @@ mod class;
 mod error;
 mod in_class;
 mod in_force;
-mod kept_back;
 mod limits;
 mod machine;
 mod memory;
@@ -30,6 +29,7 @@ mod pinned;
 mod program;
 mod setup;
 mod slack;
+mod throttling;
 
 pub use self::{
     awake::AwakeCpus,
@@ -37,13 +37,13 @@ pub use self::{
     error::RealtimeError,
     in_class::{Fifo, InClass},
     in_force::{Bandwidth, FairServer, InForce},
-    kept_back::{FAIR_SERVER_SINCE, KeptBack},
     machine::Conduct,
     memory::{LockedMemory, prefault_stack},
     pin_watch::{Absence, PinWatch},
     pinned::{PinError, Pinned, allowed_cpus},
     program::{Ended, Program, Signals, StartError},
     setup::{Held, Refused, Setup},
+    throttling::{FAIR_SERVER_SINCE, Throttling},
 };
 pub(crate) use self::{
     limits::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits},

@@ -1,5 +1,5 @@
-//! Whether a pinned thread still runs on its CPU, and pinning it again when the CPU comes back online. Reads no clock:
-//! the caller passes the time.
+//! Checks whether a pinned thread still runs on its CPU, and pins it again when the CPU comes back online. Reads no
+//! clock: the caller passes the time.
 
 use std::{io, marker::PhantomData, time::Duration};
 
@@ -11,7 +11,8 @@ use crate::{
 /// Time between two checks of the affinity. A check is a system call, and also reads a file while the thread is away.
 /// This is the longest time for which the thread stays unpinned after its CPU has come back.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Further ones are merged into the last one: a CPU that is switched off and on for days must not fill the memory.
+/// The largest number of absences that are recorded. Further ones are merged into the last one: a CPU that is switched
+/// off and on for days must not fill the memory.
 const MOST_ABSENCES: usize = 64;
 
 /// A time in which a pinned thread did not run on its CPU.
@@ -45,15 +46,9 @@ pub struct Absence {
 /// use std::time::Duration;
 /// use hpt_core::{Host, Instant, realtime::{PinWatch, Pinned, allowed_cpus}};
 ///
-/// let host = Host::live();
-/// let pinned = Pinned::to(allowed_cpus()[0])?;
-/// let (begun, mut watch) = (Instant::now(), PinWatch::of(pinned.cpu(), &host));
-/// for _ in 0..10 {
-///     // The measurement goes here.
-///     if !watch.is_there(begun.elapsed()) {
-///         println!("this sample is one of another CPU");
-///     }
-/// }
+/// let host = Host::live(); let pinned = Pinned::to(allowed_cpus()[0])?; let (begun, mut watch) = (Instant::now(),
+/// PinWatch::of(pinned.cpu(), &host)); for _ in 0..10 { // The measurement goes here. if
+/// !watch.is_there(begun.elapsed()) { println!("this sample was taken on another CPU"); } }
 /// assert!(watch.absences().iter().all(|absence| absence.samples > 0));
 /// # Ok::<(), hpt_core::realtime::PinError>(())
 /// ```
@@ -64,7 +59,7 @@ pub struct PinWatch<'a> {
 }
 
 impl<'a> PinWatch<'a> {
-    /// Creates one for the calling thread, which is pinned to `cpu`. `host` lists the online CPUs.
+    /// Creates a watch for the calling thread, which is pinned to `cpu`. `host` lists the online CPUs.
     #[must_use]
     pub const fn of(cpu: usize, host: &'a Host) -> Self {
         Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
@@ -73,10 +68,11 @@ impl<'a> PinWatch<'a> {
     /// Returns whether the sample just taken, at `at`, belongs to the thread's CPU; otherwise counts it as taken
     /// elsewhere.
     ///
-    /// Call it after the reading that ends a sample, so that it is part of no value. It queries the current CPU, which
-    /// the C library reads from memory that the kernel keeps up to date (rseq) or from the vDSO, in a few nanoseconds.
-    /// Checking the affinity would take a system call per sample. Ten times per second it checks the affinity as well,
-    /// because a thread that lost its CPU for a short time may run there by chance and leave it later.
+    /// Call it after the reading that ends a sample, so that its own cost is not part of any value. It queries the
+    /// current CPU, which the C library reads from memory that the kernel keeps up to date (rseq) or from the vDSO, in
+    /// a few nanoseconds. Checking the affinity would take a system call per sample. Ten times per second it checks the
+    /// affinity as well, because a thread that lost its CPU for a short time may run there by chance and leave it
+    /// later.
     pub fn is_there(&mut self, at: Duration) -> bool {
         self.follower.is_there(at)
     }
@@ -96,7 +92,7 @@ impl<'a> PinWatch<'a> {
         self.follower.cpu
     }
 
-    /// Returns the times when it was not there, the earliest first; 64 at most.
+    /// Returns the times in which the thread was not on its CPU, the earliest first; 64 at most.
     #[must_use]
     pub fn absences(&self) -> &[Absence] {
         &self.follower.absences
@@ -189,7 +185,7 @@ impl<K: Kernel> Follower<K> {
         self.next_look = at.saturating_add(LOOK_EVERY);
         let may_be_there = allowed.contains(&self.cpu);
         let offline = !there && !may_be_there && self.kernel.is_offline(self.cpu);
-        // Not if another process allows other CPUs only: that is intended.
+        // Not if another process allows only other CPUs, because that is intended.
         let is_pinned = may_be_there && (allowed.len() == 1 || self.kernel.pin(self.cpu));
         if !there {
             let absence = self.open_or_begin(since);
@@ -318,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn on_its_cpu_a_thread_is_there_and_hardly_looked_at() {
+    fn a_thread_on_its_cpu_is_present_and_rarely_checked() {
         let machine = Machine::pinned_to(3);
         let mut follower = Follower::of(3, &machine);
         assert!((0..1_000).all(|at| follower.is_there(ms(at))));
@@ -364,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_that_was_lost_unseen_is_restored_and_no_sample_is_taken_for_one_of_another_cpu() {
+    fn a_pin_that_was_lost_unnoticed_is_restored_and_no_sample_is_attributed_to_another_cpu() {
         let machine = Machine::pinned_to(3);
         let mut follower = Follower::of(3, &machine);
         assert!(follower.is_there(ms(0)));
@@ -376,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_without_the_pin_is_none_of_the_cpu_even_if_it_ends_there() {
+    fn an_unpinned_interval_is_not_attributed_to_the_cpu_even_if_it_ends_there() {
         let machine = Machine::pinned_to(3);
         let mut follower = Follower::of(3, &machine);
         assert!(follower.stayed(ms(20)));
@@ -387,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_never_rests_does_not_fill_the_memory() {
+    fn frequent_absences_of_a_cpu_use_bounded_memory() {
         let machine = Machine::pinned_to(3);
         let mut follower = Follower::of(3, &machine);
         for round in 0..1_000_u64 {
@@ -401,10 +397,10 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_of_this_test_stays_where_it_is_pinned() {
+    fn a_pinned_thread_stays_on_its_cpu() {
         let host = Host::live();
         let Some(&cpu) = allowed_cpus().last() else {
-            return skipped!("the kernel does not tell which CPUs there are");
+            return skipped!("the kernel does not list the online CPUs");
         };
         let _pinned = Pinned::to(cpu).expect("allowed");
         let mut watch = PinWatch::of(cpu, &host);

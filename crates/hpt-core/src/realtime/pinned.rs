@@ -94,7 +94,7 @@ mod tests {
     use super::{PinError, Pinned, allowed_cpus};
 
     #[test]
-    fn a_guard_pins_and_its_end_restores() {
+    fn a_guard_pins_and_restores_on_drop() {
         let before = allowed_cpus();
         let pinned = Pinned::to(before[0]).expect("allowed");
         assert_eq!(allowed_cpus(), [pinned.cpu()]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_named_with_those_that_are() {
+    fn a_missing_cpu_is_reported_with_the_available_ones() {
         let refused = Pinned::to(100_000).expect_err("a CPU that does not exist");
         assert!(matches!(&refused, PinError::NotAllowed { allowed, .. } if *allowed == allowed_cpus()), "{refused}");
     }

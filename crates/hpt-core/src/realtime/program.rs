@@ -16,10 +16,10 @@ use crate::sys::{
     },
 };
 
-/// Keeps signals that can be blocked from ending or stopping the calling thread. Signals sent to this process are
-/// forwarded to the [program](Self::start) that it starts. Signals that were ignored remain ignored in both, with two
-/// exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no longer known, because
-/// Rust programs ignore it from the start; the program gets the default.
+/// Prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to this process
+/// are forwarded to the [program](Self::start) that it starts. Signals that were ignored remain ignored in both, with
+/// two exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no longer known,
+/// because Rust programs ignore it from the start; the program gets the default.
 ///
 /// This does not block signals in other threads: it is for single-threaded programs.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Signals {
     ///
     /// Returns the error of the kernel; none is known.
     pub fn hold() -> io::Result<Self> {
-        // The parent may have had it ignored, in which case the end of a child is not reported.
+        // The parent may have ignored SIGCHLD, in which case the end of a child is not reported.
         let ignored_children = is_ignored(libc::SIGCHLD);
         by_default(libc::SIGCHLD);
         let held = SignalSet::that_can_be_held();
@@ -90,7 +90,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// [`StartError`].
+    /// Returns [`StartError`] if the policy is refused or the program cannot be started.
     pub fn start(&self, command: &mut Command, class: Option<Class>) -> Result<Program<'_>, StartError> {
         let refused = |class: Class, cause| StartError::Class(class.refused(cause));
         let scheduling = class.map(|class| {
@@ -134,11 +134,11 @@ impl Program<'_> {
         self.child.id()
     }
 
-    /// Waits for its end. In the meantime each signal that a process sends to this one is forwarded to the program.
-    /// Signals from the keys of the terminal have reached it already, because it is in the same process group. The
-    /// kernel reports a hang-up of the terminal only to the session leader; if that is this process, it forwards it to
-    /// the program. When the program stops as a job does, this process stops too, so that a shell notices, and it
-    /// continues when this process does.
+    /// Waits until the program ends. In the meantime each signal that a process sends to this one is forwarded to the
+    /// program. Signals from terminal keys, such as Ctrl-C, have reached it already, because it is in the same process
+    /// group. The kernel reports a hang-up of the terminal only to the session leader; if that is this process, it
+    /// forwards it to the program. When the program stops as a job does, this process stops too, so that a shell
+    /// notices, and it continues when this process does.
     ///
     /// As the first process of a container, it also reaps orphaned processes.
     ///
@@ -166,10 +166,10 @@ impl Program<'_> {
             let Came { signal, sent_by } = self.signals.held.wait();
             if signal == libc::SIGHUP && sent_by.is_none() && leads_the_session_of(child) {
                 send(child, signal);
-                // As the kernel does, so that a stopped one notices.
+                // The kernel does the same, so that a stopped process notices.
                 send(child, libc::SIGCONT);
             }
-            // Signals that it sends to its parent are not meant for itself.
+            // Signals that the program sends to its parent are not meant for the program itself.
             if signal != libc::SIGCHLD && sent_by.is_some_and(|sender| sender != child) {
                 send(child, signal);
             }
@@ -183,7 +183,7 @@ impl Signals {
     /// return it to the shell: an inner shell stops itself for that reason.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
-            // Unlike SIGSTOP, it does not stop a process that no shell could continue.
+            // Unlike SIGSTOP, this signal does not stop a process that no shell could continue.
             libc::SIGSTOP if has_the_terminal_with(child) => libc::SIGTSTP,
             other => other,
         };

@@ -213,7 +213,7 @@ impl Setup {
         if let Some(class) = self.class {
             self.step(&mut held, "policy", |host| {
                 self.refuse_what_a_limit_would_end(host, class)?;
-                self.refuse_what_throttling_would_bite(host, class, &cpus)?;
+                self.refuse_if_throttled(host, class, &cpus)?;
                 Ok(Step::Class(InClass::of(class)?))
             })?;
         }
@@ -230,17 +230,12 @@ impl Setup {
         }
     }
 
-    fn refuse_what_throttling_would_bite(
-        &self,
-        host: &Host,
-        class: Class,
-        cpus: &[usize],
-    ) -> Result<(), RealtimeError> {
+    fn refuse_if_throttled(&self, host: &Host, class: Class, cpus: &[usize]) -> Result<(), RealtimeError> {
         if self.conduct == Conduct::Waits || self.throttling_accepted || !class.is_throttled() {
             return Ok(());
         }
-        match machine::kept_back(host, cpus) {
-            Some(kept_back) => Err(RealtimeError::Throttled { class, kept_back }),
+        match machine::throttling(host, cpus) {
+            Some(throttling) => Err(RealtimeError::Throttled { class, throttling }),
             None => Ok(()),
         }
     }
@@ -400,7 +395,7 @@ mod tests {
         host::{BootId, Host},
         knobs::{Contents, Journal},
         realtime::{
-            Class, InForce, KeptBack, RealtimeError, allowed_cpus, machine::tests::Machine, memory::ONE_AT_A_TIME,
+            Class, InForce, RealtimeError, Throttling, allowed_cpus, machine::tests::Machine, memory::ONE_AT_A_TIME,
         },
         state::Binding,
     };
@@ -443,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_in_force_and_then_undone() {
+    fn every_setting_is_applied_and_then_restored() {
         let _alone = ONE_AT_A_TIME.lock();
         let machine = Machine::new("950000");
         if allowed_cpus()[0] > 1 {
@@ -472,7 +467,7 @@ mod tests {
         ] {
             assert_ne!(refused.contains(&name), in_force, "{name} {held:?}");
             if !in_force {
-                skipped!("{name} takes root");
+                skipped!("{name} requires root");
             }
         }
         drop(held);
@@ -485,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refusal_undoes_what_was_done() {
+    fn the_first_refusal_restores_earlier_settings() {
         let _alone = ONE_AT_A_TIME.lock();
         let machine = Machine::new("950000");
         let cpus = allowed_cpus();
@@ -502,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_a_limit_would_end_the_program_by_is_refused_to_a_thread_that_never_waits() {
+    fn a_policy_is_refused_to_a_non_blocking_thread_if_a_limit_would_kill_the_program() {
         let machine = Machine::new("-1");
         machine
             .write("proc/thread-self/limits", "Max realtime timeout      200000               unlimited            us");
@@ -520,11 +515,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_throttling_would_bite_is_refused_unless_that_is_accepted() {
+    fn a_policy_is_refused_if_throttling_affects_it_unless_accepted() {
         let machine = Machine::new("950000");
         let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::RoundRobin { priority: 1 });
         let refused = spins.put_in_force(&machine.host).expect_err("throttling is on");
-        assert!(matches!(refused, RealtimeError::Throttled { kept_back: KeptBack::Bandwidth { .. }, .. }), "{refused}");
+        assert!(
+            matches!(refused, RealtimeError::Throttled { throttling: Throttling::Bandwidth { .. }, .. }),
+            "{refused}"
+        );
         for allowed in [
             spins.clone().accepting_throttling(),
             spins.clone().without_throttling().in_journal(journal(&machine)),
@@ -539,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_do_not_change_the_machine() {
+    fn concurrent_setups_do_not_change_the_system() {
         let machine = Machine::new("950000");
         let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
@@ -561,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_leaves_is_put_back() {
+    fn settings_are_restored_after_a_panic() {
         let machine = Machine::new("950000");
         let panicked = std::panic::catch_unwind(|| {
             let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
@@ -574,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prepares_for_others_changes_the_machine_for_their_cpus() {
+    fn system_settings_can_be_applied_for_the_cpus_of_other_threads() {
         let machine = Machine::new("-1");
         for cpu in ["cpu0", "cpu1"] {
             machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime"), "50000000");
@@ -590,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_put_back_is_told_and_kept_in_the_journal() {
+    fn a_setting_that_cannot_be_restored_is_reported_and_stays_in_the_journal() {
         let machine = Machine::new("950000");
         machine.write(BOOST, "1");
         let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().without_turbo();

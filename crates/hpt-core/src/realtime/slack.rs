@@ -37,9 +37,9 @@ mod tests {
     use crate::sys::wait;
 
     #[test]
-    fn a_guard_takes_the_slack_away_and_its_end_restores() {
+    fn a_guard_removes_the_timer_slack_and_restores_it_on_drop() {
         let Some(before) = wait::timer_slack() else {
-            return skipped!("this kernel does not tell the timer slack");
+            return skipped!("this kernel does not report the timer slack");
         };
         let guard = NoSlack::hold();
         assert_eq!(wait::timer_slack(), Some(before.min(1)));

@@ -33,7 +33,7 @@ mod tests {
     use crate::{clock::Instant, sleep::Sleeper};
 
     #[test]
-    fn a_delay_is_not_shorter_than_asked_and_keeps_an_interruption() {
+    fn a_delay_is_never_too_short_and_keeps_an_interruption() {
         let mut sleeper = Sleeper::new();
         for ns in [0, 1, 700, 150_000] {
             let start = Instant::now();

@@ -1,5 +1,5 @@
 //! Sleeping precisely until a deadline: the thread blocks in the kernel for most of the time and spins for the rest.
-//! Does not schedule periods; `pace` does. Measures only its own lateness.
+//! Does not schedule periods; `pace` does. Measures only its own overshoot.
 
 #[cfg(feature = "embedded-hal")]
 mod delay;
@@ -52,7 +52,7 @@ pub enum Strategy {
     Precise,
     /// Spins all the time: the most precise, at the cost of a whole CPU.
     SpinOnly,
-    /// Blocks until the deadline: the cheapest, and as late as the kernel is.
+    /// Blocks until the deadline: the cheapest, but as late as the kernel wakes the thread.
     KernelOnly,
 }
 
@@ -117,10 +117,10 @@ pub struct Report {
 ///
 /// A sleep ends at its deadline on [`Instant`] or later, never earlier. The blocked thread is woken a *margin* before
 /// the deadline, and spins from then on. The margin is learned from how late the last 64 sleeps of about that length
-/// were woken. Three of four wake-ups are in time, and more of them as long as that takes no more than 3.5 µs and 0.2 %
-/// of a sleep in spinning, on average. [`with_quantile`](Self::with_quantile) and
-/// [`with_cpu_budget`](Self::with_cpu_budget) change that. It is 200 µs at most. Other threads, and a host that takes
-/// the CPU away, can still delay a thread.
+/// were woken. At least three of four wake-ups are in time. A longer margin, for more of them, is used if spinning then
+/// takes no more than 3.5 µs plus 0.2 % of the sleep, on average. [`with_quantile`](Self::with_quantile) and
+/// [`with_cpu_budget`](Self::with_cpu_budget) change that. The margin never exceeds 200 µs. Other threads, and a host
+/// that takes the CPU away, can still delay a thread.
 ///
 /// # Examples
 ///
@@ -241,7 +241,7 @@ impl Sleeper {
         self.settle();
         let (start, mut spun_ns) = (before.earliest, 0);
         let woken = loop {
-            // The instant before the wall clock: the result is rather too early than too late, and is checked again.
+            // The instant before the wall clock: the result is too early rather than too late, and is checked again.
             let now = Instant::now();
             let left = match deadline.duration_since(SystemTime::now()) {
                 Ok(left) if !left.is_zero() => left,
@@ -348,7 +348,7 @@ impl Sleeper {
 
     /// Spins until `until` or an interruption. Returns how the sleep that began at `start` and is due at `due` ended.
     ///
-    /// One function and never a copy, so that the second call returns through a warm path.
+    /// This is never inlined, so that the second call returns through code that is already cached.
     #[inline(never)]
     fn spin_until(&mut self, until: Instant, due: Instant, start: Instant) -> Woken {
         let began = Instant::now();
@@ -416,8 +416,8 @@ fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 
-/// Returns whether a wake-up a margin before its time was late by itself, given its lateness on the wall clock and on
-/// [`Instant`]: if the clock was set forward in the meantime, it is late on that clock only.
+/// Returns whether the wake-up itself, a margin before the deadline, was late, given its lateness on the wall clock and
+/// on [`Instant`]: if the clock was set forward in the meantime, it is late on that clock only.
 fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
     late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
 }
@@ -503,13 +503,13 @@ mod tests {
     const RESERVE_NS: u64 = 60_000;
 
     #[test]
-    fn a_machine_that_wakes_late_is_learned_from_however_late() {
+    fn any_late_wake_up_of_the_machine_is_learned_from() {
         assert!(is_late_by_itself(10_000, 0, RESERVE_NS), "before it was due");
         assert!(is_late_by_itself(5_000_000, 5_000_000 - RESERVE_NS, RESERVE_NS));
     }
 
     #[test]
-    fn what_a_clock_that_was_set_made_late_is_not() {
+    fn a_wake_up_made_late_by_a_clock_step_is_not_learned_from() {
         assert!(!is_late_by_itself(1_000_000_000, 0, RESERVE_NS));
         assert!(!is_late_by_itself(1_005_000_000, 5_000_000, RESERVE_NS));
     }

@@ -12,7 +12,7 @@ const SHORTEST_CLASS_NS: u64 = 100_000;
 const BALANCED_PERMILLE: usize = 750;
 const BALANCED_SPIN_NS: f64 = 3_500.0;
 const BALANCED_SPIN_PART: f64 = 0.002;
-/// Before anything is known: about as late as kernels are.
+/// The margin before anything is learned: about as late as kernels usually wake a thread.
 const FIRST_NS: u64 = 60_000;
 
 /// The learned statistics.
@@ -152,7 +152,7 @@ mod tests {
     proptest! {
         /// Both orders contain the same errors, the newest ones, whatever comes.
         #[test]
-        fn the_last_errors_are_remembered(errors in proptest::collection::vec(0..50_u32, 0..300), permille in 0..=1_000_usize) {
+        fn the_latest_errors_are_remembered(errors in proptest::collection::vec(0..50_u32, 0..300), permille in 0..=1_000_usize) {
             let mut recent = Recent::EMPTY;
             for &error in &errors {
                 recent.put(error);
@@ -180,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn no_error_makes_it_longer_than_it_may_be(errors in proptest::collection::vec(any::<(u64, u64)>(), 0..100), length in any::<u64>()) {
+        fn no_error_extends_the_reserve_beyond_its_limit(errors in proptest::collection::vec(any::<(u64, u64)>(), 0..100), length in any::<u64>()) {
             let mut reserve = Reserve::new(Aim::quantile(0.95), 200_000);
             for (length_ns, late_ns) in errors {
                 reserve.learn(length_ns, late_ns);
@@ -191,7 +191,7 @@ mod tests {
 
     /// A load that starts and ends again, and a host that takes milliseconds now and then.
     #[test]
-    fn it_follows_the_load_within_a_hundred_sleeps() {
+    fn the_reserve_follows_the_load_within_100_sleeps() {
         let mut reserve = Reserve::new(Aim::quantile(0.75), 200_000);
         assert_eq!(reserve.for_length(1_000_000), FIRST_NS);
         let mut sleeps = |late_ns: u64| {
@@ -208,7 +208,7 @@ mod tests {
 
     /// All wake-ups of a thread that is always about equally late; three of four if the rest is far away.
     #[test]
-    fn what_costs_little_is_in_time() {
+    fn the_reserve_covers_errors_within_the_spin_budget() {
         let reserve = |errors: [u64; 8]| {
             let mut reserve = Reserve::new(Aim::Balanced, 200_000);
             (0..64).for_each(|sleep| reserve.learn(1_000_000, errors[sleep % 8]));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn long_sleeps_are_learned_apart_from_short_ones() {
+    fn long_and_short_sleeps_are_learned_separately() {
         let mut reserve = Reserve::new(Aim::quantile(0.5), 200_000);
         for _ in 0..10 {
             reserve.learn(100_000, 15_000);

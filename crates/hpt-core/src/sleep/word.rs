@@ -25,13 +25,13 @@ impl Word {
         }
     }
 
-    /// Returns whether an interruption was not taken yet.
+    /// Returns whether there is an interruption that was not taken yet.
     #[inline(always)]
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
     }
 
-    /// Returns whether there was one. It ends this sleep and no other.
+    /// Takes the interruption; returns whether there was one. It ends this sleep and no other.
     #[inline(always)]
     pub(crate) fn take(&self) -> bool {
         self.is_set() && self.0.swap(0, Ordering::AcqRel) != 0

@@ -30,7 +30,7 @@ const NARROW: Width = Width::new(24).expect("24 bits");
 const MOST_ATTEMPTS: u32 = 16;
 
 /// The ACPI power management timer, 24 or 32 bits wide. With 24 bits it wraps every 4.7 seconds;
-/// [`Widened`](super::Widened) makes a clock of it.
+/// [`Widened`](super::Widened) turns it into a clock.
 ///
 /// Its register is accessed through an I/O port, for which the kernel must grant permission to this thread (ioperm).
 /// The source is bound to that thread; another thread would be killed by SIGSEGV. If the chipset may return invalid
@@ -326,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_timer_is_read_once_without_the_bits_above_it() {
+    fn a_sound_timer_is_read_once_and_its_upper_bits_are_masked() {
         let counter = flaky(0xff00_0005, Vec::new(), false);
         assert_eq!((counter.read(), counter.port.reads.get()), (5, 1));
     }
 
     proptest! {
         #[test]
-        fn of_three_readings_one_that_is_nonsense_is_never_believed(
+        fn one_implausible_reading_of_three_is_never_used(
             now in any::<u32>(),
             nonsense in any::<u32>(),
             which in 0_usize..3,
@@ -348,7 +348,7 @@ mod tests {
         }
 
         #[test]
-        fn a_timer_of_nothing_but_nonsense_is_not_read_for_ever(nonsense in vec(any::<u32>().prop_map(Some), 200)) {
+        fn a_timer_with_only_implausible_readings_does_not_block_the_reader(nonsense in vec(any::<u32>().prop_map(Some), 200)) {
             let counter = flaky(0, nonsense, true);
             counter.read();
             prop_assert!(counter.port.reads.get() <= 3 * MOST_ATTEMPTS);
@@ -356,19 +356,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wrap_between_readings_is_in_order() {
+    fn a_wrap_between_readings_is_accepted() {
         let counter = flaky(0x00ff_fffe, Vec::new(), true);
         assert_eq!((counter.read(), counter.port.reads.get()), (0x00ff_ffff, 3));
     }
 
     #[test]
-    fn firmware_that_says_32_bits_is_believed_when_they_are_seen() {
+    fn a_32_bit_timer_is_accepted_once_its_upper_bits_are_seen() {
         assert_eq!(width(true, 0x0100_0000), Width::BITS_32);
         assert_eq!((width(true, 0x00ff_ffff), width(false, u32::MAX)), (NARROW, NARROW));
     }
 
     #[test]
-    fn every_refusal_says_what_it_means_and_what_helps() {
+    fn every_refusal_is_explained_with_a_fix() {
         let host = Host::captured(Default::default(), Facts::live());
         let answer = |errno| refusal(&host, 0x608, &io::Error::from_raw_os_error(errno));
         let not_root = answer(libc::EPERM);

@@ -31,7 +31,7 @@ const FEWEST_BITS: u8 = 56;
 ///
 /// [`ticks`](TimeSource::ticks) is a plain read, which the processor may execute early.
 /// [`ticks_start`](TimeSource::ticks_start) has an ISB before it, or is the self-synchronized read if the processor has
-/// one (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) has one on each side.
+/// one (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) has an ISB on each side.
 ///
 /// # References
 ///
@@ -66,8 +66,8 @@ impl ArmCounter {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        let self_synchronised = has_self_synchronised_reads(host.facts().hwcap2);
-        let token = CounterToken::detect(true, self_synchronised).map_err(Unavailable::of_counter)?;
+        let self_synchronized = has_self_synchronized_reads(host.facts().hwcap2);
+        let token = CounterToken::detect(true, self_synchronized).map_err(Unavailable::of_counter)?;
         info.nominal = info.nominal.or_else(|| {
             let frequency = Frequency::from_hertz(token.frequency_register().into())?;
             Some(Nominal { frequency, stated_by: StatedBy::Cntfrq })
@@ -124,7 +124,7 @@ fn permission(host: &Host) -> CounterPermission {
 
 /// Returns whether AT_HWCAP2 of aarch64 reports self-synchronized reads.
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for ARM's own clock"))]
-pub(crate) const fn has_self_synchronised_reads(hwcap2: u64) -> bool {
+pub(crate) const fn has_self_synchronized_reads(hwcap2: u64) -> bool {
     hwcap2 & HWCAP2_ECV != 0
 }
 
@@ -186,7 +186,7 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
             hertz => format!("CNTFRQ: {hertz} Hz"),
         });
     }
-    let ecv = host.facts().architecture == Architecture::Aarch64 && has_self_synchronised_reads(host.facts().hwcap2);
+    let ecv = host.facts().architecture == Architecture::Aarch64 && has_self_synchronized_reads(host.facts().hwcap2);
     lines.push(
         if ecv {
             "HWCAP2: self-synchronized reads (ECV)"
@@ -276,7 +276,7 @@ mod tests {
     use super::{Frequency, cost_line, has_timer, width};
 
     #[test]
-    fn an_armv6_is_refused_for_having_none() {
+    fn an_armv6_processor_is_refused_because_it_has_no_counter() {
         let reason = has_timer(Some("v6l")).expect_err("ARMv6 has no generic timer");
         assert_eq!((reason.kind(), reason.remedy()), ("no-counter", None), "{reason}");
         for other in [Some("v7l"), Some("v8l"), Some("aarch64"), None] {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trapped_read_shows_by_its_cost_and_names_the_erratum() {
+    fn a_trapped_read_is_detected_by_its_cost_and_names_the_erratum() {
         assert!(cost_line(Some((9_000, 10_000)), &["fsl,erratum-a008585"]).contains("fsl,erratum-a008585"));
         assert!(cost_line(Some((9_000, 10_000)), &[]).contains("traps and emulates"));
         assert!(cost_line(Some((3_000, 10_000)), &[]).contains("not trapped"));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_has_fifty_six_bits_or_as_many_as_forty_years_take() {
+    fn a_counter_has_56_bits_or_enough_for_40_years() {
         let bits = |hertz| width(Frequency::from_hertz(hertz).expect("not zero")).bits();
         // 19.2 and 54 MHz on a Raspberry Pi, 62.5 MHz under QEMU, 1 GHz since ARMv8.6.
         assert_eq!((bits(19_200_000), bits(54_000_000), bits(62_500_000), bits(1_000_000_000)), (56, 56, 57, 61));

@@ -33,8 +33,8 @@ const CONTROL_D: u32 = 1 << 3;
 /// permission. CPU hotplug and cpuset changes override that without notice: see docs/safety.md in the project.
 ///
 /// Access can be revoked: a perf event of any program that ends on this CPU may close the counter, and the next read
-/// raises SIGILL; on 32-bit ARM the counter stops instead. So it is checked each time it is opened, and while it is
-/// open this process opens no [`PerfCycles`](super::PerfCycles).
+/// raises SIGILL; on 32-bit ARM the counter stops instead. Access is therefore checked each time the source is
+/// opened. While it is open, this process opens no [`PerfCycles`](super::PerfCycles).
 ///
 /// # Ordering
 ///
@@ -298,13 +298,13 @@ mod tests {
     };
 
     #[test]
-    fn cycles_are_neither_time_nor_sure_to_stay() {
+    fn cycles_are_not_a_clock_and_access_can_be_revoked() {
         let info = info(Width::BITS_32);
         assert_eq!((info.steady, info.revocable, info.scope, info.nominal), (false, true, Scope::Core, None));
     }
 
     #[test]
-    fn who_is_not_let_in_is_told_what_helps() {
+    fn a_refused_access_is_explained_with_a_fix() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         let write = |path: &str, text: &str| {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_machine_is_not_opened() {
+    fn sources_of_a_captured_machine_are_not_opened() {
         assert!(ArmCycles::open(&Host::captured(Default::default(), Facts::live())).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use super::{PosixClock, PosixId, SourceInfo, TimeSource, Unavailable, self_test};
 use crate::{host::Host, units::Frequency};
 
-/// The number of failed tests after which a source is refused: a daemon may be stepping the clock during one.
+/// The number of failed tests after which a source is refused. A single test may fail because a daemon steps the clock.
 const ATTEMPTS: u32 = 3;
 /// The largest number of tests, most of which may be inconclusive on a busy host.
 const MOST_TESTS: u32 = 24;
@@ -67,14 +67,14 @@ mod tests {
     };
 
     #[test]
-    fn a_test_with_a_torn_end_acquits_nobody() {
+    fn a_test_with_a_torn_bracket_is_inconclusive() {
         let hertz = |hertz| Frequency::from_hertz(hertz).expect("not zero");
         assert!(is_decisive((hertz(950_000_000), hertz(1_050_000_000))));
         assert!(!is_decisive((hertz(900_000_000), hertz(2_600_000_000))));
     }
 
     #[test]
-    fn a_clock_that_stands_or_races_is_refused_though_it_may_be_steered() {
+    fn a_stopped_or_racing_clock_is_refused_even_if_it_may_be_slewed() {
         let tested = |step| {
             let reference = ManualSource::nanoseconds("reference").stepping_by(100);
             let mut info = ManualSource::nanoseconds("card").info().clone();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_under_test_is_still_itself() {
+    fn a_wrapped_clock_under_test_keeps_its_properties() {
         let card = ManualSource::nanoseconds("card").stepping_by(3);
         let tested = AsIfSteady::new(&card);
         assert_eq!((tested.ticks(), tested.ticks(), tested.info().id.as_str()), (0, 3, "card"));

@@ -27,8 +27,8 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// Returns one report for each of its sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
-    /// Returns one report for each of its sources, for a search for a clock. A source that can never be a clock need
-    /// not be opened.
+    /// Returns one report for each of its sources, to a caller that looks for a clock. A source that can never be a
+    /// clock need not be opened.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         self.probe(host)
     }
@@ -117,7 +117,7 @@ pub struct ProbeReport {
     pub availability: Result<SourceInfo, Unavailable>,
     /// Whether the kernel trusts it.
     pub kernel: KernelVerdict,
-    /// What was examined, with the result; one item per line.
+    /// The evidence that was examined, with the result; one item per line.
     pub evidence: Vec<String>,
 }
 
@@ -194,7 +194,7 @@ pub enum Unavailable {
     Malformed {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         evidence: String,
     },
     /// It cannot be read without writing to it first, which would disturb other users.
@@ -314,7 +314,7 @@ impl Unavailable {
             | Self::NoDevice { .. }
             | Self::NeedsWrite { .. } => None,
             Self::NotOffered { remedy, .. } => remedy.map(str::to_owned),
-            Self::Taken { path, .. } => Some(format!("end the program that has it open (`fuser -v {path}` shows it)")),
+            Self::Taken { path, .. } => Some(format!("stop the program that has it open (`fuser -v {path}` shows it)")),
             Self::Malformed { .. } => Some("choose another source, or update the firmware".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
             Self::NoPmu { have: Architecture::X86_64, .. } => {
@@ -326,7 +326,7 @@ impl Unavailable {
             ),
             Self::Closed { remedy, .. } => Some(remedy.clone()),
             Self::InUse { .. } => Some(
-                "end other users of the counters: perf, a profiler, on x86 the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles exclude each other"
+                "stop whatever else uses the counters: perf, a profiler or, on x86, the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles cannot be used at the same time"
                     .to_owned(),
             ),
             Self::ForbiddenByPrctl => {

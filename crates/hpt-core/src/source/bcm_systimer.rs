@@ -53,7 +53,7 @@ const MEMORY: &str = "/dev/mem";
 pub struct BcmSystimer(Counter<Window>);
 
 /// The low 32 bits of the Broadcom System Timer: a single load, its cheapest read. It wraps every 71.6 minutes;
-/// [`Widened`](super::Widened) makes a clock of it.
+/// [`Widened`](super::Widened) turns it into a clock.
 ///
 /// # Ordering
 ///
@@ -424,20 +424,20 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_no_timer_is_not_read_for_ever() {
+    fn a_page_that_is_not_a_timer_does_not_block_the_reader() {
         let reads =
             [(HIGH, 1), (LOW, 9), (HIGH, 2), (LOW, 9), (HIGH, 3), (LOW, 9), (HIGH, 4), (LOW, 9), (HIGH, 5), (LOW, 9)];
         assert_eq!(scripted(&reads).wide(), 5 << 32 | 9);
     }
 
     #[test]
-    fn the_low_form_is_one_read() {
+    fn the_low_form_takes_one_read() {
         assert_eq!(scripted(&[(LOW, 0x8000_0001)]).low(), 0x8000_0001);
     }
 
     proptest! {
         #[test]
-        fn no_reading_is_torn_or_goes_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
+        fn readings_are_never_torn_and_never_go_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
             let now_ns = AtomicU64::new((carry << 32) * 1_000 - before_ns);
             let timer = Wide(counter(Moving { read_ns, ..moving(&now_ns, 1_000) }, WIDE_ID));
             let mut last = 0;
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timer_passes_its_self_test_also_across_a_wrap() {
+    fn the_timer_passes_its_self_test_even_across_a_wrap() {
         for start_ns in [0, (1_u64 << 32) * 1_000 - 300_000] {
             let now_ns = AtomicU64::new(start_ns);
             let clock = WorldClock::of(&now_ns);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn another_page_is_found_out() {
+    fn a_wrong_page_is_detected() {
         let now_ns = AtomicU64::new(0);
         let clock = WorldClock::of(&now_ns);
         let stuck = self_test(&Low(counter(moving(&now_ns, 0), LOW_ID)), &clock);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_machine_is_not_opened() {
+    fn sources_of_a_captured_machine_are_not_opened() {
         let host = Host::captured(Default::default(), crate::host::Facts::live());
         assert!(super::BcmSystimer::open(&host).is_err());
     }

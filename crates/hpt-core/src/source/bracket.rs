@@ -1,4 +1,4 @@
-//! One reading of a source between two readings of a reference. Draws no conclusion; `self_test` and `calibrate` do.
+//! One reading of a source between two readings of a reference. Draws no conclusions; `self_test` and `calibrate` do.
 
 use super::TimeSource;
 use crate::{

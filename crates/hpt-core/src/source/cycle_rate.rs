@@ -1,5 +1,5 @@
-//! The current cycle rate of a core, compared with its stated frequency. Makes no clock of it: the rate changes from
-//! moment to moment.
+//! The current cycle rate of a core, compared with its stated frequency. Does not make it a clock: the rate changes
+//! from moment to moment.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_is_neither_a_timer_nor_a_divided_counter() {
+    fn a_cycle_counter_is_distinguished_from_a_timer_and_a_divided_counter() {
         for rate in [100_000_000, 600_000_000, 1_000_000_000, 5_700_000_000] {
             assert_eq!(plausible(hertz(rate)), Ok(()), "{rate}");
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_nothing_or_too_much_counts_no_cycles() {
+    fn a_counter_without_plausible_counts_is_not_a_cycle_counter() {
         let still = counted(&ManualSource::nanoseconds("still"));
         assert!(matches!(still, Err(Unavailable::SelfTest(SelfTestFailure::StandsStill { .. }))), "{still:?}");
         // A counter that an emulator does not have, and a kernel that accounts for its overflows anyway.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_stands_beside_what_the_governor_says() {
+    fn the_rate_is_shown_with_the_frequency_of_the_governor() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         assert!(line(&host, None, None).starts_with("no cycles counted; the kernel does not report"));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_32_bits_is_believed_for_less_than_any_core_takes_to_wrap() {
+    fn a_32_bit_difference_is_trusted_only_for_less_than_the_shortest_wrap_time() {
         let mut info = SourceInfo::new(SourceId::new("cycles"));
         assert_eq!(info.longest_difference(), None);
         info.width = Width::BITS_32;

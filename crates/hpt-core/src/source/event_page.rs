@@ -5,7 +5,8 @@
 pub(super) const LOCK: usize = 8;
 pub(super) const CAPABILITIES: usize = 40;
 
-/// The largest number of changes of the page within one reading: each is a switch to another task and back.
+/// The largest number of times that the page may change within one reading; each change is a switch to another task and
+/// back.
 pub(super) const MOST_CHANGES: u32 = 16;
 
 #[cfg(test)]

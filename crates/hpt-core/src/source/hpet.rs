@@ -1,4 +1,4 @@
-//! The High Precision Event Timer of PCs: a counter of 10 MHz and more in a page of device registers, which is read and
+//! The High Precision Event Timer of PCs: a counter of at least 10 MHz in a page of device registers, which is read and
 //! never written. Maps no memory itself; `sys::mmio` does.
 
 use std::{
@@ -75,7 +75,7 @@ const PATIENCE: u32 = 1_000;
 pub struct Hpet(Counter<Arc<Window>>);
 
 /// The low 32 bits of the HPET's main counter: a single load, its cheapest read. It wraps within minutes;
-/// [`Widened`](super::Widened) makes a clock of it.
+/// [`Widened`](super::Widened) turns it into a clock.
 ///
 /// # Ordering
 ///
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_in_femtoseconds_states_the_rate() {
+    fn the_period_in_femtoseconds_determines_the_rate() {
         assert_eq!(rate(INTEL.1).map(Frequency::microhertz), Some(14_318_179_940_548));
         assert_eq!(rate(10_000_000).map(Frequency::hertz), Some(100_000_000));
         assert_eq!(rate(0), None);
@@ -486,7 +486,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_reading_is_torn_or_goes_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
+        fn readings_are_never_torn_and_never_go_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
             // One tick per nanosecond: the carry of the low word comes after `before_ns`.
             let now_ns = AtomicU64::new((carry << 32) - before_ns);
             let page = Moving { ticks_per_ms: 1_000_000, read_ns, ..intel(&now_ns) };
@@ -502,7 +502,7 @@ mod tests {
         }
 
         #[test]
-        fn any_page_is_an_hpet_or_a_reason(capability in any::<u32>(), period_fs in any::<u32>(), ticks_per_ms in 0..1_000_000_u64) {
+        fn any_page_is_an_hpet_or_is_refused_with_a_reason(capability in any::<u32>(), period_fs in any::<u32>(), ticks_per_ms in 0..1_000_000_u64) {
             let now_ns = AtomicU64::new(0);
             let page = Moving { now_ns: &now_ns, capability, period_fs, ticks_per_ms, read_ns: 500 };
             match Counter::over(page, WIDE_ID) {
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hpet_is_refused() {
+    fn a_page_that_is_not_an_hpet_is_refused() {
         let now_ns = AtomicU64::new(0);
         for (capability, period_fs) in
             [(0, 0), (u32::MAX, u32::MAX), (INTEL.0, 0), (INTEL.0, 99_999), (0x8086_a200, INTEL.1)]
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_what_it_means_and_what_helps() {
+    fn every_refusal_is_explained_with_a_fix() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let sources = folder.path().join("sys/devices/system/clocksource/clocksource0");
         fs::create_dir_all(&sources).expect("a new directory");
@@ -584,14 +584,14 @@ mod tests {
     }
 
     #[test]
-    fn the_registers_that_are_read_lie_in_what_is_mapped() {
+    fn all_registers_are_within_the_mapping() {
         for offset in [CAPABILITY, PERIOD, CONFIGURATION, LOW, HIGH] {
             assert!(offset + 4 <= LENGTH, "{offset:#x}");
         }
     }
 
     #[test]
-    fn a_captured_machine_is_not_opened() {
+    fn sources_of_a_captured_machine_are_not_opened() {
         let host = Host::captured(Default::default(), Facts::live());
         assert!(super::Hpet::open(&host).is_err());
     }

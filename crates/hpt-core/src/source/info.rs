@@ -38,7 +38,7 @@ impl fmt::Display for SourceId {
     }
 }
 
-/// What a read passes through.
+/// The path of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadPath {
@@ -166,7 +166,7 @@ pub struct SourceInfo {
     pub nominal: Option<Nominal>,
     /// The resolution stated by the system (`clock_getres`), in nanoseconds; `None` if one tick is the resolution.
     pub claimed_resolution_ns: Option<u64>,
-    /// What a read passes through.
+    /// The path of a read.
     pub read_path: ReadPath,
     /// The scope of its count.
     pub scope: Scope,
@@ -180,14 +180,14 @@ pub struct SourceInfo {
     pub revocable: bool,
 }
 
-/// The time until the counter wraps, if that is less than ten years: it must then be widened to be a clock.
+/// The time until the counter wraps, if that is less than ten years: it must then be widened to serve as a clock.
 pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration> {
     const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
     let micros = u128::from(width.mask()) * 1_000_000_000_000 / u128::from(frequency.microhertz());
     u64::try_from(micros).ok().map(Duration::from_micros).filter(|&wrap| wrap < TEN_YEARS)
 }
 
-/// No core ticks faster than this, today or soon.
+/// A frequency that no core exceeds, today or in the near future.
 pub(crate) const FASTEST_CORE: Frequency = Frequency::from_hertz(10_000_000_000).expect("not zero");
 
 impl SourceInfo {

@@ -56,14 +56,14 @@ mod tests {
     };
 
     #[test]
-    fn one_reading_by_two_names_is_known_for_one() {
+    fn two_names_of_one_reading_are_recognized() {
         assert!(are_one_reading("tsc", "tsc") && are_one_reading("hpet-low", "hpet"));
         assert!(are_one_reading("gettimeofday", "realtime") && are_one_reading("realtime", "gettimeofday"));
         assert!(!are_one_reading("tsc", "monotonic-raw") && !are_one_reading("realtime", "realtime-coarse"));
     }
 
     #[test]
-    fn names_that_stand_here_are_those_of_sources() {
+    fn the_listed_names_are_names_of_sources() {
         let names = names();
         let is_one = |name: &str| names.iter().any(|id| id.as_str() == name);
         assert!(super::ONE_READING.iter().all(|(one, other)| is_one(one) && is_one(other)));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_source_called_timer_is_the_system_timer_where_there_is_one() {
+    fn a_clocksource_called_timer_is_the_system_timer_if_the_machine_has_one() {
         let counter = |machine: &str| {
             let path = format!("{}/tests/hosts/{machine}.capture", env!("CARGO_MANIFEST_DIR"));
             let capture = Capture::open(path.as_ref()).expect("a readable capture");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_of_devices_and_of_threads_are_not_made_of_the_clock_source() {
+    fn clocks_of_devices_and_threads_do_not_count_with_the_clocksource() {
         let made = |id: &'static str, scope| {
             let mut info = SourceInfo::new(SourceId::new(id));
             info.scope = scope;

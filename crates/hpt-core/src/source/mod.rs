@@ -35,7 +35,7 @@ mod tsc;
 mod widen;
 
 #[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "for ARM's own clock"))]
-pub(crate) use self::arm_counter::has_self_synchronised_reads;
+pub(crate) use self::arm_counter::has_self_synchronized_reads;
 pub(crate) use self::{bracket::Reference, info::wraps_soon, native::permitted_native};
 
 use self::tested::tested;
@@ -87,8 +87,8 @@ pub fn probe(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.probe(host)).collect()
 }
 
-/// Probes the sources for a search for a clock: sources that count cycles are described, but their availability is not
-/// checked.
+/// Probes the sources that could serve as a clock. Sources that count cycles are described, but their availability is
+/// not checked.
 #[must_use]
 pub fn outline(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.outline(host)).collect()
@@ -120,10 +120,10 @@ pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
 }
 
-/// The largest number of letters by which a typing error differs from the name that was meant.
+/// The largest edit distance at which a known name is suggested for an unknown one.
 const MOST_EDITS: usize = 2;
 
-/// Returns up to three names that differ from `name` by the fewest letters.
+/// Returns up to three names with the smallest edit distance from `name`.
 fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     let scored = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id));
     let mut scored: Vec<_> = scored.filter(|(distance, _)| *distance <= MOST_EDITS).collect();
@@ -132,8 +132,8 @@ fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     scored.into_iter().take_while(|(distance, _)| Some(*distance) == nearest).take(3).map(|(_, id)| id).collect()
 }
 
-/// Returns the number of letters to insert, delete, replace or swap with the next one to get from `a` to `b`. These
-/// lines save the library a dependency: see docs/design.md.
+/// Returns the edit distance from `a` to `b`: the number of letters to insert, delete, replace or swap with the next
+/// one. Implemented here to avoid a dependency: see docs/design.md.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_finds_its_name() {
+    fn a_typo_is_matched_to_the_intended_name() {
         let host = Host::captured(Default::default(), Facts::live());
         let nearest_names = |name| nearest_names(&host, name);
         let near = |name| nearest_names(name).iter().map(|id| id.as_str().to_owned()).collect::<Vec<_>>();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_of_letters_is_one_edit() {
+    fn a_transposition_is_one_edit() {
         assert_eq!(
             [
                 edit_distance("kitten", "sitting"),

@@ -17,6 +17,6 @@ pub(crate) fn permitted_native() -> Result<Native, CounterRefused> {
     #[cfg(target_arch = "x86_64")]
     let native = Native::detect(permitted).ok_or(CounterRefused::NotReadable);
     #[cfg(not(target_arch = "x86_64"))]
-    let native = Native::detect(permitted, super::has_self_synchronised_reads(crate::sys::process::hwcap2()));
+    let native = Native::detect(permitted, super::has_self_synchronized_reads(crate::sys::process::hwcap2()));
     native
 }

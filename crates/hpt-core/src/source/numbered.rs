@@ -8,7 +8,7 @@ use std::{
 use super::{KernelVerdict, MissingRight, ProbeReport, SourceId, SourceInfo, Unavailable};
 use crate::host::Host;
 
-/// What the clocks of a kind have in common.
+/// The properties that all clocks of a kind share.
 #[derive(Debug)]
 pub(super) struct Numbered {
     /// The name of their devices and of their class, without a number.
@@ -101,7 +101,7 @@ mod tests {
     const CLOCKS: Numbered = Numbered { kind: "ptp", description: "", unknown: "", missing: "" };
 
     #[test]
-    fn devices_stand_by_their_numbers_and_the_first_is_never_missing() {
+    fn devices_are_sorted_by_number_and_the_first_is_always_listed() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         let names = || CLOCKS.all(&host).iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -47,7 +47,7 @@ impl OnItsCpu {
         Ok(Self { cpu: held.cpu, bound_to_its_thread: PhantomData })
     }
 
-    /// Returns the CPU.
+    /// Returns the CPU that the thread is pinned to.
     pub(super) const fn cpu(&self) -> usize {
         self.cpu
     }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stays_until_its_last_guard_is_gone_whichever_that_is() {
+    fn a_thread_stays_pinned_until_its_last_guard_is_dropped() {
         let before = allowed();
         let first = OnItsCpu::here().expect("this kernel reports the CPU");
         let second = OnItsCpu::here().expect("the same CPU");
@@ -91,7 +91,7 @@ mod tests {
     /// Simulates a change of the thread's cpuset, or its CPU going offline: the kernel moves the thread without
     /// notifying the guard.
     #[test]
-    fn a_thread_that_is_moved_from_outside_is_not_held() {
+    fn a_thread_that_another_process_moves_is_not_held() {
         let before = allowed();
         let guard = OnItsCpu::here().expect("this kernel reports the CPU");
         let Some(other) = before.into_iter().find(|&cpu| cpu != guard.cpu()) else {
@@ -105,10 +105,6 @@ mod tests {
         }
         assert_eq!(current_cpu(), Some(other));
         let again = OnItsCpu::here().map(|guard| guard.cpu()).map_err(|error| error.kind());
-        assert_eq!(
-            again,
-            Err(std::io::ErrorKind::ResourceBusy),
-            "facts found out about one CPU do not hold for the next"
-        );
+        assert_eq!(again, Err(std::io::ErrorKind::ResourceBusy), "facts about one CPU do not hold for the next");
     }
 }

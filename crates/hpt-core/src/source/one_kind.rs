@@ -53,7 +53,7 @@ mod tests {
     use super::{Kind, OneKind};
 
     #[test]
-    fn one_kind_at_a_time_and_as_many_as_wanted() {
+    fn only_one_kind_is_open_at_a_time_but_any_number_of_it() {
         // Other tests open and close the same kinds at the same time: only the one held here is certain.
         if let Some(first) = OneKind::begin(Kind::PerfEvent) {
             let second = OneKind::begin(Kind::PerfEvent);

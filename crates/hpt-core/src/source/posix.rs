@@ -291,8 +291,8 @@ const SETTLED_AFTER: u32 = 5;
 const LEAST_WATCHED_NS: u64 = 2_000_000;
 const MOST_ROUNDS: u32 = 1_000;
 
-/// Determines whether the C library reads the clock without entering the kernel, found by comparing its cost with that
-/// of the system call: no list of clocksources that vDSOs support is complete on all kernels.
+/// Determines whether the C library reads the clock without entering the kernel, by comparing its cost with that of the
+/// system call: no list of the clocksources that a vDSO supports is complete for all kernels.
 fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPath {
     let Ok(stopwatch) = Clock::open(ClockId::Monotonic, Route::SystemCall) else {
         return ReadPath::SystemCall;
@@ -393,7 +393,7 @@ mod tests {
     use super::{ReadPath, path_of_costs, settled_path};
 
     #[test]
-    fn a_vdso_is_found_behind_an_emulator_that_still_translates() {
+    fn a_vdso_is_found_even_under_an_emulator() {
         // As seen under QEMU: both reads are equally slow for a while, the first one a little more.
         for cold in [0_u32, 1, 7, 40] {
             let mut rounds = 0;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_as_dear_as_the_call_is_the_call() {
+    fn a_read_that_costs_as_much_as_a_system_call_is_one() {
         assert_eq!(path_of_costs(400, 5_000), ReadPath::Vdso);
         assert_eq!(path_of_costs(4_900, 5_000), ReadPath::SystemCall);
         assert_eq!(path_of_costs(5_100, 5_000), ReadPath::SystemCall);

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_reading_gives_the_distance_and_its_bound() {
+    fn the_narrowest_reading_determines_the_offset_and_its_bound() {
         let readings = vec![reading(1_000, 5_500, 2_000), reading(3_000, 7_050, 3_100), reading(4_000, 8_900, 5_000)];
         let offset = conclude(None, Ok((readings.clone(), true))).expect("three readings");
         assert_eq!((offset.offset_ns, offset.bound_ns, offset.readings), (4_000, Some(50), 3));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_counts_more_unless_the_readings_contradict_it() {
+    fn a_single_instant_is_preferred_unless_the_readings_contradict_it() {
         let at = PtpTime::of_nanoseconds;
         let readings = || Ok((vec![reading(3_000, 7_050, 3_100)], true));
         let agreed = conclude(Some((at(9_020), at(5_000))), readings()).expect("both");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_around_a_step_back_is_left_out() {
+    fn a_reading_around_a_backward_step_is_ignored() {
         let offset =
             conclude(None, Ok((vec![reading(5_000, 1, 4_000), reading(0, 100, 60)], true))).expect("one of two");
         assert_eq!((offset.offset_ns, offset.bound_ns), (70, Some(30)));
@@ -299,7 +299,7 @@ mod tests {
         /// Verifies that the true offset is within the bound, for any reading of a clock with a lead of `offset`
         /// between two readings of the other.
         #[test]
-        fn the_true_distance_is_within_the_bound(
+        fn the_true_offset_is_within_the_bound(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,
             moments in vec((0_i64..1 << 60, 0_i64..10_000, 0_i64..10_000), 1..25),
             extended in any::<bool>(),
@@ -310,7 +310,7 @@ mod tests {
         }
 
         #[test]
-        fn any_readings_give_a_distance_or_a_reason(times in vec(any::<(i64, i64, i64)>(), 0..25), moment in any::<(i64, i64)>()) {
+        fn any_readings_yield_an_offset_or_a_reason(times in vec(any::<(i64, i64, i64)>(), 0..25), moment in any::<(i64, i64)>()) {
             let readings = times.into_iter().map(|(before, device, after)| reading(before, device, after)).collect();
             let moment = (PtpTime::of_nanoseconds(moment.0), PtpTime::of_nanoseconds(moment.1));
             let _ = conclude(Some(moment), Ok((readings, true)));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cards_address_is_not_shown() {
+    fn the_address_of_a_network_card_is_not_shown() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         let write = |path: &str, content: &str| {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_what_it_means_and_what_helps() {
+    fn every_refusal_is_explained_with_a_fix() {
         let answer = |errno| CLOCKS.refusal(&SourceId::new("ptp3"), &io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp3\"")));

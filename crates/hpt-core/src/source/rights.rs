@@ -34,7 +34,7 @@ mod tests {
     use super::{MissingRight, told};
 
     #[test]
-    fn the_right_that_is_missing_is_named() {
+    fn the_missing_permission_is_named() {
         let plain = Some("Name:\tx\nCapEff:\t0000000000000000\n");
         let root = Some("Name:\tx\nCapEff:\t000001ffffffffff\n");
         assert_eq!(told(plain, Some("[none] integrity confidentiality")), Some(MissingRight::Capability));

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_calendar_has_is_no_date() {
+    fn an_impossible_date_is_rejected() {
         for wrong in [
             date(2023, 2, 29),
             date(2100, 2, 29),
@@ -283,7 +283,7 @@ mod tests {
     proptest! {
         /// Verifies the conversion for every day, counted one by one.
         #[test]
-        fn each_day_comes_a_day_after_the_one_before(first_year in 1_900_i32..2_400) {
+        fn consecutive_days_are_one_day_apart(first_year in 1_900_i32..2_400) {
             let mut expected = seconds(date(first_year, 1, 1)).expect("a date");
             for month in 1..=12 {
                 let days = days_in_month(first_year.into(), month - 1).expect("a month");
@@ -296,25 +296,25 @@ mod tests {
         }
 
         #[test]
-        fn any_numbers_are_a_date_or_none(numbers in any::<[i32; 6]>()) {
+        fn any_numbers_are_converted_to_a_date_or_none(numbers in any::<[i32; 6]>()) {
             let [second, minute, hour, day, month, year] = numbers;
             let _ = seconds(RtcTime { second, minute, hour, day, month, year, ..RtcTime::default() });
         }
 
         #[test]
-        fn any_text_is_a_number_or_none(text in any::<Vec<u8>>()) {
+        fn any_text_is_parsed_as_a_number_or_none(text in any::<Vec<u8>>()) {
             let _ = decimal(&text);
         }
     }
 
     #[test]
-    fn the_file_for_everybody_is_read_as_the_kernel_writes_it() {
+    fn the_world_readable_file_is_parsed_in_the_kernels_format() {
         assert_eq!((decimal(b"1700000000\n"), decimal(b"-1\n")), (Some(1_700_000_000), Some(u64::MAX)));
         assert_eq!((decimal(b""), decimal(b"soon"), decimal(b"1 2")), (None, None, None));
     }
 
     #[test]
-    fn every_refusal_says_what_it_means_and_what_helps() {
+    fn every_refusal_is_explained_with_a_fix() {
         let answer = |errno| refusal(&SourceId::new("rtc1"), &io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"rtc1\"")));

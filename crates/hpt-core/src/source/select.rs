@@ -1,4 +1,4 @@
-//! Which source to use, and why not another one. `select` is pure: it takes candidates that were examined before.
+//! The choice of a source, with a reason for each one. `select` is pure: it takes candidates that were examined before.
 //! `choose` examines them and opens the best.
 
 use std::{fmt, time::Duration};
@@ -13,7 +13,7 @@ use crate::host::Host;
 /// (1 µs) is fine enough, a clock of the kernel's tick (1 to 10 ms) is not.
 pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
-/// A counter of this many bits takes years to wrap at any rate that counters have: the minimum of the ARM generic
+/// The number of bits from which a counter takes years to wrap at any realistic rate: the minimum of the ARM generic
 /// timer.
 const SURELY_WIDE_BITS: u8 = 56;
 
@@ -52,9 +52,9 @@ pub enum Fitness {
     NotSystemWide(Scope),
     /// Access to it can be revoked.
     Revocable,
-    /// It is too coarse: the time between two changes, in nanoseconds.
+    /// It is too coarse; contains the time between two changes, in nanoseconds.
     TooCoarse(f64),
-    /// It must be widened to be a clock: the time until it wraps.
+    /// It must be widened to serve as a clock; contains the time until it wraps.
     Wraps(Duration),
     /// The kernel does not trust it.
     NotTrusted(KernelVerdict),
@@ -252,9 +252,9 @@ mod tests {
     /// Verifies that a faster source with a single disqualifying property never wins, and the reason names that
     /// property.
     fn loses(spoil: impl FnOnce(&mut Candidate)) -> Fitness {
-        let mut spoilt = fit("spoilt", 1.0);
-        spoil(&mut spoilt);
-        let selection = select([spoilt, fit("sound", 20.0)]);
+        let mut spoiled = fit("spoiled", 1.0);
+        spoil(&mut spoiled);
+        let selection = select([spoiled, fit("sound", 20.0)]);
         assert_eq!(selection.chosen().map(SourceId::as_str), Some("sound"));
         selection.verdicts()[0].1.clone()
     }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_fit_source_wins() {
+    fn the_fastest_suitable_source_wins() {
         let selection = select([fit("slow", 30.0), fit("quick", 10.0), fit("middle", 20.0)]);
         assert_eq!(selection.chosen().map(SourceId::as_str), Some("quick"));
         assert_eq!(selection.verdicts()[0].1, Fitness::Slower { read_cost_ns: 30.0 });
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn each_defect_loses_by_name() {
+    fn each_defect_excludes_a_source_by_name() {
         assert_eq!(loses(|c| change(c, |info| info.steady = false)), Fitness::NotSteady);
         assert_eq!(loses(|c| change(c, |info| info.scope = Scope::Thread)), Fitness::NotSystemWide(Scope::Thread));
         assert_eq!(loses(|c| change(c, |info| info.revocable = true)), Fitness::Revocable);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fit_is_said_so() {
+    fn the_absence_of_a_suitable_source_is_reported() {
         let selection = select([]);
         assert_eq!((selection.chosen(), selection.reason().as_str()), (None, "no source is suitable"));
     }

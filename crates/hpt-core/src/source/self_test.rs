@@ -10,7 +10,8 @@ use crate::{scale::Scale, stats::Steps, units::Frequency};
 const READS: u32 = 64;
 const ROUNDS: usize = 20;
 const EMPTY_ROUNDS: usize = 5;
-/// A read that takes this long is timed fewer times: it is a device read, and a million of them would take too long.
+/// A read that takes at least this long is timed fewer times: it is a device read, and a million of them would take too
+/// long.
 const SLOW_READ_NS: u64 = 10_000;
 const SLOW_READS: u32 = 4;
 const SLOW_ROUNDS: usize = 3;
@@ -94,7 +95,7 @@ impl SelfTestFailure {
             Self::StandsStill { .. } => Some("choose another source; another program may have stopped the counter"),
             Self::ReferenceStandsStill => Some("check for a seccomp filter or a sandbox around this process"),
             Self::NoCoresRate { .. } => {
-                Some("end any program that may have configured the counter for itself, or choose another source")
+                Some("stop any program that may have configured the counter for itself, or choose another source")
             }
             Self::RunsBackwards { .. } | Self::WrongRate { .. } => {
                 Some("choose another source; in a virtual machine the counter may be emulated incorrectly")
@@ -288,21 +289,21 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_page_of_a_device_is_found_out_by_its_rate() {
+    fn a_wrong_device_page_is_detected_by_its_rate() {
         let verdict =
             judge(&steady(1_000_000), &pair(0, 0, 100), &pair(1_000_000, 40_000, 1_000_100), &one_tick_steps());
         assert!(matches!(verdict, Err(SelfTestFailure::WrongRate { .. })), "{verdict:?}");
     }
 
     #[test]
-    fn a_bracket_that_the_host_tore_open_accuses_nobody() {
+    fn a_bracket_widened_by_the_host_is_not_a_fault_of_the_source() {
         let torn = pair(0, 0, 10_000_000);
         let verdict = judge(&steady(1_000_000), &torn, &pair(10_000_100, 10_000, 10_000_200), &one_tick_steps());
         assert!(verdict.is_ok(), "{verdict:?}");
     }
 
     #[test]
-    fn a_wrap_is_not_a_step_back() {
+    fn a_wrap_is_not_a_backward_step() {
         let mut info = steady(1_000_000);
         info.width = Width::BITS_32;
         let verdict =
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_is_refused_only_when_no_tick_can_be_late_any_more() {
+    fn a_coarse_clock_is_refused_only_when_no_tick_can_still_be_pending() {
         let clock = ManualSource::nanoseconds("reference").stepping_by(100);
         let mut info = steady(1_000_000_000);
         info.claimed_resolution_ns = Some(4_000_000);
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_of_whole_seconds_may_stand_while_it_is_watched_and_may_not_race() {
+    fn a_clock_with_whole_seconds_may_pause_during_the_test_but_not_race() {
         let mut info = steady(1);
         info.claimed_resolution_ns = Some(1_000_000_000);
         let watched = |first: u64, last: u64| {
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_of_the_reference_is_no_part_of_the_cost_of_a_read() {
+    fn the_cost_of_a_read_excludes_the_cost_of_the_reference() {
         let now_ns = AtomicU64::new(0);
         let clock = |cost_ns| Costly { now_ns: &now_ns, cost_ns, info: steady(1_000_000_000) };
         for (cost_ns, reference_ns) in [(100, 12_000), (100, 1_500), (12_000, 100), (12_000, 12_000)] {
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_stands_still_ends_the_test() {
+    fn a_stopped_reference_ends_the_test() {
         let source = ManualSource::nanoseconds("source").stepping_by(1);
         let still = ManualSource::nanoseconds("still");
         assert_eq!(self_test(&source, &still), Err(SelfTestFailure::ReferenceStandsStill));

@@ -26,13 +26,13 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 ///
 /// A reading takes one reading of the counter between two of a clock of the system. The clock determines the number of
 /// wraps, and may be off by almost half a wrap. The counter provides the rest, so that readings are as fine as those of
-/// the counter. If the thread was stopped for long in between, all are taken again.
+/// the counter. If the thread was stopped for long in between, all three are taken again.
 ///
 /// # Error
 ///
-/// None, as long as it is read once per [`horizon`](Self::horizon), during which the two may drift apart by one part in
-/// a thousand: more than a hundred wraps. After that the number of wraps is the clock's best estimate; readings
-/// continue from there, still forwards, and [`guesses`](Self::guesses) counts it.
+/// None, as long as it is read once per [`horizon`](Self::horizon), which is more than a hundred wraps. Until then,
+/// counter and clock may drift apart by one part in a thousand. After that the number of wraps is the clock's best
+/// estimate; readings continue from there, still forwards, and [`guesses`](Self::guesses) counts it.
 ///
 /// # Ordering
 ///
@@ -156,7 +156,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
         self.guesses.load(Ordering::Relaxed)
     }
 
-    /// Returns the minimum time since the last reading for which wraps can be counted.
+    /// Returns the time after a reading within which the next one is certain to count the wraps correctly.
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
     }
@@ -383,7 +383,7 @@ mod tests {
         /// Verifies that the reading is the true one, for any width, any rate with an error of a few hundred ppm, and
         /// any pause within its horizon.
         #[test]
-        fn no_wrap_is_lost(
+        fn no_wrap_is_missed(
             start_ns in 0..1_u64 << 40,
             bits in 24..=40_u8,
             (hertz, off_ppm) in (100_000..4_000_000_000_u64, 0..900_u64),
@@ -405,7 +405,7 @@ mod tests {
 
         /// Verifies that readings never go back as long as time does not.
         #[test]
-        fn readings_go_forwards_also_past_the_horizon(waits in proptest::collection::vec(any::<u32>(), 1..50)) {
+        fn readings_never_go_back_even_past_the_horizon(waits in proptest::collection::vec(any::<u32>(), 1..50)) {
             let now_ns = AtomicU64::new(0);
             let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_581_000), clock(&now_ns)).expect("a counter that can be widened");
             let mut last = widened.ticks();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_widened_is_refused_by_name() {
+    fn a_source_that_cannot_be_widened_is_refused_by_name() {
         let now_ns = AtomicU64::new(0);
         let mut unsteady = seen(&now_ns, 32, 1_000_000_000, 1_000_000_000);
         unsteady.info.steady = false;
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_read_one_line_of_time() {
+    fn time_is_monotonic_across_many_threads() {
         let now_ns = AtomicU64::new(0);
         let widened = Widened::by(seen(&now_ns, 8, 1_000_000_000, 1_000_000_000), clock(&now_ns));
         // 8 bits at 1 GHz: half a wrap is 127 ns, less than the smallest room.

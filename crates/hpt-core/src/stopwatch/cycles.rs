@@ -1,5 +1,5 @@
-//! The number of cycles of a piece of work, with the overhead of the measurement. Does not convert to time: the length
-//! of a core's cycles is not constant.
+//! The number of cycles of a piece of work, with the overhead of the measurement. Does not convert to time, because
+//! the length of a core's cycles is not constant.
 
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lap_across_one_wrap_is_counted_and_says_its_own_cost() {
+    fn a_lap_across_one_wrap_is_counted_and_reports_its_own_cost() {
         let source = narrow();
         source.set(u64::from(u32::MAX) - 100);
         let stopwatch = CycleStopwatch::new(&source);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lap_of_which_nothing_is_known_is_refused() {
+    fn a_lap_of_unknown_length_is_refused() {
         let source = narrow();
         let stopwatch = CycleStopwatch::new(&source);
         let longest = source_limit(&stopwatch);
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_is_within() {
+    fn the_limit_is_inclusive() {
         let second = Duration::from_secs(1);
         assert_eq!(within(second, second, 32), Ok(()));
         assert!(within(second + Duration::from_nanos(1), second, 32).is_err());
     }
 
     #[test]
-    fn without_a_clock_no_lap_of_a_narrow_counter_is_believed() {
+    fn without_a_clock_no_lap_of_a_narrow_counter_is_trusted() {
         let source = narrow();
         let mut stopwatch = CycleStopwatch::new(&source);
         stopwatch.limit.as_mut().expect("32 bits").clock = None;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_counter_that_was_taken_away_counted_nothing() {
+    fn a_revoked_wide_counter_yields_no_count() {
         let source = ManualSource::nanoseconds("wide");
         source.set(1_000_000_000);
         let stopwatch = CycleStopwatch::new(&source);

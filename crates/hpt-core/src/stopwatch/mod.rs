@@ -213,7 +213,7 @@ impl Lap {
 }
 
 impl std::fmt::Display for Lap {
-    /// Formats as `1234 ns (own cost 18 ns, granularity 10 ns)`, with a hint if it is too short.
+    /// Formats as `1234 ns (overhead 18 ns, granularity 10 ns)`, with a hint if the lap is too short.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -237,7 +237,7 @@ mod tests {
     use crate::{testing::ManualSource, units::Frequency};
 
     #[test]
-    fn a_lap_is_the_work_and_the_reading_and_says_both() {
+    fn a_lap_includes_the_cost_of_reading_and_reports_both() {
         // Every read advances the counter by 7 ns: an empty lap takes 7.
         let source = ManualSource::nanoseconds("by hand").stepping_by(7);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_less_than_ten_granules_says_so() {
+    fn work_shorter_than_ten_granules_is_reported_as_too_short() {
         let source = ManualSource::nanoseconds("by hand").stepping_by(1_000);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(8_000));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_never_moved_while_looked_at_has_its_claim_for_granularity() {
+    fn a_source_that_never_advanced_during_observation_has_its_stated_granularity() {
         let source = ManualSource::nanoseconds("still");
         let ((), lap) = Stopwatch::new(&source, Frequency::GIGAHERTZ).time(|| ());
         assert!(lap.is_too_short() && lap.own_cost_ns() == 0);

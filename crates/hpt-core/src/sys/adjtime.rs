@@ -76,7 +76,7 @@ mod tests {
     use super::{read_slew, slew_of};
 
     #[test]
-    fn an_offset_is_in_nanoseconds_whatever_the_kernel_counts_it_in() {
+    fn an_offset_is_in_nanoseconds_in_any_unit_of_the_kernel() {
         assert_eq!(slew_of(-7, true, 1, 10_000).offset_ns, -7);
         assert_eq!(slew_of(-7, false, 1, 10_000).offset_ns, -7_000);
     }

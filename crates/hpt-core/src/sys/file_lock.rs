@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_lock_is_free_although_a_copy_of_the_open_file_lives_on() {
+    fn a_dropped_lock_is_free_even_if_a_copy_of_the_open_file_exists() {
         let path = tempfile::NamedTempFile::new().expect("a temporary file");
         let open = || path.reopen().expect("an existing file");
         let held = try_lock(open()).expect("a file can be locked").expect("an unlocked file");

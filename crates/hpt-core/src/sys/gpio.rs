@@ -197,7 +197,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of read(2), except that there is none.
+    /// Returns the error of read(2), unless it only means that there is no edge.
     #[inline]
     pub(crate) fn event(&self) -> io::Result<Option<Event>> {
         let mut words = [0; WORDS];
@@ -227,7 +227,7 @@ mod tests {
     use super::{Device, Event, Line, LineFlags, Use, WORDS};
 
     #[test]
-    fn a_file_that_is_no_chip_is_an_error() {
+    fn a_file_that_is_not_a_chip_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let no_chip = Device::open(file.path()).expect("a file can be opened");
         let answers = [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_nothing_ends() {
+    fn a_wait_without_events_times_out() {
         let (read, _write) = std::io::pipe().expect("a pipe");
         let line = Line { file: std::fs::File::from(std::os::fd::OwnedFd::from(read)) };
         line.do_not_wait_in_read().expect("a pipe supports this");

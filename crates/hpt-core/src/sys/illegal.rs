@@ -114,7 +114,7 @@ mod tests {
     const WORDS: &str = "these are the last words\n";
 
     #[test]
-    fn only_reads_of_the_cycle_counter_are_taken_for_such() {
+    fn only_reads_of_the_cycle_counter_are_recognized() {
         #[cfg(target_arch = "aarch64")]
         let (reads, others) = (
             // mrs x0 and x30, pmccntr_el0.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_read_says_why_and_ends_the_process_with_sigill() {
+    fn a_refused_read_is_explained_and_ends_the_process_with_sigill() {
         if CyclesToken::detect(process::platform().as_deref(), true).is_ok() {
             return skipped!("the cycle counter is open on this machine");
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sigill_ends_the_process_without_a_word() {
+    fn another_sigill_ends_the_process_silently() {
         for test in ["by_a_sent_signal", "by_another_instruction"] {
             let (signal, said) = ends(test);
             assert_eq!(signal, Some(libc::SIGILL), "{test}: {said}");

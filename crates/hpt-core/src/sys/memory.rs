@@ -9,7 +9,7 @@ pub(crate) fn lock_all() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// Releases them again.
+/// Allows the kernel to page them out again.
 pub(crate) fn unlock_all() -> io::Result<()> {
     Ok(munlockall()?)
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::end_of_stack;
 
     #[test]
-    fn a_stack_ends_below_what_lies_on_it() {
+    fn a_stack_ends_below_its_variables() {
         let here = 0_u8;
         let here = std::ptr::from_ref(&here).addr();
         assert!(end_of_stack().is_some_and(|end| end < here), "{here:x}");

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_are_read_where_they_are() {
+    fn registers_are_read_at_their_offsets() {
         let content: Vec<u8> = (0..=255).cycle().take(8192).collect();
         let file = file(&content);
         let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_an_error() {
+    fn a_file_that_cannot_be_mapped_is_an_error() {
         let file = file(&[0; 8192]);
         assert!(Window::map(file.path(), 0, 2, 4).is_err());
         assert!(Window::map(file.path(), 0, usize::MAX - 3, 8).is_err());

@@ -1,5 +1,5 @@
 //! The only module with `unsafe` code: instructions and system calls, each behind a safe function or a token. Decides
-//! nothing: `source` decides whether and when a counter may be read.
+//! nothing: `source` determines whether and when a counter may be read.
 #![expect(unsafe_code, reason = "the only module with unsafe code; see docs/safety.md")]
 
 pub(crate) mod adjtime;

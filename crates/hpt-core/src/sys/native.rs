@@ -152,9 +152,9 @@ mod tests {
     use crate::sys::trial;
 
     #[test]
-    fn a_child_finds_zeros() {
+    fn a_forked_child_reads_zeros() {
         let Some(words) = words_wiped_on_fork() else {
-            return skipped!("this kernel does not know MADV_WIPEONFORK");
+            return skipped!("this kernel does not support MADV_WIPEONFORK");
         };
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         words[5].store(7, Ordering::Relaxed);

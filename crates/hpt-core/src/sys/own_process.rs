@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_child_is_not_its_parent() {
         let Some(mark) = Mark::new() else {
-            return skipped!("this kernel does not know MADV_WIPEONFORK");
+            return skipped!("this kernel does not support MADV_WIPEONFORK");
         };
         assert!(mark.is_of_this_process());
         let child_is_another = trial::attempt_in_child(|| {

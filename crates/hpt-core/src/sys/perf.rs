@@ -149,8 +149,8 @@ pub(crate) trait EventPage {
     fn read_u32(&self, offset: usize) -> u32;
     /// Returns the field of 64 bits at `offset` bytes.
     fn read_u64(&self, offset: usize) -> u64;
-    /// Returns the counter with the number `index` in the page, which is not zero; `None` if it is not one that is read
-    /// here.
+    /// Returns the counter with the number `index` in the page, which is not zero; `None` if hpt does not read that
+    /// counter.
     fn counter(&self, index: u32) -> Option<u64>;
 }
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_knows_whose_it_is() {
+    fn a_page_recognizes_its_process() {
         let page = match Event::open(Wanted { user_only: true, by_register: true }).and_then(|event| event.map()) {
             Ok(page) => page,
             Err(error) => return skipped!("no page of a perf event: {error}"),

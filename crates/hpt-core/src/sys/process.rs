@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mode_allows_is_told() {
+    fn file_access_follows_the_mode() {
         assert!(may_access("/dev/null", Access::Read) && may_access("/dev/null", Access::Write));
         assert!(!may_access("/nonexistent", Access::Read) && !may_access("a\0b", Access::Read));
     }

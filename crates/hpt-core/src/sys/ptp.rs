@@ -155,7 +155,7 @@ mod tests {
     use super::{Ptp, PtpTime};
 
     #[test]
-    fn a_file_that_is_no_clock_is_an_error() {
+    fn a_file_that_is_not_a_clock_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let no_clock = Ptp::open(file.path()).expect("a file can be opened");
         assert!(no_clock.clock().is_err() && no_clock.beside_system().is_err() && no_clock.at_one_moment().is_err());

@@ -69,7 +69,7 @@ mod tests {
     use super::Rtc;
 
     #[test]
-    fn a_file_that_is_no_clock_is_an_error() {
+    fn a_file_that_is_not_a_clock_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let no_clock = Rtc::open(file.path()).expect("a file can be opened");
         assert!(no_clock.time().is_err());

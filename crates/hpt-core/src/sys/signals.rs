@@ -213,7 +213,7 @@ pub(crate) fn send(child: libc::pid_t, signal: libc::c_int) {
     let _ = unsafe { libc::kill(child, signal) };
 }
 
-/// Applies the default action of the signal, which is blocked, to this process; for those that stop it.
+/// Applies the default action of a blocked signal to this process. For signals that stop the process.
 pub(crate) fn stop_by(signal: libc::c_int) {
     let only = SignalSet::of([signal]);
     // SAFETY: takes a number. raise(3).
@@ -262,7 +262,7 @@ mod tests {
     use super::{Came, SignalSet, is_ignored};
 
     #[test]
-    fn what_is_held_back_waits_and_says_who_sent_it() {
+    fn a_blocked_signal_stays_pending_and_names_its_sender() {
         let signal = libc::SIGRTMIN() + 3;
         let set = SignalSet::of([signal]);
         let before = set.hold_back().expect("a signal that can be held");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_or_must_not_be_held_is_not_in_the_set() {
+    fn signals_that_cannot_or_must_not_be_blocked_are_not_in_the_set() {
         let set = SignalSet::that_can_be_held();
         let out = [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGABRT, libc::SIGPIPE];
         assert!(out.into_iter().all(|signal| !set.contains(signal)), "{set:?}");

@@ -118,7 +118,7 @@ mod tests {
     use crate::testing::own_program;
 
     #[test]
-    fn a_child_that_does_nothing_lives() {
+    fn a_child_that_does_nothing_survives() {
         assert_eq!(attempt_in_child(|| ()), Trial::Lived);
     }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_reaps_every_child_does_not_see_a_trial() {
+    fn a_handler_that_reaps_every_child_does_not_reap_a_trial() {
         alone("with_a_handler_that_reaps_every_child");
     }
 
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_for_any_child_does_not_see_a_trial() {
-        alone("beside_a_thread_that_waits_for_any_child");
+    fn a_thread_that_waits_for_any_child_does_not_reap_a_trial() {
+        alone("with_a_thread_that_waits_for_any_child");
     }
 
     #[test]
     #[ignore = "a part of another test: it collects every child of the process"]
-    fn beside_a_thread_that_waits_for_any_child() {
+    fn with_a_thread_that_waits_for_any_child() {
         let mut own = Command::new("sleep").arg("1000").spawn().expect("coreutils");
         let own_id = own.id().cast_signed();
         let supervisor = std::thread::spawn(move || {
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_process_to_spare_nothing_is_known() {
-        alone("with_no_process_to_spare");
+    fn without_a_free_process_the_result_is_unknown() {
+        alone("with_no_free_process");
     }
 
     #[test]
     #[ignore = "a part of another test: it limits the process"]
-    fn with_no_process_to_spare() {
+    fn with_no_free_process() {
         // Root may start processes beyond the limit; an ordinary user may not. SAFETY: geteuid takes nothing and cannot
         // fail. geteuid(2).
         if unsafe { libc::geteuid() } == 0 {

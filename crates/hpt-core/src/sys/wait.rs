@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_waited_for_by_either_clock() {
+    fn either_clock_waits_for_a_deadline() {
         for (till, clock) in [(Till::Monotonic, ClockId::Monotonic), (Till::Realtime, ClockId::Realtime)] {
             let start = Instant::now();
             let moment = now(clock) + Duration::from_millis(20);
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_past_or_not_zero_is_not_waited_for() {
+    fn a_past_deadline_or_a_changed_word_is_not_waited_for() {
         // That both return is the proof: nothing else ends the second.
         wait_while_zero(&AtomicU32::new(0), Till::Monotonic, Duration::ZERO);
         wait_while_zero(&AtomicU32::new(1), Till::Monotonic, Duration::from_secs(u64::MAX));
     }
 
     #[test]
-    fn who_waits_for_ever_is_woken() {
+    fn a_thread_that_waits_forever_can_be_woken() {
         let word = AtomicU32::new(0);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn the_slack_is_what_it_was_set_to() {
-        let Some(before) = timer_slack() else { return skipped!("this kernel does not tell the timer slack") };
+    fn the_timer_slack_can_be_set() {
+        let Some(before) = timer_slack() else { return skipped!("this kernel does not report the timer slack") };
         // The last one exceeds an int, which an emulator of system calls may return.
         let emulated = std::env::var_os("HPT_TEST_RUNNER").is_some();
         for slack in [7_777, 3_000_000_000].into_iter().take(if emulated { 1 } else { 2 }) {

@@ -42,7 +42,7 @@ fn capture(text: &str) -> Capture {
 }
 
 #[test]
-fn everything_that_a_capture_can_say_is_read_as_it_is_meant() {
+fn every_kind_of_entry_in_a_capture_is_parsed() {
     let all = capture(ALL);
     assert_eq!(all.about(), "Captured on a machine\tof tests.\n\nIt does not exist.\n");
     assert_eq!(all.facts(), "{\n}");
@@ -74,7 +74,7 @@ fn with(line: &str, by: &str) -> String {
 }
 
 #[test]
-fn every_fault_is_named_with_its_line_and_what_helps() {
+fn every_fault_is_reported_with_its_line_and_a_fix() {
     let text = |by: &str| with("|model name : µ", &format!("{by}\n"));
     let path = |by: &str| with("file proc/empty", &format!("file {by}\n"));
     let hex = |by: &str| with("=6f 64 65 6c 00                                   odel.", &format!("{by}\n"));
@@ -162,7 +162,7 @@ fn a_capture_cut_off_at_any_byte_is_refused() {
 }
 
 #[test]
-fn a_path_that_no_capture_can_hold_is_not_inserted() {
+fn a_path_that_a_capture_cannot_contain_is_not_inserted() {
     let mut all = capture(ALL);
     let file = || Entry::File(Vec::new());
     for path in
@@ -195,7 +195,7 @@ fn derived_from(base: &str, sections: &str) -> String {
 }
 
 #[test]
-fn a_derived_capture_is_its_base_with_what_it_says_over_it() {
+fn a_derived_capture_overlays_its_base() {
     let changes = "facts\n|{}\nfile proc/cpuinfo\n|another\nfile sys/five and more\nremoved proc/empty\nremoved sys/one\nabsent sys/two\nfile sys/one/below\n|x\n";
     let again = "file proc/empty\n|again\n";
     let folder = folder_of(&[
@@ -247,7 +247,7 @@ fn a_derived_capture_that_does_not_fit_its_base_is_refused_with_its_line() {
 }
 
 #[test]
-fn bases_that_lead_nowhere_or_out_of_the_folder_are_refused() {
+fn bases_that_are_missing_or_outside_of_the_directory_are_refused() {
     let derived = |base: &str| derived_from(base, "");
     let chain: Vec<(String, String)> =
         (0..20).map(|at| (format!("{at}.capture"), derived(&format!("{}.capture", at + 1)))).collect();
@@ -337,7 +337,7 @@ fn written() -> impl Strategy<Value = Capture> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(capture in written()) {
+    fn written_text_parses_to_the_same_value(capture in written()) {
         let text = capture.to_string();
         prop_assert_eq!(Capture::parse(text.as_bytes()).expect("hpt wrote it"), capture, "{}", text);
         let is_odd = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
@@ -380,14 +380,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200), begins in any::<bool>()) {
+    fn any_bytes_are_parsed_or_refused(bytes in vec(any::<u8>(), 0..200), begins in any::<bool>()) {
         let begin: &[u8] = if begins { b"hpt-capture 1\nabout\nfacts\n" } else { b"" };
         let _ = Capture::parse(&[begin, &bytes].concat());
     }
 }
 
 #[test]
-fn every_captured_machine_is_written_as_it_is_read() {
+fn every_captured_machine_round_trips() {
     for name in all() {
         let whole = capture_of(&name);
         assert_eq!(capture(&whole.to_string()), whole, "{name}");
@@ -398,7 +398,7 @@ fn every_captured_machine_is_written_as_it_is_read() {
 }
 
 #[test]
-fn the_capture_on_the_platform_page_is_one() {
+fn the_capture_on_the_platform_page_is_valid() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/platform.md");
     let Ok(page) = fs::read_to_string(page) else {
         return skipped!("the project's docs/ are not part of the published package");

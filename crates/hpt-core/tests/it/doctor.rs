@@ -104,7 +104,7 @@ fn a_cpu_that_is_not_isolated_is_distinguished_from_one_that_is() {
 }
 
 #[test]
-fn what_only_root_can_read_is_likely_and_not_observed() {
+fn a_problem_in_files_that_only_root_can_read_is_likely_and_not_observed() {
     let pi = MachineFacts::of(&host("derived-raspberry-pi-4-untuned"));
     assert_eq!(found(&host("derived-raspberry-pi-4-untuned"), None).get("fair-server"), Some(&(Severity::High, false)));
     let root = pi.needs_root();
@@ -113,7 +113,7 @@ fn what_only_root_can_read_is_likely_and_not_observed() {
 }
 
 #[test]
-fn a_missing_governor_is_no_problem_in_a_virtual_machine() {
+fn a_missing_governor_is_not_a_problem_in_a_virtual_machine() {
     let name = "amd-epyc-zen4-kvm-as-root";
     for examined in examined(&host(name), None) {
         if ["governor", "frequency-limit", "turbo", "slowed-down"].contains(&examined.rule.id) {
@@ -312,12 +312,12 @@ fn fixes_keep_isolated_cpus_isolated() {
 
 #[test]
 fn no_fix_isolates_all_cpus() {
-    let mut spoilt = capture_of("derived-pc-tuned");
-    rewrite(&mut spoilt, "proc/cmdline", "isolcpus=1-3 nohz_full=1-3 rcu_nocbs=1-3\n");
+    let mut spoiled = capture_of("derived-pc-tuned");
+    rewrite(&mut spoiled, "proc/cmdline", "isolcpus=1-3 nohz_full=1-3 rcu_nocbs=1-3\n");
     for list in ["isolated", "nohz_full"] {
-        rewrite(&mut spoilt, &format!("sys/devices/system/cpu/{list}"), "1-3\n");
+        rewrite(&mut spoiled, &format!("sys/devices/system/cpu/{list}"), "1-3\n");
     }
-    let for_the_last = examined(&machine_of(spoilt), Some(0));
+    let for_the_last = examined(&machine_of(spoiled), Some(0));
     for rule in ["isolated-cpus", "tick", "rcu-callbacks"] {
         let said = fixes_of(&for_the_last, rule);
         assert!(said.contains("Choose another CPU, one of 1-3") && !said.contains("=0-3"), "{rule}: {said}");
@@ -351,7 +351,7 @@ fn a_frequency_limit_is_raised_to_the_maximum_of_the_fastest_cpu() {
 }
 
 #[test]
-fn a_vendor_that_also_rents_hardware_is_no_hypervisor_if_the_processor_reports_none() {
+fn a_vendor_that_also_rents_hardware_is_not_a_hypervisor_if_the_processor_reports_none() {
     let mut machine = capture_of("derived-pc-untuned");
     for (name, expected) in [("Amazon EC2", false), ("Google", false), ("QEMU", true)] {
         rewrite(&mut machine, "sys/class/dmi/id/sys_vendor", name);
@@ -466,7 +466,7 @@ fn rcu_nocbs_is_ignored_if_no_thread_runs_the_callbacks() {
 }
 
 #[test]
-fn an_unsynchronized_clock_is_wrong_time() {
+fn an_unsynchronized_clock_counts_as_wrong_time() {
     assert_eq!(found(&host("qemu-raspi3b-as-root"), None).get("wall-time"), Some(&(Severity::High, true)));
 }
 
@@ -714,9 +714,9 @@ fn nothing_private_is_in_a_capture() {
 #[test]
 fn entries_that_are_not_files_are_examined_without_a_panic() {
     for name in ["derived-pc-untuned", "derived-raspberry-pi-4-untuned"] {
-        let mut spoilt = capture_of(name);
-        for (index, path) in files(&spoilt).into_iter().enumerate() {
-            spoilt.remove(&path).expect("it is one of them");
+        let mut spoiled = capture_of(name);
+        for (index, path) in files(&spoiled).into_iter().enumerate() {
+            spoiled.remove(&path).expect("it is one of them");
             let (path, entry) = match index % 6 {
                 0 => (format!("{path}/in a directory"), Entry::File(Vec::new())),
                 1 => (path.clone(), Entry::Unreadable(ReadRefused::NotRegular)),
@@ -725,11 +725,11 @@ fn entries_that_are_not_files_are_examined_without_a_panic() {
                 4 => (path.clone(), Entry::Unreadable(ReadRefused::Errno(5))),
                 _ => (path.clone(), Entry::Absent),
             };
-            spoilt.insert(&path, entry).expect("a sound path");
+            spoiled.insert(&path, entry).expect("a sound path");
         }
-        let spoilt = machine_of(spoilt);
+        let spoiled = machine_of(spoiled);
         for cpu in SUBJECTS {
-            assert_eq!(examined(&spoilt, cpu).len(), rules().count());
+            assert_eq!(examined(&spoiled, cpu).len(), rules().count());
         }
     }
 }
@@ -740,37 +740,37 @@ proptest! {
     /// Any bytes in any files of a captured machine, and files truncated anywhere: every rule has a
     /// verdict, without a panic.
     #[test]
-    fn a_captured_machine_of_any_bytes_is_judged(
+    fn a_captured_machine_of_any_bytes_is_examined_without_a_panic(
         pi in any::<bool>(),
         changes in vec((any::<Index>(), vec(any::<u8>(), 0..40), any::<bool>()), 1..12),
         cpu in proptest::option::of(0_usize..10_000),
     ) {
-        let mut spoilt = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
-        let files = files(&spoilt);
+        let mut spoiled = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
+        let files = files(&spoiled);
         for (file, bytes, cut) in changes {
             let file = file.get::<String>(&files);
-            let content = content(&spoilt, file);
+            let content = content(&spoiled, file);
             let changed = if cut { content[..content.len().min(bytes.len())].to_vec() } else { bytes };
-            write(&mut spoilt, file, changed);
+            write(&mut spoiled, file, changed);
         }
-        let spoilt = machine_of(spoilt);
-        assert_eq!(examined(&spoilt, cpu).len(), rules().count());
-        let _ = captured_again(&spoilt);
+        let spoiled = machine_of(spoiled);
+        assert_eq!(examined(&spoiled, cpu).len(), rules().count());
+        let _ = captured_again(&spoiled);
     }
 
     /// Numbers of any size in files that contain a number.
     #[test]
-    fn numbers_of_any_size_are_judged(pi in any::<bool>(), number in any::<i128>(), list in "[0-9]{1,25}(-[0-9]{1,25})?") {
-        let mut spoilt = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
-        for file in files(&spoilt) {
-            let content = String::from_utf8(content(&spoilt, &file).to_vec()).unwrap_or_default();
+    fn numbers_of_any_size_are_examined_without_a_panic(pi in any::<bool>(), number in any::<i128>(), list in "[0-9]{1,25}(-[0-9]{1,25})?") {
+        let mut spoiled = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
+        for file in files(&spoiled) {
+            let content = String::from_utf8(content(&spoiled, &file).to_vec()).unwrap_or_default();
             if content.trim().parse::<i64>().is_ok() {
-                write(&mut spoilt, &file, if content.len().is_multiple_of(2) { number.to_string() } else { list.clone() });
+                write(&mut spoiled, &file, if content.len().is_multiple_of(2) { number.to_string() } else { list.clone() });
             }
         }
-        let spoilt = machine_of(spoilt);
+        let spoiled = machine_of(spoiled);
         for cpu in SUBJECTS {
-            assert_eq!(examined(&spoilt, cpu).len(), rules().count());
+            assert_eq!(examined(&spoiled, cpu).len(), rules().count());
         }
     }
 }
@@ -790,7 +790,7 @@ fn places(value: &serde_json::Value, place: &str) -> Vec<String> {
 }
 
 #[test]
-fn facts_of_any_numbers_and_words_are_judged() {
+fn facts_of_any_numbers_and_words_are_examined_without_a_panic() {
     let others = [
         serde_json::json!(i64::MIN),
         serde_json::json!(i64::MAX),
@@ -805,10 +805,10 @@ fn facts_of_any_numbers_and_words_are_judged() {
         let facts = serde_json::to_value(host(name).facts()).expect("facts are numbers and names");
         for place in places(&facts, "") {
             for other in &others {
-                let mut spoilt = facts.clone();
-                *spoilt.pointer_mut(&place).expect("it is one of its places") = other.clone();
-                let Ok(spoilt) = serde_json::from_value(spoilt) else { continue };
-                let machine = Host::captured(capture_of(name), spoilt);
+                let mut spoiled = facts.clone();
+                *spoiled.pointer_mut(&place).expect("it is one of its places") = other.clone();
+                let Ok(spoiled) = serde_json::from_value(spoiled) else { continue };
+                let machine = Host::captured(capture_of(name), spoiled);
                 assert_eq!(examined(&machine, Some(3)).len(), rules().count(), "{place} of {name}: {other}");
                 judged += 1;
             }

@@ -36,7 +36,7 @@ fn may_mount() -> bool {
 }
 
 #[test]
-fn a_first_reading_without_a_free_descriptor_decides_nothing_for_good() {
+fn a_first_reading_without_a_free_descriptor_makes_no_permanent_decision() {
     if native().is_none() {
         return skipped!("the kernel offers no counter of this processor");
     }
@@ -60,7 +60,7 @@ fn read_without_a_free_descriptor() {
 }
 
 #[test]
-fn a_first_reading_without_sysfs_decides_nothing_for_good() {
+fn a_first_reading_without_sysfs_makes_no_permanent_decision() {
     if native().is_none() || !may_mount() {
         return skipped!("no counter is offered, or this user may not mount");
     }
@@ -84,7 +84,7 @@ const WITH_VMCLOCK: &str = "page=$1 && shift && mount --make-rprivate / && mount
     head -c 4096 /dev/zero > /mnt/vmclock0 && dd if=\"$page\" of=/mnt/vmclock0 conv=notrunc status=none && mount --bind /mnt /dev && exec \"$@\"";
 
 #[test]
-fn a_source_that_is_chosen_before_the_first_reading_heeds_vmclock() {
+fn a_source_chosen_before_the_first_reading_uses_vmclock() {
     if native().is_none() || !may_mount() {
         return skipped!("no counter is offered, or this user may not mount");
     }

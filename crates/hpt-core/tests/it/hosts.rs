@@ -101,7 +101,7 @@ fn nothing_is_opened_on_a_captured_machine() {
 }
 
 #[test]
-fn every_machine_says_where_it_is_from() {
+fn every_machine_states_its_origin() {
     for name in all() {
         let capture = capture_of(&name);
         let about = capture.about();
@@ -127,7 +127,7 @@ fn an_emulator_is_named_if_it_is_visible_and_no_other_board_is_called_emulated()
 }
 
 #[test]
-fn a_configured_delay_loop_is_no_evidence_of_an_emulator() {
+fn a_configured_delay_loop_is_not_evidence_of_an_emulator() {
     let mut board = capture_of("qemu-raspi3b");
     assert_eq!(machine_of(board.clone()).emulator().as_deref(), Some("QEMU"));
     write(&mut board, "proc/cmdline", "quiet lpj=250000\n");
@@ -171,7 +171,7 @@ fn the_tsc_is_refused_for_the_reason_that_holds() {
 }
 
 #[test]
-fn a_tsc_without_its_flags_is_not_steady() {
+fn a_tsc_without_its_flags_is_not_constant_rate() {
     let steady = |host| report(host, "tsc").availability.expect("it can be read").steady;
     assert!(steady("amd-epyc-zen3-kvm"));
     assert!(!steady("derived-no-tsc-flags"));
@@ -189,7 +189,7 @@ fn the_origin_of_the_tsc_rate_is_reported() {
 }
 
 #[test]
-fn the_kernels_clocks_are_there_on_every_machine() {
+fn every_machine_has_the_kernels_clocks() {
     for name in all() {
         for id in ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "thread-cpu", "gettimeofday"] {
             assert!(report(&name, id).availability.is_ok(), "{id} on {name}");
@@ -198,7 +198,7 @@ fn the_kernels_clocks_are_there_on_every_machine() {
 }
 
 #[test]
-fn the_arm_counter_is_there_on_arm_machines_only() {
+fn only_arm_machines_have_the_arm_counter() {
     for name in all() {
         let availability = report(&name, "arm-counter").availability;
         let is_arm = host(&name).facts().architecture != Architecture::X86_64;
@@ -213,7 +213,7 @@ fn the_arm_counter_is_there_on_arm_machines_only() {
 }
 
 #[test]
-fn cycles_are_never_a_clock_and_a_captured_machine_says_why_not() {
+fn cycles_are_never_a_clock_and_a_captured_machine_states_the_reason() {
     for name in all() {
         for id in ["arm-cycles", "perf-cycles"] {
             let report = report(&name, id);
@@ -229,7 +229,7 @@ fn cycles_are_never_a_clock_and_a_captured_machine_says_why_not() {
 }
 
 #[test]
-fn a_pcs_other_clocks_are_named_for_what_they_are_on_every_captured_machine() {
+fn the_other_clocks_of_a_pc_are_identified_on_every_captured_machine() {
     for name in all() {
         let kind = |id| report(&name, id).availability.err().map(|reason| reason.kind());
         let is_a_pc = host(&name).facts().architecture == Architecture::X86_64;
@@ -271,7 +271,7 @@ fn the_system_timer_of_a_raspberry_pi_5_lies_above_four_gigabytes() {
 }
 
 #[test]
-fn the_system_timer_is_where_each_board_has_it() {
+fn the_system_timer_is_found_at_the_address_of_each_board() {
     let place =
         |name| host(name).device_node(SYSTEM_TIMER).and_then(|node| node.registers).map(|region| region.address);
     assert_eq!(place("qemu-raspi0"), Some(0x2000_3000));
@@ -285,7 +285,7 @@ fn the_system_timer_is_where_each_board_has_it() {
 }
 
 #[test]
-fn the_kernel_vouches_for_the_system_timer_where_it_uses_it() {
+fn the_kernel_trusts_the_system_timer_if_it_uses_it() {
     let verdict = |name| report(name, "bcm-systimer").kernel;
     assert!(matches!(verdict("qemu-raspi0"), KernelVerdict::Trusted(_)));
     assert!(matches!(verdict("qemu-raspi2b"), KernelVerdict::Trusted(_)));
@@ -293,11 +293,11 @@ fn the_kernel_vouches_for_the_system_timer_where_it_uses_it() {
 }
 
 #[test]
-fn a_device_tree_cut_off_at_any_byte_gives_the_right_address_or_none() {
+fn a_truncated_device_tree_yields_the_right_address_or_none() {
     let place = |capture: &Capture| {
-        let spoilt = machine_of(capture.clone());
-        assert_eq!(source::probe(&spoilt).len(), source::names().len());
-        spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers)
+        let spoiled = machine_of(capture.clone());
+        assert_eq!(source::probe(&spoiled).len(), source::names().len());
+        spoiled.device_node(SYSTEM_TIMER).and_then(|node| node.registers)
     };
     for name in machines_with_a_system_timer() {
         let mut capture = capture_of(&name);
@@ -319,7 +319,7 @@ fn a_device_tree_cut_off_at_any_byte_gives_the_right_address_or_none() {
 }
 
 #[test]
-fn a_device_tree_without_an_end_is_left() {
+fn a_device_tree_with_a_link_cycle_is_abandoned() {
     let mut capture = Capture::new();
     write(&mut capture, "proc/device-tree/soc/ranges", []);
     capture.insert("proc/device-tree/soc/soc", Entry::Link(".".to_owned())).expect("a sound path");
@@ -357,7 +357,7 @@ fn nothing_is_read_through_a_link_of_a_capture() {
 proptest! {
     /// Arbitrary bytes in the properties: a result, and no panic.
     #[test]
-    fn a_device_tree_of_any_bytes_is_walked(
+    fn a_device_tree_of_any_bytes_is_traversed_without_a_panic(
         machine in any::<proptest::sample::Index>(),
         changes in vec((any::<proptest::sample::Index>(), vec(any::<u8>(), 0..24)), 1..4),
     ) {
@@ -366,10 +366,10 @@ proptest! {
         for (file, content) in changes {
             write(&mut capture, file.get::<String>(&properties), content);
         }
-        let spoilt = machine_of(capture);
-        if let Some(region) = spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers) {
+        let spoiled = machine_of(capture);
+        if let Some(region) = spoiled.device_node(SYSTEM_TIMER).and_then(|node| node.registers) {
             prop_assert!(region.address.checked_add(region.length).is_some());
         }
-        prop_assert!(source::probe(&spoilt).len() == source::names().len());
+        prop_assert!(source::probe(&spoiled).len() == source::names().len());
     }
 }

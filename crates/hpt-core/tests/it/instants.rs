@@ -41,7 +41,7 @@ fn outside(kernel: &PosixClock, read: impl Fn() -> Instant) -> u64 {
 }
 
 #[test]
-fn every_reading_is_within_the_stated_bound_from_the_first_on() {
+fn every_reading_including_the_first_is_within_the_stated_bound() {
     let kernel = kernel();
     for round in 0..20 {
         let outside_ns = (0..ROUNDS).map(|_| outside(&kernel, Instant::now)).max().expect("some");
@@ -81,7 +81,7 @@ fn hand_over(threads: usize, readings: u64, meanwhile: impl FnOnce()) {
 }
 
 #[test]
-fn eight_threads_never_see_time_go_back() {
+fn time_never_goes_back_across_eight_threads() {
     hand_over(8, READINGS / 4, || ());
 }
 
@@ -108,7 +108,7 @@ fn time_does_not_go_back_while_its_source_changes() {
 }
 
 #[test]
-fn what_cannot_tell_the_time_is_refused_and_changes_nothing() {
+fn a_source_that_is_not_a_clock_is_refused_and_changes_nothing() {
     let _alone = alone_to_change_the_source();
     let host = Host::live();
     let refused = |name| {
@@ -133,7 +133,7 @@ fn what_cannot_tell_the_time_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_forked_child_goes_on() {
+fn a_forked_child_keeps_a_working_clock() {
     let kernel = kernel();
     for _ in 0..5 {
         let _ = Instant::now();
@@ -168,7 +168,7 @@ extern "C" fn read_in_a_handler(_signal: libc::c_int) {
 }
 
 #[test]
-fn a_signal_handler_may_read_it() {
+fn a_signal_handler_may_read_the_clock() {
     // In a child, which has one thread: the handler interrupts the reading itself.
     let end = in_a_child(|| {
         interrupt_every(50, read_in_a_handler);
@@ -186,8 +186,8 @@ fn a_signal_handler_may_read_it() {
 }
 
 #[test]
-fn with_the_counter_forbidden_an_instant_is_the_kernels_clock() {
-    if !is_alone("instants::with_the_counter_forbidden_an_instant_is_the_kernels_clock") {
+fn with_the_counter_disabled_an_instant_is_the_kernels_clock() {
+    if !is_alone("instants::with_the_counter_disabled_an_instant_is_the_kernels_clock") {
         return;
     }
     let end = with_the_counter_forbidden(|| {
@@ -240,8 +240,8 @@ impl TimeSource for Own {
 }
 
 #[test]
-fn a_source_that_panics_leaves_the_clock_as_it_was() {
-    if !is_alone("instants::a_source_that_panics_leaves_the_clock_as_it_was") {
+fn a_source_that_panics_leaves_the_clock_unchanged() {
+    if !is_alone("instants::a_source_that_panics_leaves_the_clock_unchanged") {
         return;
     }
     clock::use_source(Own::opened(1)).expect("a sound source passes on a busy machine, too");
@@ -300,8 +300,8 @@ fn is_judged_by_its_stated_bound(kernel: &PosixClock) -> bool {
 }
 
 #[test]
-fn a_counter_of_a_megahertz_tells_the_time_within_its_bound() {
-    if !is_alone("instants::a_counter_of_a_megahertz_tells_the_time_within_its_bound") {
+fn a_1_mhz_counter_stays_within_its_bound() {
+    if !is_alone("instants::a_1_mhz_counter_stays_within_its_bound") {
         return;
     }
     clock::use_source(Own::opened(1_000)).expect("a sound source passes on a busy machine, too");
@@ -329,8 +329,8 @@ fn a_counter_of_a_megahertz_tells_the_time_within_its_bound() {
 }
 
 #[test]
-fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
-    if !is_alone("instants::a_forked_child_changes_the_source_whatever_its_parent_was_doing") {
+fn a_forked_child_can_change_the_source_at_any_time() {
+    if !is_alone("instants::a_forked_child_can_change_the_source_at_any_time") {
         return;
     }
     if std::env::var_os("HPT_TEST_RUNNER").is_some() {
@@ -365,7 +365,7 @@ fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
 }
 
 #[test]
-fn the_status_says_what_was_done() {
+fn the_status_reports_the_reason_and_the_bound() {
     clock::prime();
     for _ in 0..3 {
         let _ = Instant::now();

@@ -56,7 +56,7 @@ proptest! {
     /// A round trip through the format of `CLOCK_MONOTONIC` and through serialization preserves the
     /// instant.
     #[test]
-    fn every_form_is_the_same_moment(ns in any::<u64>()) {
+    fn every_representation_of_an_instant_round_trips(ns in any::<u64>()) {
         let moment = Instant::from_nanoseconds(ns);
         let (seconds, nanoseconds) = moment.to_timespec();
         prop_assert!(nanoseconds < 1_000_000_000);
@@ -70,7 +70,7 @@ proptest! {
 }
 
 #[test]
-fn far_limits_are_refused() {
+fn limits_out_of_range_are_refused() {
     for far in [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_secs(600 * 365 * 86_400)] {
         assert_eq!((EPOCH.checked_add(far), LAST.checked_sub(far)), (None, None));
         assert_eq!((EPOCH.saturating_add(far), LAST.saturating_sub(far)), (LAST, EPOCH));
@@ -85,18 +85,18 @@ fn far_limits_are_refused() {
 
 #[test]
 #[should_panic(expected = "overflow when adding")]
-fn a_sum_beyond_the_last_moment_panics_as_in_the_standard_library() {
+fn a_sum_beyond_the_last_instant_panics_as_in_the_standard_library() {
     let _ = LAST + Duration::from_nanos(1);
 }
 
 #[test]
 #[should_panic(expected = "overflow when subtracting")]
-fn a_moment_before_the_epoch_panics_as_in_the_standard_library() {
+fn an_instant_before_the_epoch_panics_as_in_the_standard_library() {
     let _ = EPOCH - Duration::from_nanos(1);
 }
 
 #[test]
-fn what_has_passed_is_never_negative() {
+fn elapsed_time_is_never_negative() {
     let start = Instant::now();
     let (first, second) = (start.elapsed(), start.elapsed());
     assert!(second >= first);
@@ -106,7 +106,7 @@ fn what_has_passed_is_never_negative() {
 }
 
 #[test]
-fn the_wall_clock_is_asked_what_time_it_was() {
+fn an_instant_converts_to_wall_time() {
     let before = SystemTime::now();
     let told = Instant::now().to_system_time();
     let after = SystemTime::now();
@@ -122,7 +122,7 @@ fn the_wall_clock_is_asked_what_time_it_was() {
 }
 
 #[test]
-fn a_clock_by_hand_tells_what_it_was_told() {
+fn a_manual_clock_returns_the_time_it_was_set_to() {
     fn age(clock: &impl Now, since: Instant) -> Duration {
         clock.now() - since
     }

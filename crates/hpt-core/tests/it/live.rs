@@ -50,14 +50,14 @@ fn every_available_source_passes_its_self_test() {
 }
 
 #[test]
-fn a_program_is_translated_where_an_emulator_runs_the_tests_and_nowhere_else() {
+fn an_emulated_program_is_detected_only_under_an_emulator() {
     let is_run_by_one = std::env::var_os("HPT_TEST_RUNNER").is_some_and(|runner| !runner.is_empty());
     let expected = is_run_by_one.then(|| "qemu-user".to_owned());
     assert_eq!(Host::live().facts().translator, expected);
 }
 
 #[test]
-fn steady_sources_never_step_back() {
+fn constant_rate_sources_never_step_back() {
     let _turn = turn_with_cycle_counters();
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).expect("every kernel has it");
     for opened in available() {
@@ -81,7 +81,7 @@ fn steady_sources_never_step_back() {
 }
 
 #[test]
-fn the_choice_is_steady_system_wide_and_not_revocable() {
+fn the_chosen_source_is_constant_rate_system_wide_and_not_revocable() {
     let _turn = turn_with_cycle_counters();
     let (chosen, selection) = source::choose(&Host::live()).expect("CLOCK_MONOTONIC is always there");
     let info = chosen.as_dyn().info();
@@ -91,7 +91,7 @@ fn the_choice_is_steady_system_wide_and_not_revocable() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_not_called_something_else_in_the_choice() {
+fn a_source_that_cannot_be_opened_is_listed_as_unavailable() {
     let _turn = turn_with_cycle_counters();
     let host = Host::live();
     let (_, selection) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
@@ -137,13 +137,13 @@ fn kernels_own_rate(khz: u64) -> Frequency {
 }
 
 #[test]
-fn the_kernels_own_rate_is_that_of_its_multiplier() {
+fn the_kernels_rate_follows_from_its_multiplier() {
     // 2250 MHz: multiplier 7456540 and shift 24, as with the kernel's rule.
     assert_eq!(kernels_own_rate(2_250_000).hertz(), 2_250_000_134);
 }
 
 #[test]
-fn the_tscs_limits_contain_the_rate_that_the_kernel_uses() {
+fn the_limits_of_the_tsc_contain_the_rate_that_the_kernel_uses() {
     let host = Host::live();
     let tsc = match Tsc::open(&host) {
         Ok(tsc) => tsc,
@@ -233,7 +233,7 @@ fn both_forms_of_the_hpet_are_one_counter_and_share_one_map() {
 }
 
 #[test]
-fn the_acpi_timer_is_open_as_long_as_one_is_and_widens_to_a_clock() {
+fn the_acpi_timer_stays_open_while_one_handle_exists_and_can_be_widened_to_a_clock() {
     let host = Host::live();
     let (first, second) = match (AcpiPm::open(&host), AcpiPm::open(&host)) {
         (Ok(first), Ok(second)) => (first, second),
@@ -258,7 +258,7 @@ fn the_acpi_timer_is_open_as_long_as_one_is_and_widens_to_a_clock() {
 }
 
 #[test]
-fn the_kernels_own_line_goes_forwards_across_sleeps_and_in_a_forked_child() {
+fn perf_time_never_goes_back_across_sleeps_and_in_a_forked_child() {
     let time = match PerfTime::open(&Host::live()) {
         Ok(time) => time,
         Err(reason) => {
@@ -283,7 +283,7 @@ fn the_kernels_own_line_goes_forwards_across_sleeps_and_in_a_forked_child() {
 }
 
 #[test]
-fn a_real_time_clock_is_read_by_its_device_and_beside_it() {
+fn a_real_time_clock_is_read_through_its_device_and_through_sysfs() {
     let host = Host::live();
     let (first, second) = match (RealTimeClock::open(&host, 0), RealTimeClock::open(&host, 0)) {
         (Ok(first), Ok(second)) => (first, second),
@@ -295,7 +295,7 @@ fn a_real_time_clock_is_read_by_its_device_and_beside_it() {
 }
 
 #[test]
-fn a_ptp_clock_says_how_far_it_is_from_the_systems() {
+fn a_ptp_clock_reports_its_offset_from_the_system_clock() {
     let clock = match PtpClock::open(&Host::live(), 0) {
         Ok(clock) => clock,
         Err(reason) => return skipped!("no PTP clock: {reason}"),
@@ -331,7 +331,7 @@ fn counts_work(source: &dyn TimeSource) {
 }
 
 #[test]
-fn a_threads_cycles_are_counted_by_either_path_or_refused_with_a_remedy() {
+fn the_cycles_of_a_thread_are_counted_on_either_path_or_refused_with_a_fix() {
     let _turn = turn_with_cycle_counters();
     let host = Host::live();
     let cycles = match PerfCycles::open(&host) {
@@ -355,7 +355,7 @@ fn a_threads_cycles_are_counted_by_either_path_or_refused_with_a_remedy() {
 }
 
 #[test]
-fn each_thread_counts_its_own_cycles_and_a_forked_child_lives() {
+fn each_thread_counts_its_own_cycles_and_a_forked_child_survives() {
     let _turn = turn_with_cycle_counters();
     let host = Host::live();
     let cycles = match PerfCycles::open(&host) {
@@ -403,7 +403,7 @@ fn core_cycles_are_counted_or_refused_without_a_signal() {
 /// For an emulated board (see boards/): changes the permissions of programs, and restores them.
 #[test]
 #[ignore = "sets kernel.perf_user_access, and needs root"]
-fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
+fn the_cycles_of_a_thread_are_read_from_a_register_if_root_permits_it() {
     const KNOB: &str = "/proc/sys/kernel/perf_user_access";
     const OPENINGS: u32 = 20;
     let _turn = turn_with_cycle_counters();
@@ -592,7 +592,7 @@ fn instants_are_right_when_the_machine_wakes() {
 }
 
 #[test]
-fn a_stopwatch_sees_a_sleep_and_nothing() {
+fn a_stopwatch_measures_a_sleep_and_an_empty_lap() {
     let host = Host::live();
     let (source, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
@@ -624,7 +624,7 @@ fn a_stopwatch_sees_a_sleep_and_nothing() {
 }
 
 #[test]
-fn with_the_counter_forbidden_the_library_answers_by_system_call() {
+fn with_the_counter_disabled_the_library_uses_system_calls() {
     let _turn = turn_with_cycle_counters();
     let end = with_the_counter_forbidden(|| {
         let host = Host::live();
@@ -662,7 +662,7 @@ fn with_the_counter_forbidden_the_library_answers_by_system_call() {
 }
 
 #[test]
-fn state_is_kept_for_this_boot_and_replaced_in_one_step() {
+fn state_is_saved_for_this_boot_and_replaced_atomically() {
     let Some(binding) = Binding::of(&Host::live()) else {
         return skipped!("/proc does not tell the boot's identity");
     };

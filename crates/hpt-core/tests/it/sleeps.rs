@@ -46,7 +46,7 @@ fn no_sleep_ends_early() {
 }
 
 #[test]
-fn what_is_past_is_not_waited_for() {
+fn a_past_deadline_is_not_waited_for() {
     let mut sleeper = Sleeper::new();
     for deadline in [Instant::from_nanoseconds(0), Instant::now()] {
         assert!(sleeper.sleep_until(deadline).is_in_time());
@@ -56,7 +56,7 @@ fn what_is_past_is_not_waited_for() {
 }
 
 #[test]
-fn the_farthest_deadline_is_waited_for_until_an_interruption() {
+fn a_sleep_until_the_last_instant_lasts_until_an_interruption() {
     let mut sleeper = Sleeper::new();
     for _ in 0..3 {
         let interrupter = sleeper.interrupter();
@@ -71,7 +71,7 @@ fn the_farthest_deadline_is_waited_for_until_an_interruption() {
 }
 
 #[test]
-fn an_interruption_ends_one_sleep_be_it_before_or_during_it() {
+fn an_interruption_before_or_during_a_sleep_ends_one_sleep() {
     for strategy in STRATEGIES {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
         let interrupter = sleeper.interrupter();
@@ -141,7 +141,7 @@ extern "C" fn interrupt_the_sleep(_signal: libc::c_int) {
 }
 
 #[test]
-fn signals_disturb_no_sleep_and_a_handler_may_interrupt_one() {
+fn signals_do_not_shorten_a_sleep_but_a_handler_may_interrupt_it() {
     let end = in_a_child(|| {
         let mut sleeper = Sleeper::new();
         let _ = FROM_A_HANDLER.set(sleeper.interrupter());
@@ -162,9 +162,9 @@ fn signals_disturb_no_sleep_and_a_handler_may_interrupt_one() {
 
 /// A shell stops the whole process during sleeps, and continues it.
 #[test]
-fn a_program_that_was_stopped_sleeps_on() {
+fn a_sleep_continues_after_the_program_was_stopped() {
     const STOPPED: Duration = Duration::from_millis(100);
-    if !is_alone("sleeps::a_program_that_was_stopped_sleeps_on") {
+    if !is_alone("sleeps::a_sleep_continues_after_the_program_was_stopped") {
         return;
     }
     for strategy in STRATEGIES {
@@ -195,7 +195,7 @@ fn a_program_that_was_stopped_sleeps_on() {
 }
 
 #[test]
-fn the_source_of_time_may_change_in_the_middle() {
+fn the_source_may_change_during_a_sleep() {
     let _alone = alone_to_change_the_source();
     let host = Host::live();
     let (before, _) = clock::source();
@@ -223,7 +223,7 @@ fn the_source_of_time_may_change_in_the_middle() {
 
 /// Never early, even if signals interrupt the readings of the two clocks.
 #[test]
-fn a_moment_of_the_wall_clock_is_waited_for() {
+fn a_sleep_can_wait_for_a_wall_clock_time() {
     let end = in_a_child(|| {
         // At an interval that leaves time for other work on an emulated machine.
         interrupt_every(if cfg!(target_arch = "x86_64") { 50 } else { 2_000 }, disturb);
@@ -268,7 +268,7 @@ extern "C" fn disturb(_signal: libc::c_int) {
 
 /// These sleeps contribute to the wake-up statistics as well.
 #[test]
-fn sleeps_until_the_wall_clock_shows_something_are_learned_from() {
+fn wall_clock_sleeps_are_learned_from() {
     let mut sleeper = Sleeper::new().with_cpu_budget(0.0);
     for _ in 0..200 {
         let _ = sleeper.sleep_until_wall(SystemTime::now() + Duration::from_micros(500));
@@ -281,7 +281,7 @@ fn sleeps_until_the_wall_clock_shows_something_are_learned_from() {
 
 /// Even while spinning: sleeps that would end by themselves are interrupted at some time.
 #[test]
-fn an_interruption_ends_the_sleep_it_meets() {
+fn an_interruption_ends_the_sleep_in_progress() {
     let mut sleeper = Sleeper::new();
     let interrupter = sleeper.interrupter();
     let (begun, begins) = mpsc::channel();

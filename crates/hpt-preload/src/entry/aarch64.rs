@@ -9,7 +9,7 @@ use crate::answer::answer;
 ///
 /// # Safety
 ///
-/// The same as for the C library's function: `time` is null or may be written to.
+/// As for the C library's function, `time` must be null or valid for a write.
 ///
 /// # References
 ///

@@ -10,7 +10,7 @@ use crate::{answer::answer, timespec::Timespec64};
 ///
 /// # Safety
 ///
-/// The same as for the C library's function: `time` is null or may be written to.
+/// As for the C library's function, `time` must be null or valid for a write.
 ///
 /// # References
 ///
@@ -25,7 +25,7 @@ unsafe extern "C" fn clock_gettime(id: libc::clockid_t, time: *mut libc::timespe
 ///
 /// # Safety
 ///
-/// The same as for the C library's function: `time` is null or may be written to.
+/// As for the C library's function, `time` must be null or valid for a write.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __clock_gettime64(id: libc::clockid_t, time: *mut Timespec64) -> libc::c_int {

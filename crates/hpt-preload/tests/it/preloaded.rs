@@ -15,18 +15,18 @@ fn preloaded(name: &str) -> Option<(Ended, Statistic)> {
 }
 
 #[test]
-fn without_the_library_it_says_nothing() {
+fn without_the_library_nothing_is_reported() {
     assert_eq!(run("one thread", &[]).statistic, None);
 }
 
 #[test]
-fn every_reading_is_served_and_near_the_kernels() {
+fn every_reading_is_served_and_close_to_the_kernels() {
     let Some((_, statistic)) = preloaded("one thread") else { return };
     assert_eq!(statistic, Statistic { served: READINGS, passed_on: 0 });
 }
 
 #[test]
-fn errno_is_left_alone_from_the_first_call_on() {
+fn errno_is_unchanged_from_the_first_call_on() {
     let Some((_, statistic)) = preloaded("errno") else { return };
     assert_eq!(statistic.served, READINGS);
 }
@@ -38,7 +38,7 @@ fn other_clocks_and_unknown_ones_are_passed_on() {
 }
 
 #[test]
-fn a_null_pointer_ends_as_without_the_library() {
+fn a_null_pointer_fails_as_without_the_library() {
     let Some((with, _)) = preloaded("null pointer") else { return };
     assert_eq!(with.stdout, run("null pointer", &[]).stdout);
 }
@@ -50,21 +50,21 @@ fn the_first_call_may_be_in_a_signal_handler() {
 }
 
 #[test]
-fn a_handler_reads_nothing_below_what_it_interrupted() {
+fn a_handler_never_reads_a_time_before_the_interrupted_reading() {
     let Some((_, statistic)) = preloaded("interrupted") else { return };
     assert!(statistic.served > READINGS / 2, "{statistic:?}");
     assert_eq!(statistic.passed_on, 0);
 }
 
 #[test]
-fn children_and_their_children_are_served() {
+fn children_and_grandchildren_are_served() {
     let Some((_, statistic)) = preloaded("forked") else { return };
     // Each process counts its own calls.
     assert_eq!(statistic.served, CHILDREN);
 }
 
 #[test]
-fn eight_threads_never_see_time_go_back() {
+fn time_never_goes_back_across_eight_threads() {
     let Some((_, statistic)) = preloaded("threads") else { return };
     // A thread that is stopped between reading the count and writing it discards the counts of the others, so the total
     // depends on the scheduler. None was passed on, so each was served.
@@ -80,7 +80,7 @@ fn the_standard_library_is_served() {
 
 /// Each library finds another function of its name before or after it.
 #[test]
-fn two_in_a_row_do_not_call_each_other_in_circles() {
+fn two_preloaded_copies_do_not_call_each_other_recursively() {
     let Some(library) = library() else { return };
     let folder = tempfile::tempdir().expect("a temporary directory");
     let second = folder.path().join("libhpt_preload_too.so");

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_is_printed_to_the_letter() {
+    fn a_comparison_is_printed_exactly() {
         let under = |name: &'static str, factor: f64| {
             (1_u8..).zip(CLOCKS).map(move |(place, clock)| cost(name, clock, factor * f64::from(place)))
         };
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_to_the_same_clock_under_the_first_source() {
+    fn ratios_refer_to_the_same_clock_with_the_first_clocksource() {
         let results = vec![cost("tsc", "monotonic", 10.0), cost("tsc", "tai", 20.0), cost("hpet", "tai", 100.0)];
         let ratios: Vec<_> = with_ratios(results).into_iter().map(|cost| cost.ratio_to_first).collect();
         assert_eq!(ratios, [Some(1.0), Some(1.0), Some(5.0)]);

@@ -163,7 +163,7 @@ mod tests {
     use super::given_up;
 
     #[test]
-    fn what_somebody_else_sets_right_after_the_kernel_overrode_a_wish_is_told_and_no_failure() {
+    fn a_change_by_another_process_after_an_override_is_reported_and_not_an_error() {
         let path = || PathBuf::from("current_clocksource");
         let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
         let note = theirs.expect("it is not an error").expect("there is a note");

@@ -18,7 +18,7 @@ use crate::{
     output::{progress::Progress, short_time},
 };
 
-/// Contains three whole periods of one second, wherever in a period it begins.
+/// The polling time: contains three whole periods of one second, regardless of when it begins.
 const POLL: Duration = Duration::from_millis(4_300);
 /// The interval between clock reads. A gap is as long as the latency of a deadline in it.
 const STEP: Duration = Duration::from_micros(100);
@@ -26,10 +26,10 @@ const STEP: Duration = Duration::from_micros(100);
 const GAP: Duration = Duration::from_millis(5);
 const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
-/// Above ordinary threads, and below the kernel's own.
+/// The real-time priority: above ordinary threads, and below the kernel's own.
 const PRIORITY: u8 = 40;
 
-/// One result as a document row.
+/// Returns one result as a document row.
 pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeasurement {
     let rules = rules.iter().map(|&rule| rule.to_owned()).collect();
     DoctorMeasurement { what: what.to_owned(), rules, result }
@@ -96,7 +96,7 @@ fn time(duration: Duration) -> String {
     short_time(duration.as_secs_f64() * 1e9)
 }
 
-/// The read overhead of the kernel's clock, and what a read passes through.
+/// Measures the read overhead of the kernel's clock, and states how the clock is read.
 fn reading(host: &Host) -> Option<DoctorMeasurement> {
     let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
     let reference = PosixClock::open(host, PosixId::MonotonicRaw).ok()?;

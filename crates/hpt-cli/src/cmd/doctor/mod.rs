@@ -167,7 +167,7 @@ fn page(data: &DoctorDocument) -> Vec<Block> {
     let mut facts = machine_facts(&data.head.machine);
     facts.extend(data.cpu.map(|cpu| ("checked for", format!("a thread dedicated to CPU {cpu}"))));
     facts.push(("verdict", verdict_line(data)));
-    facts.push(("severity", "high: a delay of 1 ms or more, or wrong time; low: a shorter delay".to_owned()));
+    facts.push(("severity", "high: a delay of a millisecond or more, or wrong time; low: a shorter delay".to_owned()));
     let mut blocks = vec![Block::Facts(facts)];
     for severity in [DoctorSeverity::High, DoctorSeverity::Low, DoctorSeverity::Info] {
         let of_this = data.rules.iter().filter(|row| row.severity == Some(severity));
@@ -195,21 +195,16 @@ fn page(data: &DoctorDocument) -> Vec<Block> {
     blocks
 }
 
-/// Returns the verdict in one line, for example `8 problems (5 high, 3 low), 1 note`.
+/// Returns the verdict in one line, for example `problems: 5 high, 3 low; notes: 1`.
 fn verdict_line(data: &DoctorDocument) -> String {
-    let problems = data.high.saturating_add(data.low);
-    let noun = if problems == 1 { "problem" } else { "problems" };
-    let counts = format!("({} high, {} low)", data.high, data.low);
+    let is_likely = data.high + data.low > 0;
     let found = match data.problems_found {
-        Some(true) => format!("{problems} {noun} {counts}"),
-        Some(false) => "no problems".to_owned(),
-        None if problems > 0 => format!("{problems} likely {noun} {counts}, none observed"),
-        None => "no problems observed, but some checks had no result".to_owned(),
+        Some(true) => "problems",
+        Some(false) => "no problems",
+        None if is_likely => "likely problems, none observed",
+        None => "no problems observed, but some checks had no result",
     };
-    match data.info {
-        1 => format!("{found}, 1 note"),
-        notes => format!("{found}, {notes} notes"),
-    }
+    format!("{found}: {} high, {} low; notes: {}", data.high, data.low, data.info)
 }
 
 /// Formats the rules with this verdict, combining those with the same text.
@@ -268,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_printed_to_the_letter() {
+    fn a_measurement_is_printed_exactly() {
         let host = golden::host();
         let facts = MachineFacts::of(&host);
         let mut examined = examine(&facts, Some(1));
@@ -279,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_likely_problem_is_no_answer_and_an_observed_one_is() {
+    fn a_likely_problem_leaves_the_answer_unknown_and_an_observed_one_decides_it() {
         let host = golden::host();
         let facts = MachineFacts::of(&host);
         let mut examined = examine(&facts, None);

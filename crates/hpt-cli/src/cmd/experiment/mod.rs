@@ -247,7 +247,7 @@ impl Arguments {
         self.alone != Alone::default() || self.all_clock_sources
     }
 
-    /// Applies the requested system-wide settings. If they are refused, it fails here, before an hour of measuring.
+    /// Applies the requested system-wide settings. Fails if they are refused, before an hour of measuring.
     fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {

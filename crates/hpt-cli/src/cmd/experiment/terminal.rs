@@ -152,13 +152,13 @@ mod tests {
     };
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
         let measured = vec![
             Measured {
                 p50: Some(20.0),
                 distribution: vec![(19.5, 150), (20.0, 49), (2_500.0, 1)],
-                ..Measured::figure("100 µs, system's clock", 31.25, "ns", 200, "monotonic")
+                ..Measured::figure("100 µs, system clock", 31.25, "ns", 200, "monotonic")
             },
             Measured::unavailable(
                 "100 µs, cycle counter",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_says_why() {
+    fn a_missing_measurement_states_its_reason() {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
         let failed = compared(experiment, Vec::new(), Some("it takes root"));
         assert!(failed.iter().all(|row| row.state == FigureState::Unavailable && row.method == "it takes root"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_in_classes_of_one_digit() {
+    fn samples_are_grouped_by_one_significant_digit() {
         assert_eq!(classes(&[]), "");
         assert_eq!(
             classes(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_about_three_digits() {
+    fn figures_have_about_three_significant_digits() {
         let shown: Vec<_> = [0.016, 9.481, 61.985, 485.0, 0.007_427, 0.0]
             .into_iter()
             .map(|value| figure(Some(value), None).0)

@@ -245,7 +245,7 @@ mod tests {
     use crate::{golden, output::Document};
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         let figures = |name: &'static str, frequency, wait: &str, differences: &[u64]| {
             let mut histogram = Histogram::new();
             differences.iter().for_each(|&difference| histogram.record(difference));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_read_or_refused() {
+    fn waits_are_parsed_or_refused() {
         let seconds =
             |seconds: &[u64]| Ok(Waits(seconds.iter().map(|&seconds| Duration::from_secs(seconds)).collect()));
         assert_eq!((waits("0s"), waits("1s"), waits("1s/5s")), (seconds(&[0]), seconds(&[1]), seconds(&[1, 5])));

@@ -464,13 +464,13 @@ fn page(
         });
         let provenance = chart::about_all(&provenance.collect::<Vec<_>>());
         if let Some((_, name)) = WAKES.iter().find(|(wake, _)| *wake == part) {
-            let labelled = documents.iter().filter_map(|(side, _, document)| match document {
+            let labeled = documents.iter().filter_map(|(side, _, document)| match document {
                 AnyDocument::WakeLatency(document) => Some((format!("{side}, {name}"), document)),
                 _ => None,
             });
-            let labelled: Vec<_> = labelled.collect();
+            let labeled: Vec<_> = labeled.collect();
             let latencies: Vec<_> =
-                labelled.iter().map(|(label, document)| (label.as_str(), (*document).into())).collect();
+                labeled.iter().map(|(label, document)| (label.as_str(), (*document).into())).collect();
             pieces.extend(gallery.show(chart::distribution(&latencies))?);
         } else if !pairs.is_empty() {
             pieces.extend(gallery.show(Ok(chart::pairs_of(names, &pairs, table.clone(), says.clone(), provenance)))?);
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_compared_that_are_held_against_the_same() {
+    fn rates_are_compared_only_with_the_same_nominal_rate() {
         let rate = |by: &str, hz, ppm: f64| One {
             against: Some((by.to_owned(), hz)),
             ..one("rate", ppm, Some((ppm - 0.1, ppm + 0.1)))
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_in_common_differs_and_nothing_else_is_marked() {
+    fn only_figures_without_overlap_are_marked_as_different() {
         let first = [
             one("apart", 10.0, Some((10.0, 12.0))),
             one("below", 30.0, Some((30.0, 40.0))),

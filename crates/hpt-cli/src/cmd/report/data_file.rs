@@ -14,7 +14,7 @@ use super::plan::PLANS;
 use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
-/// A larger file is not a report. The report of a machine with a hundred CPUs has a hundredth of this size.
+/// The maximum size of a report. The report of a machine with a hundred CPUs has a hundredth of this size.
 const LARGEST: u64 = 256 << 20;
 
 /// A report, with typed access to its documents.
@@ -124,7 +124,7 @@ mod tests {
     use super::Report;
 
     #[test]
-    fn what_is_no_report_is_refused_with_a_reason() {
+    fn a_file_that_is_not_a_report_is_refused_with_a_reason() {
         for (content, why) in [
             ("", "truncated"),
             (r#"{"schema": 2, "kind": "rep"#, "truncated"),

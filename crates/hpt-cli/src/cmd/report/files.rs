@@ -188,7 +188,7 @@ mod tests {
     use crate::output::chart;
 
     #[test]
-    fn pictures_of_an_earlier_report_go_and_nothing_else_does() {
+    fn only_the_charts_of_an_earlier_report_are_removed() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name: &str| folder.path().join(name);
         let own = format!("<svg {}/>", chart::MARK);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_replaced_unasked_and_nothing_is_left_half_written() {
+    fn files_are_replaced_only_on_request_and_never_left_incomplete() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name: &str| folder.path().join(name);
         let charts = path("pictures");

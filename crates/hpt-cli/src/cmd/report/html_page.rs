@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_small_however_much_was_counted() {
+    fn a_page_is_small_for_any_number_of_samples() {
         for cpus in [1, 2, 16] {
             let made = page(&report(cpus, 100_000_000)).expect("it can be drawn");
             let text = html::page(&made.page);

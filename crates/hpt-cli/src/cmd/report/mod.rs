@@ -272,7 +272,7 @@ mod tests {
     use super::{in_texts, without_homes};
 
     #[test]
-    fn folders_of_users_are_not_told() {
+    fn home_directories_are_not_shown() {
         let hidden = |text: &str| without_homes(text, Some("/var/lib/carol"));
         assert_eq!(
             hidden("cannot write /home/alice/.local/x: no, /home/bob: no"),

@@ -107,7 +107,7 @@ mod tests {
     use super::PLANS;
 
     #[test]
-    fn documents_know_every_part_and_its_kind() {
+    fn documents_list_every_part_and_its_kind() {
         assert_eq!(PLANS.each_ref().map(|plan| (plan.name, plan.kind)), hpt_document::words::REPORT_PARTS);
     }
 }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_go_and_come_are_told_with_their_times() {
+    fn cpus_that_go_offline_and_online_are_reported_with_their_times() {
         let mut cpus = Cpus { running: Some(list("0-3")), offline: Vec::new() };
         let kinds =
             |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.message)).collect::<Vec<_>>();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_happens_nothing_is_told() {
+    fn without_a_change_no_event_is_reported() {
         assert!(told(&snapshot(1), snapshot(2)).0.is_empty());
         let nothing = |at_s| Snapshot {
             disruption: None,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspend_and_a_move_of_the_machine_are_told() {
+    fn a_suspend_and_a_migration_are_reported() {
         let mut slept = snapshot(2);
         slept.suspends.boottime_ns += 6_000_000_000;
         assert_eq!(told(&snapshot(1), slept).0, [MachineEventKind::Suspend]);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
+    fn a_clocksource_change_is_reported_once_by_the_log_or_by_sysfs() {
         let hpet = || Some("hpet".to_owned());
         let by_sysfs = Snapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
         assert_eq!(told(&snapshot(1), by_sysfs), (vec![MachineEventKind::Clocksource], hpet()));
@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
+    fn a_temporary_clocksource_change_is_found_in_the_log() {
         let turned = Snapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
         assert_eq!(told(&snapshot(1), turned), (vec![MachineEventKind::Clocksource], Some("tsc".to_owned())));
     }
 
     #[test]
-    fn where_the_log_is_closed_a_clock_source_that_was_set_to_what_it_was_is_told() {
+    fn without_the_log_setting_the_same_clocksource_is_reported() {
         let set = |log_is_read| Snapshot {
             set_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(9)),
             log_is_read,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_log_is_closed_a_kernel_that_forgot_its_synchronisation_is_told() {
+    fn without_the_log_a_lost_synchronization_is_reported() {
         let forgot =
             |log_is_read| Snapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
         assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronized]);

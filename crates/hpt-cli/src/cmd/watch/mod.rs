@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Reference clock
     #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
     reference: String,
-    /// Run time, with suspend [default: until Ctrl-C]
+    /// Run time, including suspend [default: until Ctrl-C]
     #[arg(short, long, value_name = "DURATION", value_parser = window)]
     duration: Option<Duration>,
     /// Time between reports
@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     /// Accepted step
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = apart)]
     threshold_step: Duration,
-    /// Accepted offset between counters of CPUs
+    /// Accepted offset between CPU counters
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = apart)]
     threshold_cpus: Duration,
     /// Do not compare the counters of CPUs

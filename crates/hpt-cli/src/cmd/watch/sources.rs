@@ -21,7 +21,7 @@ const PAIRS_IN_AN_INTERVAL: usize = 4;
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
 /// The bound of a measurement that has none: any rate is possible.
 const ANY_PPM: f64 = 1e6;
-/// Coarser ones are watched on request only.
+/// The coarsest resolution of sources that are watched by default; coarser ones are watched only on request.
 const COARSEST_NS: f64 = 1_000.0;
 
 pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failure> {
@@ -37,7 +37,8 @@ pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failur
     }
 }
 
-/// Returns the requested sources; by default hpt's choice, all fine constant-rate ones, and the wall clock.
+/// Returns the requested sources; by default hpt's choice, all constant-rate sources that are not coarse, and the
+/// wall clock.
 pub(super) fn sources(
     wanted: &[String],
     context: &Context,
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn many_cpus_take_turns() {
+    fn many_cpus_are_compared_in_turn() {
         let cpus: Vec<usize> = (0..8).collect();
         let mut turns = Turns::among(cpus, Some(&list("0-7")));
         let mut seen: Vec<_> = (0..2).flat_map(|_| turns.next(Some(&list("0-7")))).map(|(_, second)| second).collect();
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_that_the_kernel_goes_by_is_found_where_it_says_so() {
+    fn the_rate_that_the_kernel_uses_is_found_if_it_is_published() {
         let path =
             |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-core/tests/hosts/{name}.capture"));
         let host = |name: &str| Context::captured(&path(name)).expect("it is there");

@@ -124,7 +124,7 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
             data.events.iter().map(|event| vec![Cell::faint(format!("{} s", event.at_s)), Cell::plain(&event.message)]);
         blocks.push(Block::Section("System events".to_owned(), lines.collect()));
     }
-    blocks.push(Block::Text(synchronised(&data.synchronization)));
+    blocks.push(Block::Text(synchronized(&data.synchronization)));
     let verdict = match (data.faulty, was_compared(data)) {
         (true, _) => "Faults found.",
         (false, true) => "No faults found.",
@@ -148,15 +148,15 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
     blocks
 }
 
-pub(super) fn synchronised(is: &Synchronization) -> String {
+pub(super) fn synchronized(is: &Synchronization) -> String {
     let daemons = match &is.daemons {
         None => "time daemon unknown: /proc shows no processes".to_owned(),
         Some(daemons) if daemons.is_empty() => "no time daemon".to_owned(),
         Some(daemons) => format!("time daemon: {}", daemons.join(", ")),
     };
     match (is.synchronized, is.frequency_ppm, is.tick_ppm) {
-        (Some(synchronised), Some(frequency_ppm), Some(tick_ppm)) => {
-            let word = if synchronised { "synchronized" } else { "unsynchronized" };
+        (Some(synchronized), Some(frequency_ppm), Some(tick_ppm)) => {
+            let word = if synchronized { "synchronized" } else { "unsynchronized" };
             #[expect(clippy::cast_precision_loss, reason = "for printing")]
             let error = is.maximum_error_ns.map_or_else(|| "unknown".to_owned(), |ns| short_time(ns as f64));
             format!(
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_printed_to_the_letter() {
+    fn an_interval_is_printed_exactly() {
         let (data, _) = seen();
         let document = Document::new(data.clone(), vec![Block::Text(lines(&data))]);
         golden::assert("watch", &Document { one_of_several: true, ..document });
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_printed_to_the_letter() {
+    fn a_summary_is_printed_exactly() {
         let (_, data) = seen();
         let blocks = summary_page(&data);
         golden::assert("watch-summary", &Document { one_of_several: true, ..Document::new(data, blocks) });
     }
 
     #[test]
-    fn times_have_a_sign() {
+    fn time_differences_have_a_sign() {
         assert_eq!((signed_time(-1_500.0), signed_time(63.5)), ("-1.5 µs".to_owned(), "63.5 ns".to_owned()));
     }
 }

@@ -126,7 +126,7 @@ impl Totals {
         let is = clock::discipline().ok();
         Synchronization {
             readable: is.is_some(),
-            synchronized: is.map(|is| is.synchronised),
+            synchronized: is.map(|is| is.synchronized),
             status: is.map(|is| is.status),
             frequency_ppm: is.map(|is| rounded(is.frequency_ppm)),
             tick_ppm: is.map(|is| rounded(is.tick_ppm)),
@@ -238,7 +238,7 @@ pub(super) struct SourceTotal {
 }
 
 impl SourceTotal {
-    /// Creates one for a source without any result yet.
+    /// Creates the row of a source that has no result yet.
     pub(super) fn beginning(source: &str, expected_hz: f64, expected_by: &str) -> Self {
         let row = WatchSummaryRow {
             source: source.to_owned(),

@@ -121,7 +121,7 @@ mod tests {
     use super::{Axis, time};
 
     #[test]
-    fn powers_of_ten_hold_every_value_and_have_names() {
+    fn powers_of_ten_cover_every_value_and_have_names() {
         let axis = Axis::log("late", [150.0, 2e6], time);
         let names: Vec<_> = axis.ticks.iter().map(|tick| tick.1.as_str()).collect();
         assert_eq!(names, ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms"]);
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn round_steps_hold_every_value() {
+    fn round_steps_cover_every_value() {
         let axis = Axis::linear("offset", [-130.0, 410.0], false, |value| value.to_string());
         assert!(axis.low <= -130.0 && axis.high >= 410.0, "{axis:?}");
         assert_eq!(axis.ticks.iter().map(|tick| tick.0).collect::<Vec<_>>(), [-200.0, 0.0, 200.0, 400.0, 600.0]);
     }
 
     #[test]
-    fn what_is_no_number_breaks_no_scale() {
+    fn values_that_are_not_finite_do_not_break_a_scale() {
         for values in
             [vec![], vec![f64::NAN, f64::INFINITY], vec![0.0], vec![5.0, 5.0], vec![1e300, 1e-300], vec![-1e300]]
         {

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_is_in_one_class() {
+    fn every_sample_is_in_one_bin() {
         let row = row(&[(0, 1), (1, 5), (11, 1), (12, 1), (9_999, 1)], 10);
         let classes = classes(&row);
         assert!((classes.iter().map(|class| class.2).sum::<f64>() - 1.0).abs() < 1e-9, "{classes:?}");
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_that_is_later_falls_from_all_to_one() {
+    fn the_share_of_later_samples_falls_from_all_to_one() {
         let points = later(&row(&[(0, 1), (1, 5), (11, 1), (12, 1), (9_999, 1)], 10));
         assert_eq!((points[0], points.last().copied()), ((300.0, 1.0), Some((3e7, 0.1))));
         assert!(points.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 >= two[1].1), "{points:?}");
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_together_have_all_samples() {
+    fn merged_rows_have_all_samples() {
         let all = together(&[row(&[(0, 1), (1, 5)], 6), row(&[(1, 4), (70, 1)], 5)]);
         let counts = [(0, 1), (1, 9), (70, 1)].map(|(us, count)| MicrosecondCount(us, count));
         assert_eq!((all.samples, all.microseconds.as_slice()), (11, &counts[..]));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn both_heaps_of_a_run_are_drawn() {
+    fn both_modes_of_a_distribution_are_drawn() {
         let two_heaps = Row { p50_ns: Some(50_500.0), ..row(&[(0, 2), (1, 1), (50, 6), (51, 1)], 10) };
         let drawn: Vec<_> = classes(&two_heaps).into_iter().filter(|class| class.2 > 0.0).collect();
         assert!(least(&two_heaps) <= 300.0 && drawn[0] == (100.0, 1e3, 0.2), "{drawn:?}");
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_all_times_end_nothing() {
+    fn counts_beyond_the_largest_time_are_drawn_without_a_panic() {
         let broken = || row(&[(u64::MAX, u64::MAX), (0, 3)], u64::MAX);
         let all = together(&[broken(), broken()]);
         assert!(all.p50_ns.is_some_and(|ns| ns > 1e21), "{all:?}");
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_percent() {
+    fn shares_are_shown_as_percentages() {
         let shares = [1.0, 0.1, 0.01, 1e-3, 1e-5, 1e-6, 1e-8];
         assert_eq!(shares.map(short_percent), ["100 %", "10 %", "1 %", "0.1 %", "0.001 %", "10⁻⁴ %", "10⁻⁶ %"]);
     }

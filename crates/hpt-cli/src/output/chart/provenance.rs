@@ -126,7 +126,7 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
     }
 }
 
-/// Describes several documents, each with its prefix. Has the description once if all have the same.
+/// Describes several documents, each with its prefix. Gives the description only once if it is the same for all.
 pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     let own: Vec<String> = origins.iter().map(|(_, origin)| about(origin, "")).collect();
     if let Some(one) = own.first()
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn two_machines_have_a_line_each_and_one_machine_has_one() {
+    fn each_machine_has_one_line() {
         let on = |kernel: &str| {
             let mut head = head();
             kernel.clone_into(&mut head.machine.kernel_release);

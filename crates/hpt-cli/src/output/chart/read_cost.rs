@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_that_costs_more_than_what_reads_it_is_no_limit() {
+    fn a_register_that_costs_more_than_its_readers_is_not_a_limit() {
         for (register_ns, is_limit) in [(20.0, true), (40.0, false)] {
             let chart = cost(&bench(register_ns)).expect("it can be drawn");
             let marks = || chart.chart.panels[0].series.iter().flat_map(|series| &series.marks);

@@ -241,7 +241,7 @@ impl Panel {
         self.y.ticks.iter().map(|tick| width_of(&tick.1)).max().unwrap_or(0) + 14
     }
 
-    /// Whether names are above their rows, because there is no room next to them.
+    /// Returns whether names are above their rows, because there is no room next to them.
     fn has_names_above(&self, width: i32) -> bool {
         self.y.is_of_names() && self.width_of_names() > width * 45 / 100
     }
@@ -320,7 +320,7 @@ impl Panel {
             (x - base.0, y - base.1)
         };
         let solid = |points: Vec<(i32, i32)>| {
-            area.draw(&PathElement::new(points, colour(look).stroke_width(LINE))).expect(NEVER_FULL);
+            area.draw(&PathElement::new(points, color(look).stroke_width(LINE))).expect(NEVER_FULL);
         };
         let dot = |place| marker(area, look, place);
         match mark {
@@ -341,19 +341,19 @@ impl Panel {
                 let bottom = at(0.0, f64::MIN).1;
                 let ends = places.first().zip(places.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
                 let closed = [places.clone(), ends.into_iter().flatten().collect()].concat();
-                area.draw(&Polygon::new(closed, colour(look).mix(0.12).filled())).expect(NEVER_FULL);
+                area.draw(&Polygon::new(closed, color(look).mix(0.12).filled())).expect(NEVER_FULL);
                 stroke(area, places, look);
             }
             Mark::Bar { name, to, words } => {
                 let ((x, y), left) = (at(*to, *name), at(f64::MIN, *name).0);
                 let half = 7 * FINE;
-                area.draw(&Rectangle::new([(left, y - half), (x, y + half)], colour(look).filled())).expect(NEVER_FULL);
+                area.draw(&Rectangle::new([(left, y - half), (x, y + half)], color(look).filled())).expect(NEVER_FULL);
                 label(area, words, (x, y), &ON_A_BAR);
             }
             Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
             Mark::Upright { x, from, to } => solid(vec![at(*x, *from), at(*x, *to)]),
             Mark::Within { x, from, to } => {
-                let style = colour(look).stroke_width(LINE / 2);
+                let style = color(look).stroke_width(LINE / 2);
                 area.draw(&PathElement::new(vec![at(*x, *from), at(*x, *to)], style)).expect(NEVER_FULL);
             }
             Mark::Limit(x) => {
@@ -375,7 +375,7 @@ fn label(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
     area.draw(&Text::new(words.to_owned(), (x, y), text(ink, side, VPos::Center))).expect(NEVER_FULL);
 }
 
-fn colour(look: usize) -> RGBColor {
+fn color(look: usize) -> RGBColor {
     CURVES[look % CURVES.len()]
 }
 
@@ -430,7 +430,7 @@ fn dash(look: usize) -> Option<usize> {
 fn stroke(area: &Area<'_>, points: Vec<(i32, i32)>, look: usize) {
     let dash = dash(look).and_then(|dash| u32::try_from(dash).ok());
     let thick = dash.map_or(LINE, |dash| DASHED_LINE + dash);
-    area.draw(&PathElement::new(points, colour(look).stroke_width(thick))).expect(NEVER_FULL);
+    area.draw(&PathElement::new(points, color(look).stroke_width(thick))).expect(NEVER_FULL);
 }
 
 /// Adds the dashes to dashed lines, as one attribute per line. Drawn as separate strokes, the dashes of
@@ -442,9 +442,9 @@ fn with_dashes(drawing: &str) -> String {
     })
 }
 
-/// Returns a color as it is written in a drawing.
-pub(crate) fn name(colour: RGBColor) -> String {
-    format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
+/// Returns a color in SVG notation.
+pub(crate) fn name(color: RGBColor) -> String {
+    format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2)
 }
 
 /// Draws the marker of a look. When the colors repeat, the marker is open.
@@ -453,13 +453,13 @@ fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
     let is_open = (look / CURVES.len()) % 2 == 1;
     let at = |corners: &[(i32, i32)]| corners.iter().map(|(right, down)| (x + right, y + down)).collect::<Vec<_>>();
     let line = |corners: &[(i32, i32)]| {
-        area.draw(&PathElement::new(at(corners), colour(look).stroke_width(LINE))).expect(NEVER_FULL);
+        area.draw(&PathElement::new(at(corners), color(look).stroke_width(LINE))).expect(NEVER_FULL);
     };
     let shape = |corners: &[(i32, i32)]| {
         if is_open {
             line(&[corners, &corners[..1]].concat());
         } else {
-            area.draw(&Polygon::new(at(corners), colour(look).filled())).expect(NEVER_FULL);
+            area.draw(&Polygon::new(at(corners), color(look).filled())).expect(NEVER_FULL);
         }
     };
     match (look % CURVES.len(), is_open) {
@@ -509,12 +509,12 @@ mod tests {
     const GROUNDS: [RGBColor; 2] = [RGBColor(0xff, 0xff, 0xff), RGBColor(0x14, 0x17, 0x1b)];
 
     /// Relative luminance as in WCAG 2.1.
-    fn light(colour: RGBColor) -> f64 {
+    fn light(color: RGBColor) -> f64 {
         let part = |part: u8| match f64::from(part) / 255.0 {
             part if part <= 0.03928 => part / 12.92,
             part => ((part + 0.055) / 1.055).powf(2.4),
         };
-        0.2126 * part(colour.0) + 0.7152 * part(colour.1) + 0.0722 * part(colour.2)
+        0.2126 * part(color.0) + 0.7152 * part(color.1) + 0.0722 * part(color.2)
     }
 
     fn contrast(one: RGBColor, other: RGBColor) -> f64 {
@@ -527,9 +527,9 @@ mod tests {
     }
 
     #[test]
-    fn every_colour_is_seen_by_day_and_by_night() {
-        for (colour, least) in CURVES.map(|colour| (colour, 3.0)).into_iter().chain([(INK, 4.5), (FAINT, 4.5)]) {
-            for (shown, ground) in [(colour, GROUNDS[0]), (by_night(colour), GROUNDS[1])] {
+    fn every_color_is_visible_in_light_and_dark_mode() {
+        for (color, least) in CURVES.map(|color| (color, 3.0)).into_iter().chain([(INK, 4.5), (FAINT, 4.5)]) {
+            for (shown, ground) in [(color, GROUNDS[0]), (by_night(color), GROUNDS[1])] {
                 let ratio = contrast(shown, ground);
                 assert!(ratio >= least, "{} on {}: {ratio:.2}", name(shown), name(ground));
             }
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn words_on_a_bar_are_read_by_day_and_by_night() {
+    fn text_on_a_bar_is_readable_in_light_and_dark_mode() {
         let bars = |to: f64| Panel {
             title: String::new(),
             x: Axis::log("cost", [1.0, 1e4], time),
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_differ_also_without_colour() {
+    fn curves_are_distinguishable_without_color() {
         let all = CURVES.len() * CURVES.len();
         // By color and dash, and by dash and marker.
         for by in [|look: usize| (look % CURVES.len(), dash(look)), |look| (look % (2 * CURVES.len()), dash(look))] {
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_has_a_height_however_much_is_given() {
+    fn the_height_of_a_chart_is_limited() {
         let mut many = chart(1);
         many.panels[0].y = Axis::names(vec!["a name that is too long for its row".repeat(3); 2_000]);
         many.panels = vec![many.panels[0].clone(); 30];
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_drawn_at_the_edge_and_ends_nothing() {
+    fn values_that_are_not_finite_are_drawn_at_the_edge_without_a_panic() {
         let mut broken = chart(1);
         let points = vec![(f64::NAN, f64::INFINITY), (-1.0, f64::NEG_INFINITY), (1e300, 1e300)];
         broken.panels[0].series[0].marks = vec![
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_legend_and_the_names_of_marks_stay_within_the_drawing() {
+    fn a_legend_and_the_labels_of_marks_stay_within_the_drawing() {
         let mut long = chart(1);
         long.panels[0].series[0].name = Some("a very long name of a source ".repeat(9));
         let last = "the last mark of all";
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_room_in_the_widest_font() {
+    fn text_fits_in_the_widest_font() {
         // In DejaVu Sans, at twelve pixels.
         for (text, pixels) in
             [("10000 ns", 55.8), ("100000 µs", 63.5), ("monotonic-raw", 90.0), ("hpt's Sleeper", 78.9)]
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_has_no_room_is_cut_off() {
+    fn a_name_that_does_not_fit_is_truncated() {
         let long = "a very long name of an experiment ".repeat(9);
         let cut = shortened(&long, 200);
         assert!(cut.ends_with('…') && width_of(&cut) <= 200 && long.starts_with(cut.trim_end_matches('…')), "{cut}");

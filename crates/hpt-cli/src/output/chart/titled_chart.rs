@@ -47,7 +47,7 @@ pub(crate) enum Unreadable {
     Nothing,
 }
 
-/// Identifies SVG files that hpt has drawn: only these have it at their beginning.
+/// The text that identifies SVG files drawn by hpt: only these begin with it.
 pub(crate) const MARK: &str = r#"aria-labelledby="chart-title" aria-describedby="chart-desc""#;
 
 impl TitledChart {

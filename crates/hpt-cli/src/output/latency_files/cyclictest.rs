@@ -94,7 +94,7 @@ mod tests {
     use crate::output::latency_files::counts::tests;
 
     #[test]
-    fn the_text_is_as_cyclictest_writes_it() {
+    fn the_text_has_the_format_of_cyclictest() {
         let expected = "\
 # Histogram
 000000 000001\t000000
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_the_keys_that_cyclictest_has() {
+    fn the_json_has_the_keys_of_cyclictest() {
         let document: serde_json::Value = serde_json::from_str(&json(&tests::threads(), tests::about())).expect("JSON");
         let keys =
             |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();

@@ -49,7 +49,7 @@ mod tests {
     use crate::output::latency_files::counts::tests;
 
     #[test]
-    fn the_log_is_read_back_as_it_was() {
+    fn the_log_round_trips() {
         let text = log(&tests::threads(), tests::about());
         let mut seen = Vec::new();
         for entry in IntervalLogIterator::new(text.as_bytes()) {

@@ -25,7 +25,7 @@ mod tests {
     use crate::output::latency_files::counts::tests;
 
     #[test]
-    fn counts_stand_at_their_microsecond() {
+    fn counts_are_at_the_position_of_their_microsecond() {
         assert_eq!(text(&tests::threads()), "0us: 1 2 0 0 0 0 0 0 0 0 0 0 1\n0us: 0 0 0 1 1 (later: 1)\n");
     }
 }

@@ -85,7 +85,7 @@ pub(crate) mod tests {
     use super::{Form, LatencyFile, latency_file};
 
     #[test]
-    fn a_file_and_its_form_are_read_or_refused() {
+    fn a_file_and_its_format_are_parsed_or_refused() {
         assert_eq!(latency_file("hdr=a=b"), Ok(LatencyFile { form: Form::Hdr, path: "a=b".into() }));
         for wrong in ["hdr", "hdr=", "excel=a", ""] {
             assert!(latency_file(wrong).is_err(), "{wrong}");

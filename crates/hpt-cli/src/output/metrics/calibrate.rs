@@ -1,4 +1,4 @@
-//! The metrics of `hpt calibrate`: how fast each source ticks, and within what bound.
+//! The metrics of `hpt calibrate`: the frequency of each source, with its worst-case bound.
 
 use hpt_document::calibrate::{CalibrateDocument, CalibrationRow};
 

@@ -1,12 +1,12 @@
-//! Gauges, and how they are made from the rows of a document.
-//! Knows no kind of document.
+//! Gauges, created from the rows of a document.
+//! Independent of the kinds of documents.
 
-/// A gauge with all its samples. What is counted is counted within one run, and so is a gauge too.
+/// A gauge with all its samples. Counts are gauges as well, because they cover a single run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gauge {
-    /// Without the unit, which is appended.
+    /// The name without the unit, which is appended.
     pub(crate) name: &'static str,
-    /// `seconds`, `hertz`, `ratio`; empty of counts and of yes and no.
+    /// `seconds`, `hertz` or `ratio`; empty for counts and for yes or no.
     pub(crate) unit: &'static str,
     pub(crate) help: &'static str,
     pub(crate) samples: Vec<Sample>,
@@ -18,10 +18,10 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// Names of labels, and their values.
+/// The names and values of labels.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
-/// One gauge of a list of rows, with the labels of each. Rows that have no such figure have no sample.
+/// Returns a gauge with one labeled sample per row. A row without this figure has no sample.
 pub(super) fn of_rows<'a, T: 'a>(
     rows: impl IntoIterator<Item = &'a T>,
     labels: fn(&T) -> Labels,
@@ -32,10 +32,10 @@ pub(super) fn of_rows<'a, T: 'a>(
     Gauge { name, unit, help, samples: rows.into_iter().filter_map(sample).collect() }
 }
 
-/// A quantile as a label, and its figure in nanoseconds.
+/// The label of a quantile, and the function that returns its value in nanoseconds.
 pub(super) type Quantile<T> = (&'static str, fn(&T) -> Option<u64>);
 
-/// One gauge of the quantiles of distributions, in seconds.
+/// Returns a gauge of the quantiles of each row, in seconds.
 pub(super) fn of_quantiles<'a, T: 'a>(
     rows: impl IntoIterator<Item = &'a T>,
     labels: fn(&T) -> Labels,
@@ -51,39 +51,39 @@ pub(super) fn of_quantiles<'a, T: 'a>(
     Gauge { name, unit: "seconds", help, samples: samples.collect() }
 }
 
-/// The label of a CPU. A thread that stayed nowhere has none, and a label is not empty.
+/// Returns the label of a CPU: `any` for a thread that is not pinned, because a label must not be empty.
 pub(super) fn cpu_label(cpu: Option<usize>) -> (&'static str, String) {
     ("cpu", cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()))
 }
 
-/// One figure of the whole document.
+/// Returns a gauge with one figure of the whole document.
 pub(super) fn single((name, unit, help): (&'static str, &'static str, &'static str), value: Option<f64>) -> Gauge {
     let samples = value.map(|value| Sample { labels: Vec::new(), value }).into_iter().collect();
     Gauge { name, unit, help, samples }
 }
 
-/// A label that may be missing.
+/// Returns the value of a label; empty if it is missing.
 pub(super) fn text(value: Option<&String>) -> String {
     value.cloned().unwrap_or_default()
 }
 
-/// A count as a sample has it.
+/// Converts a count to the value of a sample.
 #[expect(clippy::cast_precision_loss, reason = "samples are floating-point numbers")]
 pub(super) fn whole(count: u64) -> f64 {
     count as f64
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub(super) fn seconds(ns: f64) -> f64 {
     ns / 1e9
 }
 
-/// Parts per million as a ratio.
+/// Converts parts per million to a ratio.
 pub(super) fn ratio(ppm: f64) -> f64 {
     ppm / 1e6
 }
 
-/// Yes as 1, no as 0.
+/// Converts yes to 1 and no to 0.
 pub(super) fn yes(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::of_rows;
 
     #[test]
-    fn what_was_not_measured_has_no_sample() {
+    fn a_missing_measurement_has_no_sample() {
         let rows = [("a", Some(1.5)), ("b", None)];
         let gauge = of_rows(&rows, |row| vec![("source", row.0.to_owned())], ("hpt_n", "", "n"), |row| row.1);
         assert_eq!(gauge.samples.len(), 1);

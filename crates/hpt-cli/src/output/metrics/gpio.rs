@@ -1,4 +1,4 @@
-//! The metrics of `hpt latency gpio`: how long edges took.
+//! The metrics of `hpt latency gpio`: edge latency and lost edges.
 
 use hpt_document::{gpio_latency::GpioLatencyRow, gpio_line::GpioLine, latency::LatencyFigures};
 
@@ -15,7 +15,7 @@ fn figures(row: &GpioLatencyRow) -> &LatencyFigures {
     &row.figures
 }
 
-/// `lost` is known at the end.
+/// Returns the gauges. `lost` is `None` until the run ends.
 pub(crate) fn gauges(
     (output, input): (&GpioLine, &GpioLine),
     rows: &[GpioLatencyRow],
@@ -36,7 +36,7 @@ pub(crate) fn gauges(
         }),
         single(("hpt_gpio_edges_lost", "", "Number of edges that did not arrive before the timeout"), lost.map(whole)),
     ];
-    // Several pairs of lines may be measured one after the other.
+    // Several pairs of lines may be measured, one after the other.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
         let line = |line: &GpioLine| format!("{}:{}", line.chip, line.line);
         sample.labels.splice(0..0, [("output_line", line(output)), ("input_line", line(input))]);

@@ -1,5 +1,6 @@
-//! A document's figures as metrics: names, units, labels and help, one kind of document per file. They are documented in docs/metrics.md, and are as stable as the
-//! schemas. Made of the document alone, so that no figure is there twice.
+//! The figures of a document as metrics with names, units, labels and help: one kind of document per file.
+//! docs/metrics.md describes them, and they are as stable as the schemas. They are derived from the document alone,
+//! so that no figure is computed twice.
 
 mod calibrate;
 mod doctor;
@@ -21,18 +22,18 @@ use self::{
 const KINDS: [&str; 8] =
     ["probe", "calibrate", "doctor", "latency-timer", "latency-poll", "latency-stall", "latency-gpio", "watch-summary"];
 
-/// Whether documents of that kind have metrics.
+/// Returns whether documents of that kind have metrics.
 pub(super) fn are_of(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// The metrics of a document; `None` of a kind that has none.
+/// Returns the metrics of a document; `None` for a kind without metrics.
 pub(super) fn of(document: &Document) -> Option<Vec<Gauge>> {
     let (head, gauges) = figures(document)?;
     Some(complete(head, gauges))
 }
 
-/// The gauges of a document's figures, and of what machine they are.
+/// Returns the gauges of a document, and its first keys, which describe the machine.
 fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
     Some(match document {
         Document::Probe(document) => (&document.head, probe::gauges(document)),
@@ -54,18 +55,18 @@ fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
     })
 }
 
-/// All metrics of a document with these figures: first the machine, and of the others those that have samples.
+/// Returns all metrics of a document with these gauges: the machine first, then the gauges that have samples.
 pub(crate) fn complete(head: &Head, mut gauges: Vec<Gauge>) -> Vec<Gauge> {
     gauges.insert(0, machine(head));
     gauges.retain(|gauge| !gauge.samples.is_empty());
     gauges
 }
 
-/// What the figures were taken on.
+/// Returns the gauge that describes the measured machine.
 fn machine(head: &Head) -> Gauge {
     let machine = &head.machine;
     let labels = vec![
-        // Files of several commands stand side by side in a collector's folder: none has a sample of another's.
+        // A collector reads the files of several commands from one directory, and no two may have the same sample.
         ("document", head.kind.clone()),
         ("version", head.hpt.clone()),
         ("architecture", machine.architecture.clone()),
@@ -90,10 +91,10 @@ mod tests {
 
     use super::{KINDS, are_of, figures, machine, of};
 
-    /// Names, units and help are a promise: docs/metrics.md has all of them, and no others.
+    /// Names, units and help are stable: docs/metrics.md lists all of them, and no others.
     #[test]
-    fn every_metric_is_documented_in_its_own_words() {
-        // Timer and poll have the same ones.
+    fn every_metric_has_a_unique_description() {
+        // `timer` and `poll` have the same metrics.
         let once = KINDS.iter().filter(|kind| **kind != "latency-poll");
         let mut all = vec![machine(&crate::golden::head("probe"))];
         for document in once.map(|kind| crate::golden::empty(kind)) {
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_figures_for_a_fleet_has_no_metrics() {
+    fn a_document_without_monitoring_figures_has_no_metrics() {
         let document =
             CaptureDocument { schema: SCHEMA, kind: "capture".to_owned(), file: String::new(), files: Vec::new() };
         assert_eq!(of(&Document::from(document)), None);

@@ -1,4 +1,4 @@
-//! The metrics of `hpt probe`: which sources there are, and which clock source the kernel uses.
+//! The metrics of `hpt probe`: the time sources, and the kernel's clocksources.
 
 use hpt_document::{
     head::Machine,
@@ -57,7 +57,7 @@ pub(super) fn gauges(document: &ProbeDocument) -> Vec<Gauge> {
     ]
 }
 
-/// The kernel's clock sources, those that it has.
+/// Returns the gauge of the clocksources that the kernel offers.
 fn kernel(machine: &Machine) -> Gauge {
     let samples = machine.available_clocksources.iter().flatten().map(|name| Sample {
         labels: vec![("clocksource", name.clone())],

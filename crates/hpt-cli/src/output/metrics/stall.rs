@@ -1,10 +1,10 @@
-//! The metrics of `hpt latency stall`: how often and for how long a thread was kept from running, and by what.
+//! The metrics of `hpt latency stall`: CPU stalls, their lengths and likely causes.
 
 use hpt_document::stall::{StallCauseRow, StallThreadRow};
 
 use super::gauge::{Gauge, Labels, Quantile, cpu_label, of_quantiles, of_rows, seconds, whole};
 
-/// The figures of a thread that has ended, or what is known of one that goes on.
+/// The figures of one thread, which may still be running.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StallFigures {
     pub(crate) cpu: Option<usize>,
@@ -13,11 +13,11 @@ pub(crate) struct StallFigures {
     pub(crate) p99_ns: Option<u64>,
     pub(crate) p999_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// Known at the end.
+    /// `None` until the thread has ended.
     pub(crate) ended: Option<EndedFigures>,
 }
 
-/// What is known of a thread at its end.
+/// The figures of a thread that are known only at its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedFigures {
     threshold_ns: u64,
@@ -53,7 +53,7 @@ fn cpu(row: &StallFigures) -> Labels {
     vec![cpu_label(row.cpu)]
 }
 
-/// A part of the time that a thread watched.
+/// Returns a duration as a fraction of the time that the thread polled.
 fn fraction(row: &StallFigures, ns: fn(EndedFigures) -> u64) -> Option<f64> {
     let ended = row.ended.filter(|ended| ended.elapsed_ns > 0)?;
     Some(whole(ns(ended)) / whole(ended.elapsed_ns))

@@ -1,4 +1,4 @@
-//! The metrics of `hpt latency timer` and `hpt latency poll`: how late a thread knew.
+//! The metrics of `hpt latency timer` and `hpt latency poll`: wake-up and polling latency.
 
 use hpt_document::{
     latency::LatencyFigures,
@@ -7,7 +7,7 @@ use hpt_document::{
 
 use super::gauge::{Gauge, Labels, cpu_label, of_quantiles, of_rows, seconds, whole};
 
-/// The quantiles of a distribution that a function finds in a row.
+/// The quantiles of the distribution that a function returns for a row.
 macro_rules! quantiles {
     ($figures:path) => {
         [
@@ -55,7 +55,7 @@ pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Ga
             |row| Some(whole(row.figures.missed)),
         ),
     ];
-    // How it waited tells runs apart.
+    // The wait method distinguishes the runs.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
         sample.labels.insert(0, ("wait_method", wait_method.name().to_owned()));
     }

@@ -1,4 +1,5 @@
-//! The metrics of `hpt watch`, of its summary: sources beside the reference, and what a time daemon makes the kernel do.
+//! The metrics of `hpt watch`, from its summary: the sources compared with the reference, and
+//! the state of clock synchronization.
 
 use hpt_document::watch::{CpuOffset, WatchSummaryDocument, WatchSummaryRow};
 
@@ -8,7 +9,7 @@ fn source(row: &WatchSummaryRow) -> Labels {
     vec![("source", row.source.clone())]
 }
 
-/// The two ends of a range, with the labels of its row and a label that tells the ends apart.
+/// Returns a sample for each end of a range, with the labels of the row and a label that distinguishes the ends.
 fn ends(labels: &Labels, label: &'static str, ends: [(&str, Option<f64>); 2]) -> Vec<Sample> {
     let sample = |(end, value): (&str, Option<f64>)| {
         let labels = [labels.clone(), vec![(label, end.to_owned())]].concat();

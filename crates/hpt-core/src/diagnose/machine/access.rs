@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "perf-user-access",
         title: "Cycle counter reads need a system call (ARM)",
-        about: "whether programs may read the counters of their events with an instruction on ARM (kernel.perf_user_access)",
+        about: "whether programs may read their event counters without a system call on ARM (kernel.perf_user_access)",
         why: "Otherwise, each read of the cycle counter is a system call, which takes more cycles than most code that is measured.",
         affects: "programs that count cycles",
         references: &[
@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "rdpmc",
         title: "Cycle counter reads need a system call (x86)",
-        about: "whether programs may read the counters of their events with an instruction on x86 (rdpmc)",
+        about: "whether programs may read their event counters without a system call on x86 (rdpmc)",
         why: "Otherwise, each read of the cycle counter is a system call, which takes more cycles than most code that is measured.",
         affects: "programs that count cycles",
         references: &[
@@ -142,7 +142,7 @@ fn system_timer(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     Finding::new(Severity::Info, missing)
         .fix(
-            "Show which permission is missing; dist/README.md of hpt describes how to set up a UIO device that a group may read",
+            "Show which permission is missing; hpt's dist/README.md describes how to set up a UIO device that a group may read",
             ["hpt probe bcm-systimer".to_owned()],
         )
         .problem()

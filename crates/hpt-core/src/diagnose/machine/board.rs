@@ -8,7 +8,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "under-voltage",
         title: "Supply voltage is too low",
         about: "whether the supply voltage of a Raspberry Pi is high enough",
-        why: "Below 4.63 V, the firmware lowers the frequency of the processor to what the supply can sustain, regardless of the governor; devices and cards fail.",
+        why: "Below 4.63 V, the firmware lowers the frequency of the processor to what the supply can sustain, regardless of the governor; attached devices and SD cards fail.",
         affects: "all programs",
         references: &["Documentation/hwmon/raspberrypi-hwmon.rst", "raspberrypi.com: vcgencmd get_throttled"],
         judge: under_voltage,
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "held-back",
         title: "Firmware throttles the processor",
         about: "whether the firmware of a Raspberry Pi throttles the processor",
-        why: "The processor then runs below the frequency that the kernel requested: all work takes longer, and the kernel does not know.",
+        why: "The processor then runs below the frequency that the kernel requested: all work takes longer, and the kernel is not aware of it.",
         affects: "all programs",
         references: &["raspberrypi.com: vcgencmd get_throttled"],
         judge: held_back,
@@ -41,7 +41,7 @@ const SOFT_LIMIT: u32 = 1 << 3;
 /// The distance from a limit that counts as close, in thousandths of a degree.
 const NEAR: i64 = 5_000;
 
-/// The firmware of a Raspberry Pi throttles the processor from here on, whatever the kernel's own limits are.
+/// The temperature at which the firmware of a Raspberry Pi throttles the processor, regardless of the kernel's limits.
 /// raspberrypi.com: frequency management and thermal control.
 const OF_THE_FIRMWARE: i64 = 80_000;
 
@@ -71,7 +71,7 @@ fn held_back(facts: &MachineFacts, _: &Subject) -> Verdict {
     let flags = match facts.supply {
         None => return Verdict::not_applicable(NO_FIRMWARE),
         Some(Supply::TooLow(_)) => {
-            return Verdict::not_applicable("the driver of this kernel reports only the voltage");
+            return Verdict::not_applicable("this kernel's driver reports only the voltage");
         }
         Some(Supply::Flags(flags)) => flags,
     };
@@ -104,7 +104,7 @@ fn temperature(facts: &MachineFacts, _: &Subject) -> Verdict {
         return Verdict::not_applicable("the kernel shows no temperature with a limit here");
     };
     let observed =
-        format!("{}: {} °C; the machine is {what} from {} °C on", zone.name, zone.millidegrees / 1000, limit / 1000);
+        format!("{}: {} °C; the machine is {what} at {} °C", zone.name, zone.millidegrees / 1000, limit / 1000);
     if limit.saturating_sub(zone.millidegrees) > NEAR {
         return Verdict::pass(observed);
     }

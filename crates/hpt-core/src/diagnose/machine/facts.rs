@@ -15,7 +15,7 @@ use crate::{
 /// Linux, include/uapi/linux/capability.h.
 pub(super) const CAP_SYS_ADMIN: u32 = 21;
 
-/// Everything that the rules know of a machine.
+/// Everything that the rules know about a machine.
 #[derive(Clone, Debug)]
 pub struct MachineFacts {
     pub(super) architecture: Architecture,
@@ -24,7 +24,7 @@ pub struct MachineFacts {
     pub(super) kernel_release: String,
     pub(super) kernel_version: String,
     pub(super) hypervisor: Option<String>,
-    /// The emulator that runs it.
+    /// The emulator that runs the machine.
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,
@@ -39,9 +39,9 @@ pub struct MachineFacts {
     pub(super) default_affinity: Told<CpuList>,
     pub(super) rt_runtime_us: Told<i64>,
     pub(super) rt_period_us: Told<i64>,
-    /// By CPU, the time that the fair server reserves, in nanoseconds.
+    /// The time that the fair server of each CPU reserves, in nanoseconds.
     pub(super) fair_servers: BTreeMap<usize, Told<i64>>,
-    /// By CPU, the period, in nanoseconds.
+    /// The period of the fair server of each CPU, in nanoseconds.
     pub(super) fair_server_periods: BTreeMap<usize, Told<i64>>,
     pub(super) limits: Limits,
     pub(super) says_realtime: Told<bool>,
@@ -58,7 +58,7 @@ pub struct MachineFacts {
     pub(super) temperatures: Vec<Zone>,
     pub(super) perf: PerfEvents,
     pub(super) has_system_timer: bool,
-    /// Whether a UIO window over the page of the System Timer exists.
+    /// Whether a UIO device provides access to the System Timer.
     pub(super) timer_by_uio: bool,
 }
 
@@ -111,16 +111,16 @@ impl MachineFacts {
         }
     }
 
-    /// The online CPUs; `None` if neither /sys nor /proc lists them.
+    /// Returns the online CPUs; `None` if neither /sys nor /proc lists them.
     #[must_use]
     pub fn cpus(&self) -> Option<&CpuList> {
         self.cores.online.is()
     }
 
-    /// What can be checked only as root, each once.
+    /// Returns the facts that can be checked only as root, each once.
     #[must_use]
     pub fn needs_root(&self) -> Vec<&'static str> {
-        // A locked-down kernel refuses root as well, so root is not the fix.
+        // A locked-down kernel refuses root as well, so running as root does not help.
         if self.is_root() {
             return Vec::new();
         }
@@ -143,12 +143,12 @@ impl MachineFacts {
         .collect()
     }
 
-    /// Whether the current user has all permissions.
+    /// Returns whether the current user has all permissions.
     pub(super) fn is_root(&self) -> bool {
         self.has(CAP_SYS_ADMIN) == Some(true)
     }
 
-    /// Whether the current user has a capability; `None` if that is not known.
+    /// Returns whether the current user has a capability; `None` if that is not known.
     pub(super) fn has(&self, capability: u32) -> Option<bool> {
         self.limits.has(capability)
     }

@@ -1,4 +1,4 @@
-//! What else runs on an isolated CPU: interrupts, and threads of the kernel. Moves none of them.
+//! What else runs on an isolated CPU: interrupts and kernel threads. Moves none of them.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, Interrupt, KernelThread, Told};
@@ -8,7 +8,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "interrupts",
         title: "Device interrupts arrive on a dedicated CPU",
         about: "whether device interrupts arrive on dedicated CPUs",
-        why: "An interrupt pauses any thread, even a real-time thread of the highest priority, for some microseconds, and for longer with its softirq.",
+        why: "An interrupt pauses any thread, even a real-time thread of the highest priority, for a few microseconds, or longer if a softirq follows.",
         affects: "threads with a dedicated CPU",
         references: &["Documentation/core-api/irq/irq-affinity.rst", "proc_interrupts(5)"],
         judge: interrupts,
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Beyond this number they are counted but not named.
+/// Interrupts beyond this number are counted but not named.
 const NAMED: usize = 4;
 
 fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
@@ -103,7 +103,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if certain { finding.problem() } else { finding.uncertain().problem() }
 }
 
-/// The number of times that it arrived on these CPUs.
+/// Returns how many times it arrived on these CPUs.
 fn count(interrupt: &Interrupt, cpus: &CpuList) -> u64 {
     interrupt
         .counts
@@ -164,7 +164,7 @@ fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let banned = isolated.or(&touched);
     Finding::new(Severity::Low, format!("irqbalance is running, and does not spare {}", Subject::in_words(&touched)))
         .fix(
-            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that it spares these CPUs"),
+            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that it spares {banned}"),
             ["sudo systemctl restart irqbalance".to_owned()],
         )
         .fix("Disable irqbalance", ["sudo systemctl disable --now irqbalance".to_owned()])
@@ -225,7 +225,7 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
 /// Workers bound to no CPU. Linux, kernel/workqueue.c, format_worker_id.
 const UNBOUND: &str = "kworker/u";
 
-/// Their number, and some of their names; of the workers only the number.
+/// Returns the number of threads and some of their names; workers are counted but not named.
 fn named(threads: &[&KernelThread]) -> String {
     let workers = threads.iter().filter(|thread| thread.name.starts_with(UNBOUND)).count();
     let mut names: Vec<&str> =

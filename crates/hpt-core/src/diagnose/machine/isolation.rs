@@ -33,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "tick",
         title: "Timer tick runs on a dedicated CPU",
         about: "whether the kernel's timer tick stops on dedicated CPUs (nohz_full)",
-        why: "The tick interrupts any running thread 100 to 1000 times a second, for some microseconds.",
+        why: "The tick interrupts any running thread 100 to 1000 times a second, for a few microseconds.",
         affects: "threads with a dedicated CPU",
         references: &["Documentation/timers/no_hz.rst", "Documentation/admin-guide/kernel-parameters.txt: nohz_full"],
         judge: tick,
@@ -41,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "rcu-callbacks",
         title: "RCU callbacks run on a dedicated CPU",
-        about: "which CPUs run RCU callbacks, which free memory that readers might still use (rcu_nocbs)",
+        about: "which CPUs run RCU callbacks, which free memory once no reader uses it any more (rcu_nocbs)",
         why: "Unless offloaded, callbacks run on the CPU that queued them, after an interrupt, for as long as there is something to free.",
         affects: "threads with a dedicated CPU",
         references: &[
@@ -64,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// The CPU to suggest: the highest, because the kernel's own work tends to run on the lowest.
+/// Returns the CPU to suggest: the highest, because the kernel's own work tends to run on the lowest.
 fn proposal(facts: &MachineFacts, subject: &Subject) -> CpuList {
     let highest = facts.cores.online.is().and_then(|online| online.iter().next_back());
     subject.named.or(highest).map(CpuList::only).unwrap_or_default()
@@ -158,7 +158,7 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         (true, _, None) => Verdict::pass("all parameters that are set are in effect"),
         (false, ..) => Finding::new(Severity::Low, ignored.join("; "))
             .fix(
-                "Compare with the settings in effect; with rcu_nocbs, each of its CPUs has a thread rcuop or rcuos",
+                "Compare with the settings in effect; each CPU in rcu_nocbs has a thread named rcuop or rcuos",
                 [
                     "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full".to_owned(),
                     "pgrep --list-name rcuo".to_owned(),
@@ -189,7 +189,7 @@ fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {
                 Severity::Info,
                 "the tick cannot be stopped: this kernel was built without CONFIG_NO_HZ_FULL",
             )
-            .fix("If some microseconds per tick are too much, use a kernel that was built with CONFIG_NO_HZ_FULL", [])
+            .fix("If a few microseconds per tick are too much, use a kernel that was built with CONFIG_NO_HZ_FULL", [])
             .problem();
         }
         fact => return Verdict::without(fact, "/sys/devices/system/cpu/nohz_full"),
@@ -223,7 +223,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
     match callback_threads(facts) {
         Some(_) if !in_vain.is_empty() => {
             let observed = format!(
-                "{}: {} in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) that runs its callbacks elsewhere",
+                "{}: {} in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) that runs callbacks elsewhere",
                 on(&left),
                 if in_vain.len() == 1 { format!("CPU {in_vain} is") } else { format!("CPUs {in_vain} are") }
             );
@@ -237,7 +237,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
         threads => {
             let (text, commands) = facts.at_boot_also("rcu-nocbs", &left);
             let finding = Finding::new(Severity::Low, on(&left)).fix(text, commands);
-            // The options of that kernel are then not known.
+            // Without its threads, it is unknown whether the kernel was built to offload callbacks.
             let is_likely = threads.is_none() && none_requested(facts);
             if is_likely { finding.uncertain() } else { finding }.problem()
         }
@@ -247,7 +247,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
 const NO_KERNEL_THREADS: &str =
     "whether this is in effect is unknown, because kernel threads are not visible, as in a container";
 
-/// The CPUs whose callbacks a kernel thread runs; `None` if none of its threads is visible.
+/// Returns the CPUs whose callbacks a kernel thread runs; `None` if none of its threads is visible.
 fn callback_threads(facts: &MachineFacts) -> Option<CpuList> {
     let threads = facts.situation.kernel_threads.as_ref()?;
     Some(threads.iter().filter_map(KernelThread::frees_for).collect())
@@ -258,10 +258,9 @@ fn none_requested(facts: &MachineFacts) -> bool {
     facts.parameter("rcu-nocbs").is_none() && is_empty(&facts.cores.nohz_full)
 }
 
-/// The CPUs known not to run their callbacks themselves. Linux, kernel/rcu/tree_nocb.h,
-/// rcu_init_nohz: CPUs in nohz_full are also in rcu_nocbs, and a kernel may be built to offload all
-/// CPUs unless one of the two parameters is given. Since 5.17 all CPUs have a thread as soon as one
-/// needs it.
+/// Returns the CPUs known not to run their callbacks themselves. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: CPUs in
+/// nohz_full are also in rcu_nocbs, and a kernel may be built to offload all CPUs unless one of the two parameters is
+/// given. Since 5.17 all CPUs have a thread as soon as one needs it.
 fn offloaded(facts: &MachineFacts) -> CpuList {
     let without_tick = facts.cores.nohz_full.is().cloned().unwrap_or_default();
     let threads = callback_threads(facts).unwrap_or_default();
@@ -319,7 +318,7 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
 }
 
-/// Whether a named CPU is not the first of its core. Turning SMT off then takes it offline as well. Linux,
+/// Returns whether a named CPU is not the first of its core. If so, turning SMT off takes it offline too. Linux,
 /// Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
 fn goes_offline_with_smt(cpu: usize, others: &CpuList, wanted: &CpuList) -> bool {
     others.iter().next().is_some_and(|first| first < cpu && !wanted.contains(first))

@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "realtime-timeout",
         title: "RLIMIT_RTTIME ends programs that never block",
         about: "how long a real-time thread may run without blocking (RLIMIT_RTTIME)",
-        why: "A thread that runs longer gets SIGXCPU, which ends its program, and is killed later.",
+        why: "A thread that runs longer receives SIGXCPU, which ends its program unless it is handled, and is killed later.",
         affects: "SCHED_FIFO and SCHED_RR threads that never block, such as busy-polling threads",
         references: &["getrlimit(2): RLIMIT_RTTIME", "limits.conf(5): rttime", "systemd.exec(5): LimitRTTIME="],
         judge: timeout,

@@ -74,7 +74,7 @@ fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
 
 fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.huge_pages {
-        Told::Is(way) if way == "always" => Finding::new(Severity::Low, "used for all memory (always)")
+        Told::Is(way) if way == "always" => Finding::new(Severity::Low, "huge pages are used for all memory (always)")
             .fix(
                 "Use them only for programs that request them, until reboot",
                 ["echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled".to_owned()],

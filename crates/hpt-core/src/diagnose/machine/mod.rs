@@ -1,4 +1,4 @@
-//! What impairs latency and timekeeping on a machine: rules, each from facts to a verdict. Pure, except for
+//! Rules that find what impairs latency and timekeeping on a machine; each turns facts into a verdict. Pure, except for
 //! `MachineFacts::of`, which reads files of a host, so a captured machine is examined like a live one.
 //!
 //! ```
@@ -46,7 +46,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Returns it as one word.
+    /// Returns the severity as one word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fix {
-    /// What to do, in the imperative.
+    /// The fix, in the imperative.
     pub text: String,
     /// The commands to run, exactly as typed; empty if it takes more than a command.
     pub commands: Vec<String>,
@@ -71,7 +71,7 @@ pub struct Fix {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was observed.
+    /// The observation.
     pub observed: String,
     /// How severe it is.
     pub severity: Severity,
@@ -106,13 +106,13 @@ impl Finding {
 pub enum Verdict {
     /// There is a problem, or information.
     Problem(Finding),
-    /// It was examined, and there is no problem: what was observed.
+    /// No problem was found; holds what was observed.
     Pass(String),
-    /// The rule does not apply to this machine: the reason.
+    /// The rule does not apply to this machine; holds the reason.
     NotApplicable(String),
     /// The verdict cannot be determined.
     Unknown {
-        /// What was examined, and why there is no result.
+        /// The reason, with the evidence that was examined.
         why: String,
         /// Whether root could determine it.
         needs_root: bool,
@@ -131,17 +131,17 @@ impl Verdict {
         Self::NotApplicable(why.into())
     }
 
-    /// A file readable by every user is missing, or has an unexpected content.
+    /// Creates the verdict for a file that every user may read, but that is missing or has unexpected content.
     fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown { why: why.into(), needs_root: false, is_unlikely: false }
     }
 
-    /// A file that common machines do not have is missing.
+    /// Creates the verdict for a missing file that common machines do not have.
     fn unknown_and_unlikely(why: impl Into<String>) -> Self {
         Self::Unknown { why: why.into(), needs_root: false, is_unlikely: true }
     }
 
-    /// Why a fact from the file `path` is missing.
+    /// Creates the verdict for a fact that the file `path` does not provide.
     fn without<T>(fact: &Told<T>, path: &str) -> Self {
         match fact {
             Told::NotAllowed => {
@@ -160,11 +160,11 @@ pub struct Rule {
     pub id: &'static str,
     /// The problem in a few words, as the heading of a finding.
     pub title: &'static str,
-    /// What it checks, to follow "Checks".
+    /// The subject of its check, phrased to follow "Checks".
     pub about: &'static str,
     /// Why it matters.
     pub why: &'static str,
-    /// The programs or threads that it affects, to follow "Affects:".
+    /// The programs or threads that it affects, phrased to follow "Affects:".
     pub affects: &'static str,
     /// Further reading: the kernel's documentation, manual pages.
     pub references: &'static [&'static str],
@@ -214,8 +214,8 @@ impl Subject {
         }
     }
 
-    /// The CPUs to which work is moved: those that are not isolated, otherwise any other. `None` if no other CPU is
-    /// online or known.
+    /// Returns the CPUs to which work is moved: those that are not isolated, otherwise any other. `None` if no other
+    /// CPU is online or known.
     fn elsewhere(&self, facts: &MachineFacts) -> CpuList {
         let others = facts.cores.online.is().map(|online| online.without(&self.in_question)).unwrap_or_default();
         let isolated = [&facts.cores.isolated, &facts.cores.nohz_full];
@@ -223,18 +223,18 @@ impl Subject {
         if common.is_empty() { others } else { common }
     }
 
-    /// Whether it is known that no other CPU is online.
+    /// Returns whether it is known that no other CPU is online.
     fn are_all(&self, facts: &MachineFacts) -> bool {
         facts.cores.online.is().is_some_and(|online| online.without(&self.in_question).is_empty())
     }
 
-    /// The CPUs as text.
+    /// Returns the CPUs as text.
     fn in_words(cpus: &CpuList) -> String {
         format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
     }
 }
 
-/// The observation of rules that need a CPU if there is none to examine.
+/// The reason that rules about a CPU report if there is no CPU to examine.
 const NO_CPU: &str = "no CPU is isolated, and none was named";
-/// The observation of rules if work cannot be moved anywhere.
+/// The reason that rules report if work cannot be moved anywhere.
 const NO_OTHER: &str = "no other CPU is online that could take over the work";

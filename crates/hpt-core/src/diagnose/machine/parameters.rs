@@ -1,5 +1,5 @@
-//! Boot parameters in fixes: how to pass one to the kernel on this machine, and the CPUs that one lists already. Sets
-//! none.
+//! Boot parameters in fixes: how to pass one to the kernel on this machine, and the CPUs that a parameter already
+//! lists. Sets none.
 
 use super::MachineFacts;
 use crate::host::{Architecture, BootLoader, BootParameter, CpuList};
@@ -48,11 +48,11 @@ impl Listed {
     }
 }
 
-/// Linux supports no more CPUs.
+/// The largest number of CPUs that Linux supports.
 const MOST: usize = 8192;
 
 impl MachineFacts {
-    /// The value of a parameter that the kernel was started with, empty if it has none; the last one counts.
+    /// Returns the value of a parameter that the kernel was started with; empty if it has none. The last one counts.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         Some(self.boot_parameter(name)?.value.as_deref().unwrap_or_default())
     }
@@ -61,13 +61,13 @@ impl MachineFacts {
         self.parameters.as_ref()?.iter().rev().find(|parameter| parameter.name == name)
     }
 
-    /// The CPUs in a parameter that the kernel was started with.
+    /// Returns the CPUs in a parameter that the kernel was started with.
     pub(super) fn listed(&self, name: &str) -> Option<Listed> {
         let online = self.cores.online.is().cloned().unwrap_or_default();
         self.parameter(name).map(|value| Listed::parse(value, &online))
     }
 
-    /// How to pass the parameter that isolates these CPUs to the kernel, in addition to those that are isolated
+    /// Returns how to pass the kernel the parameter that isolates these CPUs, in addition to those that are isolated
     /// already.
     pub(super) fn at_boot_also(&self, name: &str, cpus: &CpuList) -> (String, Vec<String>) {
         let listed = self.listed(name);
@@ -91,8 +91,8 @@ impl MachineFacts {
         self.at_boot_instead(name, &format!("{shown}={}", words.join(",")))
     }
 
-    /// How to pass `irqaffinity` to the kernel so that interrupts are routed to these CPUs, limited to those it lists
-    /// already.
+    /// Returns how to pass `irqaffinity` to the kernel so that interrupts are routed to these CPUs, limited to those it
+    /// lists already.
     pub(super) fn at_boot_to(&self, cpus: &CpuList) -> (String, Vec<String>) {
         let before = self.listed("irqaffinity").and_then(|listed| listed.cpus);
         let both = before.map(|before| before.and(cpus)).filter(|both| !both.is_empty());
@@ -100,7 +100,7 @@ impl MachineFacts {
         self.at_boot_instead("irqaffinity", &format!("irqaffinity={cpus}"))
     }
 
-    /// Instead of the existing parameter of that name.
+    /// Returns how to replace the existing parameter of that name.
     fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
         match self.boot_parameter(name).map(|before| before.text.as_str()) {
             Some(before) if before == parameter => self.at_boot(parameter),
@@ -109,7 +109,7 @@ impl MachineFacts {
         }
     }
 
-    /// How to pass a parameter to the kernel on this machine.
+    /// Returns how to pass a parameter to the kernel on this machine.
     pub(super) fn at_boot(&self, parameter: &str) -> (String, Vec<String>) {
         self.at_boot_as(parameter)
     }
@@ -128,15 +128,15 @@ impl MachineFacts {
                 vec!["sudo update-grub".to_owned()],
             ),
             Some(BootLoader::OtherGrub) => (
-                "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the configuration of GRUB, then reboot",
+                "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the GRUB configuration, then reboot",
                 Vec::new(),
             ),
             Some(BootLoader::SystemdBoot) if is_a_release(release) => (
-                "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the entry of systemd-boot, then reboot",
+                "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the systemd-boot entry, then reboot",
                 vec![format!("sudo kernel-install add {release} /boot/vmlinuz-{release}")],
             ),
             Some(BootLoader::SystemdBoot) => (
-                "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the entry of systemd-boot, then reboot",
+                "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the systemd-boot entry, then reboot",
                 Vec::new(),
             ),
             None if self.is_a_raspberry_pi => (
@@ -161,7 +161,7 @@ impl MachineFacts {
     }
 }
 
-/// Whether it can be used in a command without quoting.
+/// Returns whether the text can be used in a command without quoting.
 fn is_a_release(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_~".contains(&byte))
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpus_of_a_parameter_follow_its_words() {
+    fn the_cpus_of_a_parameter_follow_its_flags() {
         let cpus = |value| of(value).1;
         assert_eq!(
             of("domain,managed_irq,2-3"),
@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_value_is_read_without_a_panic(value in any::<String>(), list in "[0-9N,:/-]{0,20}") {
+        fn any_value_is_parsed_without_a_panic(value in any::<String>(), list in "[0-9N,:/-]{0,20}") {
             of(&value);
             prop_assert!(of(&list).0.is_empty() || list.starts_with('N'));
         }

@@ -56,14 +56,14 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Leaving such a state takes no longer than a system call or two.
+/// The exit latency up to which a state is harmless: a system call or two.
 const SHORT_US: u64 = 2;
 
 fn cores<'a>(facts: &'a MachineFacts, subject: &'a Subject) -> impl Iterator<Item = (usize, &'a Core)> {
     facts.cores.each.iter().filter(|(cpu, _)| subject.all.contains(**cpu)).map(|(&cpu, core)| (cpu, core))
 }
 
-/// Why a machine does not show what controls its frequency.
+/// Returns the verdict for a machine that does not show what controls its frequency.
 fn no_control(facts: &MachineFacts) -> Verdict {
     match &facts.hypervisor {
         Some(hypervisor) => Verdict::not_applicable(format!(
@@ -239,7 +239,7 @@ fn slowed_down(facts: &MachineFacts, subject: &Subject) -> Verdict {
         })
         .collect();
     let Some((cpu, times)) = known.iter().max_by_key(|(_, times)| *times) else {
-        return Verdict::not_applicable("this processor or its hypervisor does not count it");
+        return Verdict::not_applicable("this processor, or its hypervisor, does not count throttling");
     };
     if *times == 0 {
         return Verdict::pass("never throttled since boot");

@@ -13,12 +13,12 @@ pub struct Gap {
     pub began: Duration,
     /// Its length.
     pub length: Duration,
-    /// How long the kernel let the thread wait for its CPU in that time; `None` if it does not count that. Time taken
-    /// by a host does not count as such a wait.
+    /// How long the thread waited for its CPU in that time, according to the kernel; `None` if the kernel does not
+    /// count that. Time taken by a host does not count as such a wait.
     pub waited: Option<Duration>,
 }
 
-/// What such a thread observed.
+/// The observations of such a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gaps {
     /// The gaps in order, except for negligible ones.
@@ -35,7 +35,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// Whether some gaps could be explained by either of two causes: see `shows`.
+    /// Returns whether some gaps could be explained by either of two causes: see `shows`.
     fn may_be_taken_for(self, other: Self) -> bool {
         let same_length = self.gap < other.gap * 3 && other.gap < self.gap * 3;
         same_length && self.period.abs_diff(other.period) <= (self.period + other.period) / 5
@@ -46,7 +46,7 @@ impl Reserved {
 /// fair_server_init.
 const USUAL: Reserved = Reserved { gap: Duration::from_millis(50), period: Duration::from_secs(1) };
 
-/// Two gaps in a row may have any cause; with three, two distances are equal.
+/// The smallest number of gaps that counts as a period: two may have any cause, and three have two equal distances.
 const IN_A_ROW: usize = 3;
 
 impl MachineFacts {
@@ -82,8 +82,8 @@ enum Shown {
     TooShort,
 }
 
-/// Whether gaps of that length recur with that period, and are waits rather than time stolen by the host. A host may
-/// steal time at any time and for any duration.
+/// Returns whether gaps of that length recur with that period, and are waits rather than time stolen by the host. A
+/// host may steal time at any time and for any duration.
 fn shows(gaps: &Gaps, reserved: Reserved, in_a_virtual_machine: bool) -> Shown {
     if gaps.window < reserved.period * 3 {
         return Shown::TooShort;
@@ -106,7 +106,7 @@ fn shows(gaps: &Gaps, reserved: Reserved, in_a_virtual_machine: bool) -> Shown {
     Shown::No
 }
 
-/// What gaps on a CPU prove about findings of RT throttling, which then become certain.
+/// Marks findings of RT throttling as certain if gaps on a CPU prove them.
 pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, gaps: &Gaps) {
     let throttles = examined
         .iter()
@@ -118,9 +118,8 @@ pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, gaps: 
         let Reserved { gap, period } = reserved;
         match shows(gaps, reserved, facts.hypervisor.is_some()) {
             Shown::Yes => {
-                let observed = format!(
-                    "; measured: the kernel paused a thread that never blocks for about {gap:?} every {period:?}"
-                );
+                let observed =
+                    format!("; measured: the kernel paused a busy-polling thread for about {gap:?} every {period:?}");
                 finding.observed.push_str(&observed);
                 let is_either = examined.rule.id == "fair-server"
                     && throttling.is_some_and(|throttling| throttling.may_be_taken_for(reserved));
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_that_recur_in_every_period_are_the_kernels() {
+    fn gaps_that_recur_in_every_period_are_attributed_to_the_kernel() {
         let regular = [(100, 50, Some(50)), (1_100, 52, Some(51)), (2_105, 50, Some(50))];
         assert_eq!(shows(&gaps(&regular, 3_200), USUAL, true), Shown::Yes);
         let among_others =
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_of_that_length_at_other_distances_are_not() {
+    fn gaps_of_that_length_at_other_intervals_are_not_attributed_to_the_kernel() {
         for began in [
             &[][..],
             &[0],
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_of_another_length_are_not() {
+    fn gaps_of_another_length_are_not_attributed_to_the_kernel() {
         for length in [5, 20, 90, 300] {
             let made: Vec<_> = [0, 1_000, 2_000].iter().map(|&began| (began, length, Some(length))).collect();
             assert_eq!(shows(&gaps(&made, 3_200), USUAL, false), Shown::No, "{length}");
@@ -195,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn time_that_a_host_steals_is_not() {
+    fn steal_time_is_not_attributed_to_the_kernel() {
         let stolen = |waited| gaps(&[(0, 50, waited), (1_000, 50, waited), (2_000, 50, waited)], 3_200);
         assert_eq!(shows(&stolen(Some(1)), USUAL, true), Shown::No);
-        assert_eq!(shows(&stolen(Some(1)), USUAL, false), Shown::No, "nor time that firmware takes");
+        assert_eq!(shows(&stolen(Some(1)), USUAL, false), Shown::No, "time taken by firmware is not a wait either");
         // If waits are not counted, only a machine without a host can be sure.
         assert_eq!((shows(&stolen(None), USUAL, true), shows(&stolen(None), USUAL, false)), (Shown::No, Shown::Yes));
     }

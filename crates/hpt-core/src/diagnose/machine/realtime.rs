@@ -1,4 +1,4 @@
-//! Whether real-time scheduling is available, and what the kernel reserves from it. Requests none.
+//! Whether real-time scheduling is available, and how much time the kernel withholds from it. Requests none.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::{

@@ -69,9 +69,9 @@ pub(super) const RULES: &[Rule] = &[
 /// Clocksources that the vDSO reads. Linux: arch/x86/entry/vdso, arch/x86/include/asm/vdso/clocksource.h,
 /// drivers/clocksource/arm_arch_timer.c.
 const IN_THE_VDSO: [&str; 5] = ["tsc", "tsc-early", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
-/// The ones as good as a counter of the processor.
+/// Clocksources that are as good as a counter of the processor.
 const BEST: [&str; 3] = ["tsc", "tsc-early", "arch_sys_counter"];
-/// The ones of a hypervisor that offers nothing better; the vDSO reads them.
+/// Clocksources of hypervisors that offer nothing better; the vDSO reads them.
 const OF_A_HYPERVISOR: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 
 fn current(facts: &MachineFacts) -> Option<&str> {
@@ -100,7 +100,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
             Finding::new(
                 Severity::Info,
                 format!(
-                    "{current} is in use although tsc, which has a constant rate here, is available: each read takes some nanoseconds longer"
+                    "{current} is in use although tsc, which has a constant rate here, is available: each read takes a few nanoseconds longer"
                 ),
             )
             .fix(
@@ -177,7 +177,7 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
     directly(facts, finding).problem()
 }
 
-/// Fixes if the kernel's clocks cost a system call.
+/// Adds fixes for a kernel whose clock reads need a system call.
 fn directly(facts: &MachineFacts, finding: Finding) -> Finding {
     if facts.has_system_timer {
         finding.fix(
@@ -216,7 +216,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(discipline) = facts.discipline else {
         return Verdict::unknown("adjtimex was not called, or failed");
     };
-    if discipline.synchronised {
+    if discipline.synchronized {
         return Verdict::pass(format!("synchronized, with a maximum error of {:?}", discipline.maximum_error));
     }
     let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the host";
@@ -267,7 +267,7 @@ fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
     }
 }
 
-/// Debian's service name of a daemon.
+/// Returns the name of a daemon's service on Debian.
 fn unit(daemon: &str) -> &str {
     match daemon {
         "chronyd" => "chrony",

@@ -8,7 +8,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "virtual-machine",
         title: "Running in a virtual or emulated machine",
         about: "whether this is a virtual or emulated machine",
-        why: "The host may pause the machine at any time, for milliseconds, and controls the frequency, the idle states and the neighbors of its CPUs. Nothing inside the machine can bound that, and most of it is not visible from inside.",
+        why: "The host may pause the machine at any time, for milliseconds, and controls the frequency and the idle states of its CPUs, and what else runs on them. Nothing inside the machine can bound that, and most of it is not visible from inside.",
         affects: "all programs",
         references: &["Documentation/virt/kvm/index.rst"],
         judge: virtual_machine,
@@ -38,7 +38,7 @@ fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
         None => Verdict::pass("no hypervisor reports its presence"),
         Some(hypervisor) => Finding::new(Severity::Info, format!("this machine runs under {hypervisor}"))
             .fix(
-                "Measure how long the host pauses the machine, at the busiest hours",
+                "Measure how long the host pauses the machine, during the busiest hours",
                 ["hpt latency poll --duration 10m".to_owned()],
             )
             .fix("If you need a bound, dedicate CPUs of the host to this machine, or use a physical machine", [])
@@ -53,7 +53,7 @@ fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
     if stolen.stolen == 0 {
         return match facts.hypervisor {
             None => Verdict::not_applicable("no hypervisor reports its presence"),
-            Some(_) => Verdict::pass("none since boot, as far as the host reports"),
+            Some(_) => Verdict::pass("no CPU time was stolen since boot, as far as the host reports"),
         };
     }
     // In parts per million, to avoid fractions.

@@ -81,8 +81,8 @@ pub enum CaptureRefused {
         #[source]
         fault: CaptureFault,
     },
-    /// Its bases form a cycle, or are too many.
-    #[error("{path} is derived from itself, or through more than {MOST_BASES} captures; change its base")]
+    /// Its bases form a cycle, or there are too many of them.
+    #[error("{path} is derived from itself, or through a chain of more than {MOST_BASES} captures; change its base")]
     EndlessBases {
         /// The capture that names the base.
         path: PathBuf,

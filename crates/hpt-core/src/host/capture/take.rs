@@ -1,5 +1,5 @@
-//! Copies what hpt reads of a machine, so that it can be explained elsewhere. Copies nothing private: no serial number,
-//! no boot identity, no host name, no address, no user name, and nothing of other programs.
+//! Copies the files that hpt reads of a machine, so that they can be examined elsewhere. Copies nothing private: no
+//! serial number, no boot identity, no host name, no address, no user name, and nothing of other programs.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use super::{
 };
 use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
 
-/// Files with the same path on every machine, except for the boot identity, which belongs to one boot of one machine.
+/// Files with the same path on every machine. The boot identity is left out, because it belongs to one boot of one
+/// machine.
 const PATHS: [&str; 6] = [
     KERNEL_LOG,
     COMMAND_LINE,
@@ -29,7 +30,7 @@ const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 /// Lines of /proc/cpuinfo that identify an individual machine.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
-/// A capture, its content, and what the machine does not have.
+/// A new capture, with the paths that were copied and those that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Captured {
@@ -132,7 +133,7 @@ mod tests {
     use super::without_private_lines;
 
     #[test]
-    fn a_serial_number_does_not_leave_the_machine() {
+    fn a_capture_contains_no_serial_number() {
         let cpuinfo = b"Hardware\t: BCM2835\nSerial\t\t: 00000000abcdef01\nModel\t: Raspberry Pi";
         assert_eq!(without_private_lines(cpuinfo), b"Hardware\t: BCM2835\nModel\t: Raspberry Pi");
     }

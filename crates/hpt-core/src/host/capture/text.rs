@@ -23,7 +23,7 @@ const BYTES_IN_A_LINE: usize = 16;
 /// The largest number of characters of a line that an error quotes.
 const MOST_QUOTED: usize = 60;
 
-/// What is wrong with the text of a capture, where, and how to fix it.
+/// A fault in the text of a capture: its line, the problem and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}; {fix}")]
 #[non_exhaustive]

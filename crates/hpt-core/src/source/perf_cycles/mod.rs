@@ -39,11 +39,11 @@ const HIGHEST_FOR_KERNEL: i32 = 1;
 /// with `rdpmc`), a read is a few loads and one instruction. Otherwise, and whenever the event is not on its counter,
 /// it is a system call. A forked child reads its parent's event with a system call.
 ///
-/// Of two in one thread, only one is read from a register, because only one counter is open to programs in 64 bits. On
-/// 32-bit ARM there is a single cycle counter, and the second one is refused.
+/// If a thread opens two of these, only one is read from a register, because programs have 64-bit access to only one
+/// counter. On 32-bit ARM there is a single cycle counter, and the second open is refused.
 ///
 /// If the kernel module hpt_cycles opens the counter to programs, and while this process has
-/// [`ArmCycles`](super::ArmCycles) open, none is opened: an event would revoke the counter from those readers.
+/// [`ArmCycles`](super::ArmCycles) open, opening fails: an event would revoke the counter from those readers.
 ///
 /// Root can revoke access while it is open, with the same switches. The next read then raises SIGILL, on x86 SIGSEGV.
 /// An event that lost its counter reads 0.
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_what_it_means_and_what_helps() {
+    fn every_refusal_is_explained_with_a_fix() {
         for errno in [libc::ENOENT, libc::ENODEV, libc::EOPNOTSUPP, libc::ENOSYS] {
             let reason = answer(errno, true);
             assert!(matches!(reason, Unavailable::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_machine_is_judged_by_its_files() {
+    fn a_captured_machine_is_examined_through_its_files() {
         let arm = |told: &PerfEvents| describe(Architecture::Aarch64, told).map(|info| info.read_path);
         assert_eq!(arm(&machine(2)), Ok(ReadPath::SystemCall));
         assert_eq!(arm(&PerfEvents { user_access: Some(true), ..machine(-1) }), Ok(ReadPath::Register));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_files_say_is_shown() {
+    fn the_contents_of_the_files_are_shown() {
         let lines =
             told_lines(Architecture::Aarch64, &PerfEvents { user_access: Some(false), ..machine(3) }).join("\n");
         for said in ["paranoid: 3, refuses", "perf_user_access: 0, reads with a system call", "armv8_cortex_a53"] {
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_of_a_thread_are_neither_time_nor_sure_to_stay() {
+    fn cycles_of_a_thread_are_not_a_clock_and_access_can_be_revoked() {
         let info = info(ReadPath::Register);
         assert_eq!((info.steady, info.revocable, info.scope, info.nominal), (false, true, Scope::Thread, None));
     }

@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_page_is_offset_and_counter() {
+    fn a_stable_page_is_read_as_offset_plus_counter() {
         assert_eq!(count(&Scripted::new(&[(1, SHOWN)])), Some(1_023));
     }
 
     #[test]
-    fn a_counter_below_zero_is_added_as_such() {
+    fn a_negative_counter_is_added_with_its_sign() {
         let below = Shown { width: 48, counter: (1 << 48) - 24, ..SHOWN };
         assert_eq!(count(&Scripted::new(&[(1, below)])), Some(976));
         // Bits above the width do not belong to the counter.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_number_or_the_right_no_counter_is_read() {
+    fn without_an_index_or_permission_no_counter_is_read() {
         assert_eq!(count(&Scripted::new(&[(1, Shown { index: 0, ..SHOWN })])), None);
         assert_eq!(count(&Scripted::new(&[(1, Shown { capabilities: !CAN_READ_COUNTER, ..SHOWN })])), None);
         // Also if it is lost between two readings, or within one.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_being_changed_is_not_waited_for_for_ever() {
+    fn a_page_that_never_settles_does_not_block_the_reader() {
         assert_eq!(count(&Scripted::new(&[(1, Shown { lock: 5, ..SHOWN })])), None);
         let restless: Vec<_> = (0..200).map(|change| (1, Shown { lock: 2 * change, ..SHOWN })).collect();
         assert_eq!(count(&Scripted::new(&restless)), None);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_that_no_counter_has_is_not_believed() {
+    fn an_impossible_width_is_rejected() {
         assert_eq!((sign_extended(1, 0), sign_extended(1, 65), sign_extended(1, u16::MAX)), (None, None, None));
         assert_eq!(count(&Scripted::new(&[(1, Shown { width: 0, ..SHOWN })])), None);
     }
@@ -248,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn extending_is_what_slow_arithmetic_says(counter in any::<u64>(), bits in 1_u16..=64) {
+        fn sign_extension_agrees_with_exact_arithmetic(counter in any::<u64>(), bits in 1_u16..=64) {
             let span = 1_i128 << bits;
             let low = i128::from(counter) % span;
             let exact = if low >= span / 2 { low - span } else { low };

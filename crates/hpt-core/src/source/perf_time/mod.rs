@@ -31,9 +31,9 @@ const HIGHEST: i32 = 2;
 ///
 /// They are in the page of a perf event that counts nothing. The kernel updates the page whenever the thread that
 /// opened it is scheduled on a CPU, so the source is bound to that thread: another one might read values from before a
-/// suspend. A forked child has no such page, and continues with the values from the opening.
+/// suspend. A forked child has no such page, and continues with the values from when the source was opened.
 ///
-/// It is the time of `perf` and of the kernel log, starts near boot, stops during suspend, and is neither stepped nor
+/// `perf` and the kernel log use this time. It starts near boot, stops during suspend, and is neither stepped nor
 /// slewed. The kernel provides it if its scheduler clock *is* the counter: on x86-64 a TSC that it considers stable,
 /// and no paravirtual clock; on 64-bit ARM since Linux 5.9 the generic timer.
 ///
@@ -187,8 +187,8 @@ fn evidence(time: &PerfTime) -> Vec<String> {
 }
 
 /// A kernel that publishes its own conversion trusts it, once it has measured the counter.
-fn verdict(host: &Host, is_told: bool) -> KernelVerdict {
-    if !is_told {
+fn verdict(host: &Host, is_published: bool) -> KernelVerdict {
+    if !is_published {
         KernelVerdict::Unknown("the kernel does not publish this conversion".to_owned())
     } else if host.clock_sources().current.as_deref() == Some("tsc-early") {
         KernelVerdict::Unknown("the kernel is still calibrating the counter (clocksource tsc-early)".to_owned())
@@ -237,7 +237,7 @@ mod tests {
     use crate::source::MissingRight;
 
     #[test]
-    fn every_refusal_says_what_it_means() {
+    fn every_refusal_is_explained() {
         let answer = |errno| refusal(&io::Error::from_raw_os_error(errno));
         assert!(matches!(
             answer(libc::EACCES),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_tells_nothing_says_which_bits_and_what_helps() {
+    fn a_page_without_its_bits_is_reported_with_those_bits_and_a_fix() {
         let remedy = |have| {
             let reason = not_told(NoLine::NotTold(0), have);
             assert!(reason.to_string().contains("no cap_user_time,"), "{reason}");

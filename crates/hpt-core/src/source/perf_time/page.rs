@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_page_is_a_line() {
+    fn a_stable_page_yields_a_line() {
         let line = quiet(SHOWN).expect("a complete conversion");
         assert_eq!((line.nanoseconds(500), line.nanoseconds(1_500)), (1_000_008_000, 1_000_024_000));
         assert_eq!(line.bits(), 56);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_both_of_its_bits_nothing_is_told() {
+    fn without_both_capability_bits_there_is_no_line() {
         for capabilities in [0, TELLS_RATE, TELLS_ZERO, !(TELLS_RATE | TELLS_ZERO)] {
             assert_eq!(quiet(Shown { capabilities, ..SHOWN }), Err(NoLine::NotTold(capabilities)));
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_line_are_not_believed() {
+    fn implausible_numbers_are_rejected() {
         for wrong in [
             Shown { mult: 0, ..SHOWN },
             Shown { shift: 64, ..SHOWN },
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_being_changed_is_not_waited_for_for_ever() {
+    fn a_page_that_never_settles_does_not_block_the_reader() {
         assert_eq!(quiet(Shown { lock: 5, ..SHOWN }), Err(NoLine::Restless));
         let restless: Vec<_> = (0..200).map(|change| (1, Shown { lock: 2 * change, ..SHOWN })).collect();
         assert_eq!(line(&Script::new(&restless)), Err(NoLine::Restless));
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn any_page_gives_a_line_or_a_reason(
+        fn any_page_yields_a_line_or_a_reason(
             numbers in (any::<u64>(), any::<u32>(), any::<u16>(), any::<u64>(), any::<u64>(), any::<u64>()),
             ticks in any::<u64>(),
         ) {
@@ -319,7 +319,7 @@ mod tests {
         }
 
         #[test]
-        fn nanoseconds_are_what_slow_arithmetic_says(mult in 1_u32.., shift in 0_u16..32, ticks in any::<u64>(), zero in any::<u64>()) {
+        fn nanoseconds_agree_with_exact_arithmetic(mult in 1_u32.., shift in 0_u16..32, ticks in any::<u64>(), zero in any::<u64>()) {
             let capabilities = TELLS_RATE | TELLS_ZERO;
             let line = quiet(Shown { capabilities, mult, shift, zero, ..SHOWN }).expect("a conversion");
             // Computed in parts, as in the kernel's own example.

@@ -8,25 +8,25 @@ use super::CounterRefused;
 /// Proof that CNTVCT_EL0 may be read: no prctl of this thread forbids it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterToken {
-    self_synchronised: bool,
+    self_synchronized: bool,
 }
 
 impl CounterToken {
-    /// Creates a token. `permitted` means that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2
+    /// Creates a token. `permitted` means that PR_GET_TSC does not forbid the counter, `self_synchronized` that HWCAP2
     /// has ECV.
-    pub(crate) fn detect(permitted: bool, self_synchronised: bool) -> Result<Self, CounterRefused> {
-        permitted.then_some(Self { self_synchronised }).ok_or(CounterRefused::NotReadable)
+    pub(crate) fn detect(permitted: bool, self_synchronized: bool) -> Result<Self, CounterRefused> {
+        permitted.then_some(Self { self_synchronized }).ok_or(CounterRefused::NotReadable)
     }
 
     /// Creates a copy of the token that `sys::native` received; only that module may create it.
     #[inline(always)]
     pub(in crate::sys) const fn installed(own_bit: bool) -> Self {
-        Self { self_synchronised: own_bit }
+        Self { self_synchronized: own_bit }
     }
 
     /// Returns what this token holds beyond its existence: whether reads are self-synchronized.
     pub(in crate::sys) const fn own_bit(self) -> bool {
-        self.self_synchronised
+        self.self_synchronized
     }
 
     /// Returns the counter, without ordering.
@@ -50,7 +50,7 @@ impl CounterToken {
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let ticks: u64;
-        if self.self_synchronised {
+        if self.self_synchronized {
             // SAFETY: as `read`; S3_3_C14_C0_6 is CNTVCTSS_EL0, which FEAT_ECV adds, and HWCAP2 reports it. Arm ARM
             // (DDI 0487), D24.12, CNTVCTSS_EL0. No nomem: the compiler must not move the timed work's memory accesses
             // above this read.

@@ -9,7 +9,7 @@ pub(crate) enum CounterToken {}
 
 impl CounterToken {
     /// Returns no token: this machine has no CNTVCT.
-    pub(crate) fn detect(_permitted: bool, _self_synchronised: bool) -> Result<Self, CounterRefused> {
+    pub(crate) fn detect(_permitted: bool, _self_synchronized: bool) -> Result<Self, CounterRefused> {
         Err(CounterRefused::NotReadable)
     }
 

@@ -23,7 +23,7 @@ mod tests {
     use super::{CR, EN, ER, lets_in, shows_control};
 
     #[test]
-    fn what_was_opened_for_one_threads_event_is_not_open() {
+    fn access_for_the_event_of_one_thread_does_not_count_as_open() {
         for by_module in [false, true] {
             assert!(lets_in(EN, by_module) && lets_in(CR, by_module) && lets_in(EN | CR | ER, by_module));
             assert!(!lets_in(0, by_module) && !lets_in(ER, by_module));

@@ -22,7 +22,7 @@ macro_rules! isb {
 impl CounterToken {
     /// Tries the instructions in a forked child, because there is no other way to find out whether the kernel allows
     /// them. `permitted` means that PR_GET_TSC does not forbid the counter.
-    pub(crate) fn detect(permitted: bool, _self_synchronised: bool) -> Result<Self, CounterRefused> {
+    pub(crate) fn detect(permitted: bool, _self_synchronized: bool) -> Result<Self, CounterRefused> {
         let token = Self { made_by_detect: PhantomData };
         if !permitted {
             return Err(CounterRefused::NotReadable);

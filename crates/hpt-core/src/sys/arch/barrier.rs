@@ -64,7 +64,7 @@ mod tests {
     use super::Barrier;
 
     #[test]
-    fn waiting_returns() {
+    fn a_wait_returns() {
         Barrier::detect(crate::sys::process::platform().as_deref()).wait();
     }
 }

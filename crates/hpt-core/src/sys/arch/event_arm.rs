@@ -3,8 +3,8 @@
 
 use core::arch::asm;
 
-/// The value of `perf_event_attr.config1` that requests user-space reads: the permission (bit 1), and not 64 bits, of
-/// which the instruction here shows 32. Linux, Documentation/arch/arm64/perf.rst.
+/// The value of `perf_event_attr.config1` that requests user-space reads: the permission (bit 1), but not 64 bits,
+/// because the instruction used here returns only 32. Linux, Documentation/arch/arm64/perf.rst.
 pub(in crate::sys) const USER_ACCESS: u64 = 0b10;
 
 /// The event page's number of the cycle counter. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_user_event_idx`.

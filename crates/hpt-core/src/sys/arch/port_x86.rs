@@ -90,7 +90,7 @@ mod tests {
     use super::{InputPort, OpenPort};
 
     #[test]
-    fn a_port_at_the_end_is_none_of_a_register() {
+    fn a_register_beyond_the_last_port_is_refused() {
         assert!(OpenPort::open(0xfffd).is_err());
     }
 

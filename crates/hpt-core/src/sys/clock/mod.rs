@@ -10,7 +10,7 @@ use std::{io, os::fd::RawFd};
 
 pub(crate) use self::route::Route;
 
-/// The clocks that every Linux kernel since 3.10 has. All of them always exist; a sandbox may still refuse one.
+/// The clocks that every Linux kernel since 3.10 has. A sandbox may still refuse access to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClockId {
     Realtime,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn wall_time_is_after_2020_by_every_route() {
+    fn every_route_reads_a_wall_time_after_2020() {
         const YEAR_2020_US: u64 = 1_577_836_800_000_000;
         for route in [Route::Library, Route::SystemCall] {
             let nanoseconds = Clock::open(ClockId::Realtime, route).expect("every kernel has this clock").nanoseconds();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_says_that_it_is_of_a_file() {
+    fn a_clock_id_encodes_its_file_descriptor() {
         assert_eq!((clock_id(0), clock_id(3)), (-5, -29));
     }
 }

@@ -1,4 +1,4 @@
-//! The two routes to the kernel's time. Takes neither; `seconds_64` and `seconds_32` do.
+//! The two routes to the kernel's time. Uses neither; `seconds_64` and `seconds_32` do.
 
 /// A route into the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

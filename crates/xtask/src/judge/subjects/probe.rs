@@ -88,7 +88,7 @@ fn judge_either(board: &Board, probe: &Judged<'_, ProbeDocument>) {
                 source(it, "tsc").is_some_and(|row| row.available && row.kernel_verdict == *verdict)
                     && it.recommendation.source.as_deref() == Some("tsc")
                     && it.instant.as_ref().is_some_and(|instant| instant.source == "tsc")
-            })
+            });
         }
     }
 }

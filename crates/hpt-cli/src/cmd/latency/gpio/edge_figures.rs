@@ -123,7 +123,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_edge_is_written_with_its_three_figures() {
+    fn every_edge_is_written_with_three_figures() {
         let text = samples().map(|sample| sample.text());
         assert_eq!(
             text,
@@ -132,7 +132,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn parts_and_whole_are_counted_apart() {
+    fn partial_and_total_latencies_are_counted_separately() {
         let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
         let counted = Figure::ALL.map(|figure| (three.of(figure).counts().samples(), three.of(figure).missed()));

@@ -129,7 +129,7 @@ mod tests {
     use crate::{cmd::latency::gpio::line::tests::place, golden, output::Document};
 
     #[test]
-    fn a_list_is_printed_to_the_letter() {
+    fn a_list_is_printed_exactly() {
         let line = |line: u32, used: bool, consumer: Option<&str>| GpioListedLine {
             place: place(line),
             direction: if line == 2 { "output" } else { "input" }.to_owned(),

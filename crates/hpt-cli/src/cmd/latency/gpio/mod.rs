@@ -120,7 +120,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(100), Duration::from_secs(3_600)), ("between 100us and 1h", "100ms or 1s"))
 }
 
-/// What the measuring thread returns.
+/// The result of the measuring thread.
 struct ThreadOutcome {
     settings: EffectiveSettings,
     cpu: Option<usize>,
@@ -301,7 +301,7 @@ mod tests {
     use super::timeout;
 
     #[test]
-    fn a_timeout_is_neither_nothing_nor_for_ever() {
+    fn a_timeout_has_limits() {
         assert_eq!(timeout("100ms"), Ok(Duration::from_millis(100)));
         assert!(["0s", "1us", "2h", "1", ""].iter().all(|wrong| timeout(wrong).is_err()));
     }

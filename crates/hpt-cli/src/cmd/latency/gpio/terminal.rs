@@ -138,7 +138,7 @@ mod tests {
     };
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
         let data = GpioLatencyDocument {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_is_said_with_what_helps() {
+    fn problems_are_reported_with_a_fix() {
         let said = |counts: EdgeCounts, is_delayed| {
             what_was_wrong(&counts, (&place(22), &place(23)), Duration::from_secs(1), is_delayed)
         };
@@ -186,7 +186,7 @@ mod tests {
         assert!(
             all[0].starts_with("1 of 6 edges did not arrive")
                 && all[1].contains("3 edges")
-                && all[2].contains("2 edges")
+                && all[2].contains("2 unexpected edges")
                 && all[3].contains("4 edges"),
             "{all:?}"
         );

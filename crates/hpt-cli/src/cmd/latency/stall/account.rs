@@ -151,7 +151,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn windows_elsewhere_are_not_those_of_the_cpu_but_for_the_one_that_it_was_taken_away_in() {
+    fn windows_on_other_cpus_are_excluded_except_for_the_window_of_a_migration() {
         let mut on_other_cpus = OnOtherCpus::default();
         let stall = [Stall::new(Instant::from_nanoseconds(MS), 30_000)];
         let mut is_own = |stayed, migrated| {

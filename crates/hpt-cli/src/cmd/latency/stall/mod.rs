@@ -110,7 +110,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_nanos(100), Duration::from_secs(60)), ("between 100ns and 1min", "250ns or 10us"))
 }
 
-/// A stall on its way to a file.
+/// A stall to be written to a file.
 #[derive(Debug)]
 struct RawStall {
     stall: Stall,
@@ -395,7 +395,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn what_is_written_meanwhile_waits_until_every_thread_has_answered() {
+    fn output_during_the_run_waits_for_a_response_from_every_thread() {
         let copies = [Copied::new(Some(0)), Copied::new(Some(1))];
         let wanted = AtomicU64::new(0);
         let mut lengths = Lateness::new();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_stall_says_where_others_share_what_moved() {
+    fn a_line_of_a_stall_shows_whether_other_stalls_share_its_evidence() {
         let line = |shared| {
             RawStall { stall: Stall::new(Instant::from_nanoseconds(2 * MS), 30_000), cause: "stopped", shared }.text()
         };
@@ -430,14 +430,14 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_run_stays_off_the_cpus_that_are_measured() {
+    fn helper_threads_stay_off_the_measured_cpus() {
         assert_eq!(unmeasured_cpu(&[Some(1)], &[0, 1]), Some(0));
         assert_eq!(unmeasured_cpu(&[Some(0), Some(1)], &[0, 1]), None);
         assert_eq!(unmeasured_cpu(&[None], &[0, 1]), None);
     }
 
     #[test]
-    fn a_limit_is_read_or_refused() {
+    fn a_limit_is_parsed_or_refused() {
         assert_eq!((limit("250ns"), limit("10us")), (Ok(Duration::from_nanos(250)), Ok(Duration::from_micros(10))));
         assert!(["", "10", "99ns", "2min", "-1us"].iter().all(|wrong| limit(wrong).is_err()));
     }

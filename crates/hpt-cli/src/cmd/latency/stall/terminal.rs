@@ -26,7 +26,7 @@ fn cause_words(cause: &str) -> &'static str {
         "firmware" => "firmware (SMI)",
         "interrupts" => "interrupts that are more frequent than in windows without a stall",
         "usual-activity" => "only interrupts at their usual rate",
-        "none" => "no counter increased: below the kernel, or the processor",
+        "none" => "no counter increased: below the kernel, or in the processor",
         _ => "no counter could be read",
     }
 }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         let both = both();
         let mut all = Lateness::new();
         both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stall_is_told_by_its_cause() {
+    fn every_stall_is_counted_under_its_cause() {
         let both = both();
         let causes: Vec<_> = cause_rows(&both[..1]).iter().map(|row| (row.cause.clone(), row.stalls)).collect();
         let wanted = [

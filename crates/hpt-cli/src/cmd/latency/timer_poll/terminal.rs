@@ -81,7 +81,7 @@ mod tests {
     };
 
     #[test]
-    fn a_run_is_printed_to_the_letter() {
+    fn a_run_is_printed_exactly() {
         let threads = latency_files::counts::tests::threads();
         let mut all = Lateness::new();
         threads.iter().for_each(|thread| all.add(&thread.lateness));

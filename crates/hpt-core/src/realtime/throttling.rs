@@ -1,4 +1,4 @@
-//! The time that the kernel reserves from real-time threads. Examines no machine; `machine` does.
+//! The time that the kernel withholds from real-time threads. Examines no machine; `machine` does.
 
 use std::{fmt, time::Duration};
 
@@ -8,10 +8,10 @@ use crate::host::{FAIR_SERVER, KernelRelease, RT_RUNTIME};
 /// throttling there: Linux, kernel/sched/rt.c.
 pub const FAIR_SERVER_SINCE: KernelRelease = KernelRelease::new(6, 12);
 
-/// The time that the kernel reserves from real-time threads for ordinary ones.
+/// The time that the kernel withholds from real-time threads, for the benefit of ordinary threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum KeptBack {
+pub enum Throttling {
     /// Real-time threads may use `runtime` of every `period`: sched_rt_runtime_us.
     Bandwidth {
         /// The time they may use.
@@ -30,7 +30,7 @@ pub enum KeptBack {
     },
 }
 
-impl fmt::Display for KeptBack {
+impl fmt::Display for Throttling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bandwidth { runtime, period } => {
