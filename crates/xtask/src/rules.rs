@@ -151,8 +151,8 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "xtask",
         layers: &[
-            &["judge", "rules", "unsafe_words", "violation", "written"],
-            &["tokens"],
+            &["judge", "numbers", "rules", "unsafe_words", "violation", "written"],
+            &["tokens", "words"],
             &["facts"],
             &["figures", "tree"],
             &["program", "unsafe_code"],
@@ -171,6 +171,7 @@ pub const RULES: &[Rules] = &[
             &["experiments"],
             &["cmd"],
             &["cli"],
+            &["usage_error"],
         ],
         test_support: Some("golden"),
         separate_children: &["cmd"],

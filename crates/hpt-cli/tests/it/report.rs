@@ -125,7 +125,7 @@ fn a_page_never_replaces_its_input_data() {
         for force in [&["--force"][..], &[]] {
             let output = run(&[&["report"], arguments, force].concat());
             assert_eq!(code(&output), 2, "{arguments:?}: {}", stdout(&output));
-            assert!(stderr(&output).contains("the data that are read"), "{arguments:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains("it contains the input data"), "{arguments:?}: {}", stderr(&output));
             assert_eq!(
                 (text(Path::new(&data)), text(Path::new(&odd))),
                 (whole.clone(), whole.clone()),

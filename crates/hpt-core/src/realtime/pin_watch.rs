@@ -46,9 +46,15 @@ pub struct Absence {
 /// use std::time::Duration;
 /// use hpt_core::{Host, Instant, realtime::{PinWatch, Pinned, allowed_cpus}};
 ///
-/// let host = Host::live(); let pinned = Pinned::to(allowed_cpus()[0])?; let (begun, mut watch) = (Instant::now(),
-/// PinWatch::of(pinned.cpu(), &host)); for _ in 0..10 { // The measurement goes here. if
-/// !watch.is_there(begun.elapsed()) { println!("this sample was taken on another CPU"); } }
+/// let host = Host::live();
+/// let pinned = Pinned::to(allowed_cpus()[0])?;
+/// let (begun, mut watch) = (Instant::now(), PinWatch::of(pinned.cpu(), &host));
+/// for _ in 0..10 {
+///     // The measurement goes here.
+///     if !watch.is_there(begun.elapsed()) {
+///         println!("this sample was taken on another CPU");
+///     }
+/// }
 /// assert!(watch.absences().iter().all(|absence| absence.samples > 0));
 /// # Ok::<(), hpt_core::realtime::PinError>(())
 /// ```

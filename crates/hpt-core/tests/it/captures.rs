@@ -275,7 +275,7 @@ fn bases_that_are_missing_or_outside_of_the_directory_are_refused() {
     };
     for (name, help) in [
         ("own.capture", "derived from itself"),
-        ("0.capture", "through more than 8 captures"),
+        ("0.capture", "through a chain of more than 8 captures"),
         ("to-absent.capture", "absent.capture: No such file"),
         ("to-link.capture", "not a regular file"),
         ("to-pipe.capture", "not a regular file"),

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn an_invalid_line_is_rejected_with_its_number() {
         for (text, message) in [
-            ("# One.\ncolour=red\n", "line 2: unknown variable color"),
+            ("# One.\ncolor=red\n", "line 2: unknown variable color"),
             ("load it\n", "line 1: load it is not an assignment"),
             ("shows=(probe\n", "line 1: (probe is not a list on one line"),
             ("arm_counter=fast\n", "line 1: arm_counter: fast: invalid digit found in string"),
