@@ -2,7 +2,7 @@
 //! commands to try next, on one screen.
 
 use hpt_core::{
-    diagnose::{Finding, MachineFacts, Severity, Verdict, examine},
+    diagnose::{Finding, MachineFacts, Rule, Severity, Verdict, examine},
     source::{PosixClock, PosixId, SourceInfo, choose, self_test},
 };
 
@@ -29,10 +29,10 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     let title = |text: &str| Block::Text(text.to_owned());
     let facts = MachineFacts::of(&context.host);
     let examined = examine(&facts, None);
-    let mut found: Vec<(&str, &Finding)> = examined
+    let mut found: Vec<(&Rule, &Finding)> = examined
         .iter()
         .filter_map(|examined| match &examined.verdict {
-            Verdict::Problem(finding) if finding.severity >= Severity::Low => Some((examined.rule.id, finding)),
+            Verdict::Problem(finding) if finding.severity >= Severity::Low => Some((examined.rule, finding)),
             _ => None,
         })
         .collect();
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
     let findings = found.iter().take(SHOWN).map(|(rule, finding)| {
         let (word, tone) = if finding.severity == Severity::High { ("high", Tone::Bad) } else { ("low", Tone::Plain) };
-        vec![Cell(format!("  {word}"), tone), Cell::plain(*rule), Cell::plain(finding.observed.as_str())]
+        vec![Cell(format!("  {word}"), tone), Cell::plain(rule.title), Cell::faint(rule.id)]
     });
     let findings: Vec<_> = findings.collect();
     let heading = match found.len() {
