@@ -1,4 +1,4 @@
-//! Implements a time source of your own, and uses it like any other. Here it counts the frames of a film.
+//! Implements a custom time source, which counts the frames of a film, and uses it like a built-in source.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use hpt_core::{
     source::{Nominal, Scope, StatedBy},
 };
 
-/// Counts frames at 25 per second.
+/// A time source that counts the frames of a film, at 25 frames per second.
 #[derive(Debug)]
 struct FilmFrames {
     shown: AtomicU64,

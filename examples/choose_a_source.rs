@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} reads {} ticks, via {}", info.id, by_name.as_dyn().ticks(), info.read_path.name());
 
     match source::open(&host, "bootime") {
-        Ok(_) => println!("there is a source of that name after all"),
+        Ok(_) => println!("unexpectedly, there is a source with that name"),
         Err(reason) => println!("{reason}; {}", reason.remedy().unwrap_or_default()),
     }
     Ok(())

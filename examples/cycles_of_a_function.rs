@@ -1,5 +1,5 @@
-//! Counts the CPU cycles of a function, without those that reading the counter takes. If no cycle counter is available,
-//! it prints the reason and measures time instead.
+//! Counts the CPU cycles that a function takes, excluding the cycles needed to read the counter. If no cycle counter is
+//! available, the example prints the reason and measures time instead.
 #![forbid(unsafe_code)]
 
 use hpt_core::{ArmCycles, CycleStopwatch, Host, PerfCycles, Stopwatch, TimeSource, source};
@@ -9,7 +9,7 @@ fn mix() -> u64 {
     (0..1_000_u64).map(|n| n ^ (n << 7)).fold(0, |sum, n| std::hint::black_box(sum.rotate_left(5) ^ n))
 }
 
-/// Prints the smallest of many laps: that of the function when nothing disturbed it.
+/// Prints the shortest of many laps, which is the lap that was disturbed least.
 fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
     let stopwatch = CycleStopwatch::new(source);
     let mut least = u64::MAX;
@@ -22,7 +22,7 @@ fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
     }
     let info = stopwatch.source().info();
     println!(
-        "{least} cycles, the smallest of 1000 laps, without {own_cost} cycles for reading {} (via {})",
+        "{least} cycles in the shortest of 1000 laps, excluding {own_cost} cycles for reading {} (via {})",
         info.id,
         info.read_path.name()
     );
@@ -31,7 +31,7 @@ fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::live();
-    // The core's own counter if a kernel module opened it, otherwise this thread's perf event.
+    // Use the core's own cycle counter if a kernel module made it accessible, otherwise a perf event of this thread.
     let not_open = match ArmCycles::open(&host) {
         Ok(cycles) => return count(cycles),
         Err(reason) => reason,

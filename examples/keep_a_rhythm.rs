@@ -1,4 +1,4 @@
-//! Does something every millisecond, and reports the wake-up latency.
+//! Runs code every millisecond, and reports the wake-up latency.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;

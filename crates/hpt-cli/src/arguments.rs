@@ -1,4 +1,4 @@
-//! Values that several commands take: their types, parsers and help texts. Independent of individual commands.
+//! Values that several commands accept: their types, parsers and help texts. Does not depend on individual commands.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::output::{
     message::{ColorChoice, Manner},
 };
 
-/// The heading of options for the scheduling of a thread.
+/// The help heading for options that set how a thread is scheduled.
 pub(crate) const SCHEDULING: &str = "Scheduling";
 
-/// The heading of options that change system-wide settings.
+/// The help heading for options that change system-wide settings.
 pub(crate) const SYSTEM_WIDE: &str = "System-wide (restored afterwards)";
 
 /// The exit codes of a command.
@@ -26,7 +26,8 @@ pub(crate) struct Codes {
 }
 
 impl Codes {
-    /// Returns the exit codes of a command that measures nothing. `no` is the meaning of 1, if it has one.
+    /// Returns the exit codes of a command that measures nothing. `no` is the meaning of exit code 1, if the command
+    /// uses it.
     pub(crate) const fn of(no: Option<&'static str>) -> Self {
         Self { no, on_signals: "" }
     }
@@ -100,14 +101,14 @@ impl Printed {
     }
 }
 
-/// Returns one of the options of `Printed`, so that a command can change its help text. The option of a command takes
-/// precedence over the global one.
+/// Returns an option of `Printed`, so that a command can change its help text. An option that a command defines takes
+/// precedence over the global option with the same name.
 fn printed(name: &str) -> Arg {
     let options = Printed::augment_args(clap::Command::new("hpt"));
     options.get_arguments().find(|option| option.get_id() == name).expect("the option exists").clone()
 }
 
-/// Returns one of the options of `Printed` that a command always refuses, hidden from its help.
+/// Returns an option of `Printed`, hidden from the help of a command that always rejects it.
 fn refused(name: &str) -> Arg {
     printed(name).hide(true)
 }
@@ -117,7 +118,7 @@ pub(crate) fn without_documents() -> [Arg; 3] {
     [refused("format"), refused("json"), refused("textfile")]
 }
 
-/// Returns the options of `Printed` for a command without metrics, whose help does not list them.
+/// Returns the options of `Printed` for a command without metrics, whose help must not mention metrics.
 pub(crate) fn without_metrics() -> [Arg; 2] {
     let names = Format::value_variants()
         .iter()
@@ -167,7 +168,7 @@ pub(crate) fn calls(text: &str) -> Result<u64, String> {
     if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
 }
 
-/// Parses the number of samples, at least one.
+/// Parses a number of samples, which must be at least one.
 pub(crate) fn at_least_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     match text.parse::<u64>() {
         Ok(0) => Err("must be 1 or more".to_owned()),
@@ -181,7 +182,8 @@ pub(crate) fn is_bare_number(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit()) && text.parse::<f64>().is_ok()
 }
 
-/// Returns the number with each unit that makes it a valid duration, in text; `None` if no unit does.
+/// Lists the number with each unit that makes it a valid duration, for example `1ms or 1s`. Returns `None` if no unit
+/// does.
 fn with_units(number: &str, (least, most): (Duration, Duration)) -> Option<String> {
     let value = |unit| format!("{number}{unit}");
     let is_valid = |text: &String| humantime::parse_duration(text).is_ok_and(|time| (least..=most).contains(&time));
@@ -218,8 +220,8 @@ pub(crate) fn window(text: &str) -> Result<Duration, String> {
     )
 }
 
-/// Parses the length of an interval with a unit, from 100 ms to one hour. Shorter intervals have too few readings to
-/// compare.
+/// Parses the length of an interval with a unit, from 100 ms to one hour. A shorter interval contains too few readings
+/// for a comparison.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_millis(100), Duration::from_secs(3_600)), ("between 100ms and 1h", "1s or 500ms"))
 }
@@ -229,14 +231,15 @@ pub(crate) fn apart(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_nanos(1), Duration::from_secs(1)), ("between 1ns and 1s", "500ns or 5us"))
 }
 
-/// Parses parts per million, above zero and at most one million.
+/// Parses a value in parts per million, which must be positive and at most one million.
 pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
     let ppm = text.strip_suffix("ppm").unwrap_or(text).trim().parse::<f64>().ok();
     let ppm = ppm.filter(|&ppm| ppm > 0.0 && ppm <= 1e6);
     ppm.ok_or_else(|| "must be positive, and at most 1000000 ppm".to_owned())
 }
 
-/// Parses a duration with a unit, from 1 µs to ten seconds. The limit exists because Ctrl-C waits for a sleep to end.
+/// Parses a duration with a unit, from 1 µs to ten seconds. The upper limit exists because Ctrl-C takes effect only
+/// when a sleep ends.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("between 1us and 10s", "250us or 1ms"))
 }

@@ -1,4 +1,4 @@
-//! The command line: the subcommands and the global options. Only parses. Only `main` refers to this file: each
+//! The command line: the subcommands and the global options. This module only parses. Only `main` uses it, because each
 //! subcommand defines its own arguments.
 
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ const EXAMPLES: &str = "  \
 
 const MORE: &str = "More: hpt COMMAND -h (options), hpt COMMAND --help (examples, exit codes)";
 
-/// The subcommands in help order. A test compares the list with their definitions.
+/// The subcommands, in the order in which the help lists them. A test compares this list with the definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Start here", &["doctor", "report"]),
     ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch"]),
@@ -106,11 +106,11 @@ pub(crate) enum Command {
     Run(cmd::run::Arguments),
 }
 
-/// The options before a subcommand whose value is the next argument.
+/// The options that may precede a subcommand and whose value is the next argument.
 pub(crate) const OPTIONS_WITH_VALUE: [&str; 4] = ["--format", "-f", "--textfile", "--color"];
 
-/// Returns whether the arguments are for `hpt run`. Its usage errors must not be mistaken for the exit code of the
-/// program.
+/// Returns whether the arguments invoke `hpt run`. The exit code of its usage errors must differ from the exit codes of
+/// the program that it runs.
 pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(defined, listed);
     }
 
-    /// Returns the words of each command, and its definition.
+    /// Returns the words that invoke each command, and its definition.
     fn all_commands() -> Vec<(String, clap::Command)> {
         fn collect(name: &str, command: &clap::Command, into: &mut Vec<(String, clap::Command)>) {
             into.push((name.to_owned(), command.clone()));
@@ -260,7 +260,7 @@ mod tests {
                     continue;
                 };
                 let example = words.split("  ").next().unwrap_or_default();
-                // Up to a pipe or a redirection.
+                // The command ends at a pipe or a redirection.
                 let words = example.split_whitespace().take_while(|word| ![">", "|"].contains(word));
                 let words = ["hpt"].into_iter().chain(words);
                 assert!(Cli::read(words, clap::ColorChoice::Never).is_ok(), "{name}: {line}");

@@ -1,4 +1,4 @@
-//! The context of every subcommand: the machine, its sources, the output settings, and the location of saved state.
+//! The context of every subcommand: the machine, its sources, the output settings, and the directory of saved state.
 //! Prints nothing.
 
 use std::{
@@ -33,32 +33,34 @@ use crate::{
 /// The file in the state directory that contains calibrations.
 const CALIBRATIONS: &str = "calibrations";
 
-/// Saving takes milliseconds. If a process has to wait this long, the other process is stopped.
+/// The maximum time to wait for the lock. Saving takes milliseconds, so a process that holds the lock longer is
+/// probably stopped.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 
 /// The machine, and the settings of this run.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) host: Host,
-    /// Whether prctl forbade the counter when hpt started. hpt has allowed it since.
+    /// Whether access to the counter was disabled with prctl when hpt started. hpt has since enabled it.
     pub(crate) counter_was_forbidden: bool,
     /// The output settings, for commands that print results as they come.
     pub(crate) format: Format,
-    /// Where metrics are written.
+    /// The file to which metrics are written.
     textfile: Option<PathBuf>,
     /// Ctrl-C and other requests to stop.
     pub(crate) signals: Signals,
-    /// Whether the result is a part of a larger one.
+    /// Whether the result is part of a larger result.
     is_of_a_part: bool,
 }
 
 /// A device that every thread may read, with a lower read overhead than a system call.
 pub(crate) const DEVICE: &str = "bcm-systimer";
 
-/// `told_by` is the source that provided the time. `opens` checks whether a source can be opened.
+/// Returns a note if a device is faster to read than the kernel's clock. `timed_by` is the source that provided the
+/// time. `opens` checks whether a source can be opened.
 fn note_of_a_device(timed_by: &SourceId, how: &str, opens: impl FnOnce(&str) -> bool) -> Option<String> {
     (timed_by.as_str() == "monotonic" && opens(DEVICE)).then(|| {
-        format!("Instant used the kernel's clock, because no processor counter is trusted here; {DEVICE} is faster to read: {how}")
+        format!("Instant used the kernel's clock, because no processor counter is trusted on this machine; {DEVICE} is faster to read: {how}")
     })
 }
 
@@ -69,7 +71,7 @@ impl Context {
         textfile: Option<&Path>,
     ) -> Result<Self, Failure> {
         if let Some(path) = textfile {
-            // Before anything is measured. The collector ignores other names without notice.
+            // Check before measuring, because the collector silently ignores other names.
             if path.extension().is_none_or(|extension| extension != "prom") {
                 return Err(Failure::NotAProm(path.to_owned()));
             }
@@ -87,7 +89,7 @@ impl Context {
     }
 
     /// Returns the context of a measurement that is part of a larger one. The part prints nothing,
-    /// writes no metrics, and ends when the larger one ends.
+    /// writes no metrics, and ends when the larger measurement ends.
     pub(crate) fn of_a_part(&self) -> Self {
         Self {
             textfile: None,
@@ -99,7 +101,7 @@ impl Context {
         }
     }
 
-    /// Returns whether the result is part of a larger one. If so, nothing is printed before it or saved with it.
+    /// Returns whether the result is part of a larger result. If so, nothing is printed before it or saved with it.
     pub(crate) const fn is_of_a_part(&self) -> bool {
         self.is_of_a_part
     }
@@ -128,10 +130,10 @@ impl Context {
         Ok(())
     }
 
-    /// Opens the machine in a file that `hpt capture` wrote.
+    /// Opens the system snapshot in a file that `hpt capture` wrote.
     pub(crate) fn captured(path: &Path) -> Result<Host, Failure> {
         let wrong = |cause: Box<dyn std::error::Error + Send + Sync>| {
-            // The error about the file names it as well.
+            // The text of the cause already contains the path.
             let whole = causes(cause.as_ref());
             let why = whole.strip_prefix(&format!("cannot read {}: ", path.display())).unwrap_or(&whole).to_owned();
             Failure::NotACapture { path: path.to_owned(), why }
@@ -143,30 +145,30 @@ impl Context {
         Ok(Host::captured(capture, facts))
     }
 
-    /// Returns the journal of settings that hpt changes: `--journal`, otherwise /run/hpt.
+    /// Opens the journal of changed settings in the directory given with `--journal`, or otherwise in /run/hpt.
     pub(crate) fn journal(&self, folder: Option<&Path>) -> Result<Journal, Failure> {
         let journal = Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?;
         message::detail(format_args!("journal of changed settings: {}", journal.path().display()));
         Ok(journal)
     }
 
-    /// Returns the number of the signal that asked to end, if any.
+    /// Returns the number of the signal that requested the end, if any.
     pub(crate) fn signal(&self) -> Option<u8> {
         self.signals.signal()
     }
 
-    /// Returns whether Ctrl-C or SIGTERM asked to end: print the result so far.
+    /// Returns whether Ctrl-C or SIGTERM requested the end. The command then prints its partial result.
     pub(crate) fn interrupted(&self) -> bool {
         self.signals.interrupted()
     }
 
-    /// Returns the notes for every result.
+    /// Returns the notes that every result contains.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.counter_was_forbidden {
             notes.push(
-                "prctl forbade the counter (PR_TSC_SIGSEGV) when hpt started; hpt allowed it for itself, but SIGSEGV ends \
-                 other programs started from here when they read a clock"
+                "access to the counter was disabled (PR_TSC_SIGSEGV) when hpt started; hpt enabled it for itself, but SIGSEGV ends \
+                 other programs that are started from the same shell when they read a clock"
                     .to_owned(),
             );
         }
@@ -208,12 +210,12 @@ impl Context {
         match choice {
             Some(CpuChoice::Any) => None,
             Some(CpuChoice::Number(cpu)) => Some(cpu),
-            // The highest allowed one: the kernel's own work and interrupts concentrate on the lowest.
+            // The highest allowed CPU, because interrupts and the kernel's own work concentrate on the lowest CPUs.
             None => allowed_cpus().last().copied(),
         }
     }
 
-    /// Pins this thread as requested; the guard has the CPU.
+    /// Pins this thread as requested. The returned guard provides the CPU number.
     pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
         let pinned = Self::cpu(choice).map(Pinned::to).transpose()?;
         if let Some(pinned) = &pinned {
@@ -222,7 +224,7 @@ impl Context {
         Ok(pinned)
     }
 
-    /// Returns the state directory: `--state-dir`, otherwise XDG_STATE_HOME/hpt, otherwise ~/.local/state/hpt.
+    /// Opens the state directory: `--state-dir` if given, otherwise $XDG_STATE_HOME/hpt or ~/.local/state/hpt.
     pub(crate) fn store(&self, folder: Option<&Path>) -> Result<Store, Failure> {
         let given = folder.map(Path::to_owned);
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -233,7 +235,7 @@ impl Context {
             .ok_or(Failure::NoStateFolder)
     }
 
-    /// Returns the binding of a file to this boot and this processor.
+    /// Returns the binding that ties a saved file to this boot and this processor.
     pub(crate) fn binding(&self) -> Result<Binding, Failure> {
         Binding::of(&self.host).ok_or(Failure::NoBootId)
     }
@@ -246,18 +248,19 @@ impl Context {
             .map_err(|_| StateError::Corrupt { path, what: "its content is not a list of calibrations" }.into())
     }
 
-    /// Saves `calibrations` in `store`, together with valid ones of other sources. Returns the file; `None` if there
-    /// was nothing to save.
+    /// Saves `calibrations` in `store`, together with the valid saved calibrations of other sources. Returns the path
+    /// of the file, or `None` if there was nothing to save.
     pub(crate) fn save(&self, store: &Store, calibrations: &[Calibration]) -> Result<Option<PathBuf>, Failure> {
         if calibrations.is_empty() {
             return Ok(None);
         }
         let binding = self.binding()?;
-        // Locked before reading: otherwise one process replaces what another has just added.
+        // Lock before reading. Otherwise, this process could discard what another process has just added.
         let _in_turn = in_turn(store)?;
         let replaced = |id: &SourceId| calibrations.iter().any(|calibration| calibration.source == *id);
         let mut kept = match self.saved(store) {
-            // Saving replaces outdated, foreign or damaged files. A file that cannot be read may be valid.
+            // Saving replaces outdated, foreign and damaged files. A file that cannot be read is kept, because it may
+            // be valid.
             Err(Failure::State(StateError::Unreadable { path, cause })) => {
                 return Err(StateError::Unreadable { path, cause }.into());
             }
@@ -272,7 +275,7 @@ impl Context {
     }
 }
 
-/// Waits for the lock, so that two processes save one after the other.
+/// Waits for the lock, so that only one process saves at a time.
 fn in_turn(store: &Store) -> Result<Locked, Failure> {
     let begun = Instant::now();
     loop {

@@ -2,10 +2,11 @@
 
 use hpt_core::TimeSource;
 
-/// The sources that count all cycles of the core, or those of this thread in user mode.
+/// The sources that count cycles: all cycles of the core, or only the cycles that this thread spends in user mode.
 pub(crate) const CYCLES: [&str; 2] = ["arm-cycles", "perf-cycles"];
 
-/// The message if SIGILL ends hpt at a read of the cycle counter, which was open when hpt started.
+/// The message that hpt prints if a read of the cycle counter raises SIGILL although access was enabled when hpt
+/// started.
 pub(crate) const WHY_ENDED: &str = "hpt: the cycle counter was closed while hpt read it: the kernel module hpt_cycles was unloaded, or perf, KVM or \
 kernel.perf_user_access took the counter (if the module is still loaded, dmesg shows which); open it again (see `hpt probe arm-cycles`) and repeat the command\n";
 

@@ -1,4 +1,4 @@
-//! The first keys of every document: its kind, the version of hpt, and the machine; and the machine as text.
+//! The first keys of every document (its kind, the version of hpt, and the machine), and the machine described as text.
 
 use hpt_core::{
     Host,
@@ -14,7 +14,7 @@ pub(crate) fn head_of(kind: &str, host: &Host) -> Head {
     Head { schema: SCHEMA, kind: kind.to_owned(), hpt: env!("CARGO_PKG_VERSION").to_owned(), machine: machine_of(host) }
 }
 
-/// Returns the machine as a document field.
+/// Returns the description of `host` for the `machine` field of a document.
 pub(crate) fn machine_of(host: &Host) -> Machine {
     let (facts, cpu, sources) = (host.facts(), host.cpu(), host.clock_sources());
     Machine {
@@ -37,7 +37,7 @@ pub(crate) fn machine_of(host: &Host) -> Machine {
     }
 }
 
-/// Returns the machine as rows of text.
+/// Describes the machine in rows of text, each with a label.
 pub(crate) fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     let cpu = machine.cpu.as_deref().unwrap_or("unnamed");
     let mut facts = vec![("CPU", format!("{cpu} ({})", machine.architecture))];
@@ -58,7 +58,7 @@ pub(crate) fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns the machine in one line.
+/// Describes the machine in one line.
 pub(crate) fn machine_line(machine: &Machine) -> String {
     let cpu = machine.cpu.as_deref().or(machine.board.as_deref()).unwrap_or(&machine.architecture);
     let source = machine.clocksource.as_deref().unwrap_or("unknown");
@@ -75,7 +75,7 @@ mod tests {
     fn an_emulated_processor_is_reported_if_it_is_recognizable() {
         let emulator = |name: &str| machine_of(&golden::captured(name)).emulated_by;
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
-        // No Raspberry Pi has the frequency of its counter.
+        // The counter of a real Raspberry Pi never has this frequency.
         assert_eq!(emulator("qemu-raspi3b").as_deref(), Some("QEMU"));
         assert_eq!(emulator("derived-raspberry-pi-4-tuned"), None);
         // QEMU uses this board for guests of KVM as well.

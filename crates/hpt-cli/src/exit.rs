@@ -14,7 +14,7 @@ use hpt_core::{
     stopwatch::StopwatchError,
 };
 
-/// The command line requests something that is impossible.
+/// The exit code for a command line that requests something impossible.
 pub(crate) const USAGE: u8 = 2;
 
 /// Returns the exit code of an answer: 0 yes, 1 no, 3 unknown.
@@ -42,7 +42,7 @@ pub(crate) fn causes(error: &dyn Error) -> String {
     without_numbers(&text)
 }
 
-/// Returns whether no user can create a file at that path. Only a different path helps.
+/// Returns whether no user could create a file at that path, so that only a different path helps.
 fn is_no_place(cause: &io::Error) -> bool {
     matches!(
         cause.kind(),
@@ -218,7 +218,7 @@ impl From<RealtimeError> for Failure {
 }
 
 impl Failure {
-    /// The process may run on the `allowed` CPUs only.
+    /// Creates the error for a CPU that this process may not use. It may use only the `allowed` CPUs.
     pub(crate) fn no_such_cpu(cpu: usize, allowed: Vec<usize>) -> Self {
         Self::NoSuchCpu { cpu, usable: allowed.into_iter().collect::<CpuList>().to_string() }
     }

@@ -1,4 +1,4 @@
-//! Compares the output of documents with given figures with snapshots. Only the tests of subcommands use it.
+//! Compares the output for documents with fixed values with snapshots. Only the tests of subcommands use this module.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{
 use hpt_document::head::Head;
 use serde_json::Value;
 
-/// Returns a system snapshot that documents can describe.
+/// Returns a system snapshot for use in test documents.
 pub(crate) fn host() -> Host {
     captured("amd-epyc-zen3-kvm")
 }
@@ -25,14 +25,15 @@ pub(crate) fn captured(name: &str) -> Host {
     Host::captured(capture, facts)
 }
 
-/// Returns the first keys of a document of that machine. The version is the same in every release.
+/// Returns the first keys of a document of that machine. The version is fixed, so that the output is the same in every
+/// release.
 pub(crate) fn head(kind: &str) -> Head {
     let mut head = head_of(kind, &host());
     "0.0.0".clone_into(&mut head.hpt);
     head
 }
 
-/// Returns the smallest value that a schema allows: null if permitted, otherwise an empty value or zero.
+/// Returns the simplest value that a schema allows: null if permitted, otherwise an empty value or zero.
 fn least(schema: &Value, definitions: &Value) -> Value {
     let names = |key: &str| schema.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let types: Vec<&str> = match &schema["type"] {

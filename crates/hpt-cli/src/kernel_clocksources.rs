@@ -1,5 +1,5 @@
-//! The read overhead of the kernel's clocks under each clocksource. Switches the clocksource with consent, and restores
-//! it. Prints nothing.
+//! Measures the read overhead of the kernel's clocks under each clocksource. Switches the clocksource only if the user
+//! confirms, and restores it afterwards. Prints nothing.
 
 use std::{path::Path, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::{
 /// The calibration time of the counter that times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
 
-/// Returns a note if the reference uses the counter of one of the compared sources. It then cannot
-/// show the rate of that source.
+/// Returns a note if the reference uses the counter of one of the compared sources. The comparison then cannot show
+/// frequency errors of that source.
 pub(crate) fn common_counter<'a>(
     mut sources: impl Iterator<Item = &'a SourceId>,
     reference: &dyn TimeSource,
@@ -35,13 +35,13 @@ pub(crate) fn common_counter<'a>(
     let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
     (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
         format!(
-            "{id} uses {counter} itself: comparing the two shows whether program and kernel agree, differences between CPUs, and the effect of daemons, but not \
-             frequency errors or steps that both share; to see those, choose a --reference with its own counter"
+            "{id} uses {counter} itself: comparing the two shows disagreement between program and kernel, differences between CPUs, and the effect of time daemons, but not \
+             frequency errors or steps that both share; to detect these, choose a --reference with its own counter"
         )
     })
 }
 
-/// The current clocksource of the machine, and the available ones.
+/// The current clocksource of the machine, and all available clocksources.
 pub(crate) struct Sources {
     pub(crate) current: String,
     pub(crate) available: Vec<String>,
@@ -71,10 +71,10 @@ pub(crate) fn offered(context: &Context, sources: &Sources, name: &str) -> Resul
     })
 }
 
-/// A comparison that is permitted and confirmed.
+/// A comparison that is permitted and that the user has confirmed.
 pub(crate) struct Comparison {
     pub(crate) before: Sources,
-    /// The current one is first. It is measured even if no other can be set.
+    /// The clocksources to compare. The current clocksource is first, and is measured even if no other can be set.
     pub(crate) names: Vec<String>,
     pub(crate) journal: Journal,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Compared {
 }
 
 impl Comparison {
-    /// Prepares a comparison of the `wanted` clocksources, or of all available ones if none is named. Asks for
+    /// Prepares a comparison of the `wanted` clocksources, or of all available clocksources if none is named. Asks for
     /// confirmation if the clocksource must be changed.
     pub(crate) fn asked(
         context: &Context,
@@ -114,8 +114,8 @@ impl Comparison {
             let current = &comparison.before.current;
             let others: Vec<_> = comparison.names.iter().filter(|name| *name != current).cloned().collect();
             let warning = format!(
-                "this switches the system-wide clocksource to {} in turn, and then restores {current}; in the meantime, clock reads of all programs have the overhead of \
-                 the current clocksource, and the kernel reports the clock as unsynchronized until a time daemon updates it again.",
+                "this switches the system-wide clocksource to {} in turn, and then restores {current}; in the meantime, every clock read in every program has the read overhead of \
+                 the clocksource that is active at the time, and the kernel reports the clock as unsynchronized until a time daemon updates it again.",
                 others.join(", ")
             );
             if !consent(&warning, yes)? {
@@ -129,8 +129,8 @@ impl Comparison {
         self.names.iter().any(|name| *name != self.before.current)
     }
 
-    /// Measures these clocks under each clocksource, and restores the first one. `progress` receives the name of the
-    /// current clocksource, and the number of reads so far.
+    /// Measures these clocks under each clocksource, and restores the original clocksource. `progress` receives the
+    /// name of the current clocksource, and the number of reads so far.
     pub(crate) fn make(
         &self,
         context: &Context,
@@ -140,7 +140,7 @@ impl Comparison {
         progress: &dyn Fn(&str, u64),
     ) -> Result<Compared, Failure> {
         let knob = Knob::clock_source();
-        // Before measuring: from here on, no other hpt process changes it.
+        // Begin before measuring: from here on, no other hpt process can change the clocksource.
         let mut change =
             if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
         let timing = Timing::of(context)?;
@@ -162,7 +162,8 @@ impl Comparison {
             }
             let measured_before = results.len();
             measure(context, &timing, name, clocks, calls, &|done| progress(name, done), &mut results)?;
-            // The kernel or another program may have changed it. The results then belong to an unknown clocksource.
+            // The kernel or another program may have changed the clocksource. The results then belong to an unknown
+            // clocksource.
             let is = knob.value()?;
             if is != *name {
                 results.truncate(measured_before);
@@ -186,7 +187,7 @@ pub(crate) fn did_not_stay(is: &str) -> String {
     format!("it was replaced by {is} during the measurement")
 }
 
-/// Begins the change, if the clocksource is still the one for which the user confirmed the change.
+/// Begins the change, unless the clocksource has changed since the user confirmed.
 pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources) -> Result<Change, Failure> {
     let change = knob.begin(journal, by)?;
     if change.before() == sources.current {
@@ -196,7 +197,7 @@ pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources)
     }
 }
 
-/// The clock for single reads: a counter that does not depend on the kernel's clocksource, if one exists.
+/// The clock that times single reads: a counter that does not depend on the kernel's clocksource, if one exists.
 pub(crate) struct Timing {
     counter: Option<(Opened, Frequency)>,
 }
@@ -239,7 +240,7 @@ pub(crate) fn measure(
         if context.interrupted() {
             break;
         }
-        // Opened again, because vDSO support depends on the clocksource.
+        // Open the clocks again, because vDSO support depends on the clocksource.
         let opened = context.open(clock)?;
         let before = results.len() as u64 * calls;
         let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {

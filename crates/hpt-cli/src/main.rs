@@ -56,7 +56,7 @@ fn main() -> ExitCode {
                 let is_for_run = cli::is_for_run(std::env::args_os().skip(1));
                 return ExitCode::from(if is_for_run { cmd::run::FAILED } else { USAGE });
             }
-            // Help. If it cannot be printed, an error could not be printed either.
+            // This prints the help. If that fails, an error message could not be printed either.
             let _ = answer.print();
             return code(Answer::Yes);
         }
@@ -100,16 +100,16 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         Command::Schema(arguments) => return cmd::schema::run(arguments).map(code),
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
         Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::definition()).map(code),
-        // The output is the capture.
+        // The output is the capture itself, not a document.
         Command::Capture(arguments) if arguments.is_printed() => return cmd::capture::print(&context).map(code),
-        // The output and the exit code are those of the program.
+        // The program that hpt runs determines the output and the exit code.
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
         command => document(command, &context),
     }?;
     let kept = [context.keep_metrics(&document.data), chart.map_or(Ok(()), |chart| Ok(chart.draw(&document.data)?))];
     for failure in kept.into_iter().filter_map(Result::err) {
-        // The result is printed nevertheless.
+        // The result is still printed.
         document.warnings.push(causes(&failure));
         document.answer = Answer::Unknown;
     }
@@ -117,7 +117,7 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
     for warning in &document.warnings {
         message::warning(warning);
     }
-    // An endless run always ends with a signal, and has an answer.
+    // A signal is the normal end of an endless run, so its exit code is that of the answer.
     let cut_short = context.signal().filter(|_| document.data.interrupted() && !command.is_endless());
     Ok(cut_short.map_or_else(|| code(document.answer), code_of_signal))
 }

@@ -5,7 +5,7 @@ use hpt_document::read_cost::{RepeatedReads, SingleReads};
 
 use crate::output::rounded;
 
-/// Returns the figures of back-to-back reads.
+/// Returns the results of back-to-back reads for a document.
 pub(crate) fn repeated_reads(cost: &ReadCost) -> RepeatedReads {
     RepeatedReads {
         reads: cost.calls,
@@ -17,7 +17,7 @@ pub(crate) fn repeated_reads(cost: &ReadCost) -> RepeatedReads {
     }
 }
 
-/// Returns the figures of reads that were timed one at a time.
+/// Returns the results of reads that were timed one at a time, for a document.
 pub(crate) fn single_reads(cost: &ReadCost) -> SingleReads {
     let figure = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
     SingleReads {

@@ -1,4 +1,4 @@
-//! Shell completion: subcommands and options from their definitions, values from this machine. Reads lists only, and
+//! Shell completion: subcommands and options from their definitions, values from this machine. Only reads lists, and
 //! opens no source.
 
 use std::ffi::OsStr;
@@ -36,14 +36,14 @@ pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
         script.extend_from_slice(WHOLE_WORDS.as_bytes());
     }
     if shell == "zsh" {
-        // zsh runs a function of $fpath at the first completion, which must already return candidates.
+        // zsh runs a function from $fpath at the first completion, and this first call must already return candidates.
         script.extend_from_slice(b"\nif [[ $funcstack[1] == _hpt ]]; then _clap_dynamic_completer_hpt \"$@\"; fi\n");
     }
     Ok(script)
 }
 
-/// bash splits words at `=` and `:`. Without this, it would complete and replace only the last part
-/// of `--source=tsc` and of `gpiochip0:22`.
+/// Bash code that joins split words again. bash splits words at `=` and `:`; without this code, it would complete and
+/// replace only the last part of `--source=tsc` and of `gpiochip0:22`.
 const WHOLE_WORDS: &str = r#"
 _hpt() {
     local words=() word current=0 before='' joins='' i
@@ -131,7 +131,8 @@ fn numbers() -> Vec<CompletionCandidate> {
     allowed_cpus().into_iter().map(|cpu| CompletionCandidate::new(cpu.to_string())).collect()
 }
 
-/// Returns CPU numbers for a list of numbers and ranges, without repetition, or a word for the whole list.
+/// Returns candidates for the last entry of a list of CPU numbers and ranges, without repetition, and words that
+/// replace the whole list.
 fn several_cpus(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let (before, last) = typed.rfind(',').map_or(("", &*typed), |comma| typed.split_at(comma + 1));

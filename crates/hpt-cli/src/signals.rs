@@ -13,11 +13,11 @@ use hpt_core::sleep::Interrupter;
 
 use crate::exit::Failure;
 
-/// Whether a signal has asked this run to end.
+/// The state of the signals that ask this run to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signals {
     interrupted: Arc<AtomicBool>,
-    /// The number of that signal, or of the last one. Zero if there was none.
+    /// The number of the last such signal, or zero if there was none.
     signal: Arc<AtomicUsize>,
     /// Whether the handlers are installed.
     listens: Arc<AtomicBool>,
@@ -58,7 +58,7 @@ impl Signals {
     /// [`interrupted`](Self::interrupted). A second Ctrl-C ends hpt immediately. A second SIGTERM does not, because
     /// timeout(1) sends two: one to the program and one to its process group.
     pub(crate) fn listen(&self) -> Result<(), Failure> {
-        // If they were installed twice, the first signal would count as the second.
+        // If the handlers were installed twice, the first signal would count as the second.
         if self.listens.swap(true, Ordering::Relaxed) {
             return Ok(());
         }

@@ -1,10 +1,10 @@
-//! The observed granularity of a source, and how long a source is observed for it.
+//! The observed granularity of a source, and the time for which hpt observes a source.
 
 use std::time::Duration;
 
 use hpt_core::{Frequency, TimeSource, measure, measure::Granularity};
 
-/// The observation time, in resolutions of the source. The limits allow for coarse clocks, which
+/// The observation time, as a multiple of the resolution of the source. The limits allow for coarse clocks, which
 /// advance by milliseconds.
 const RESOLUTIONS: u64 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -18,13 +18,13 @@ const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate {
     pub(crate) frequency: Frequency,
-    /// Its origin in documents: `definition`, `kept` or `measured`.
+    /// The origin of the frequency, as documents name it: `definition`, `kept` or `measured`.
     pub(crate) origin: FrequencyOrigin,
     pub(crate) bound_ppm: Option<f64>,
 }
 
 impl Rate {
-    /// Returns the frequency of a source that has it by definition, as the kernel's clocks do.
+    /// Returns the frequency of a source if it is fixed by definition, as for the kernel's clocks.
     pub(crate) fn by_definition(source: &dyn TimeSource) -> Option<Self> {
         let nominal = source.info().nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition)?;
         Some(Self { frequency: nominal.frequency, origin: FrequencyOrigin::Definition, bound_ppm: Some(0.0) })
@@ -49,7 +49,7 @@ impl Rate {
     }
 }
 
-/// Returns the frequency of a source by definition, or measures it. For a cycle counter, returns
+/// Returns the frequency of a source if it is fixed by definition; otherwise measures it. For a cycle counter, returns
 /// the frequency of a busy core.
 pub(crate) fn frequency_of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
     if counts_cycles(source) {

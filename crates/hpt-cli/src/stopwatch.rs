@@ -1,4 +1,4 @@
-//! The stopwatch that times single reads. Reads a clock only to determine its own frequency.
+//! The stopwatch that times single reads. Reads a clock only to determine the frequency of the stopwatch.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use hpt_core::{Calibration, Opened, TimeSource, source, stopwatch::StopwatchErro
 
 use crate::{context::Context, exit::Failure, source_rate::Rate};
 
-/// The calibration time of a source with unknown frequency before it times single reads.
+/// The time for which a source with unknown frequency is calibrated before it times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// A saved calibration with a larger bound is not used.
+/// The largest bound of a saved calibration that is still used.
 const LOOSEST_KEPT_PPM: f64 = 10.0;
 
 /// The source that times single reads, and its frequency.
@@ -17,8 +17,8 @@ pub(crate) struct Stopwatch {
     pub(crate) rate: Rate,
 }
 
-/// Opens the source that hpt chooses. Its frequency comes from its definition, from a good calibration of this boot, or
-/// from a measurement now.
+/// Opens the source that hpt chooses. Its frequency comes from its definition, from a saved calibration that is
+/// accurate enough, or from a new measurement.
 pub(crate) fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<Stopwatch, Failure> {
     let (source, _) =
         source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;

@@ -9,7 +9,7 @@ use clap::{
 
 use crate::cli::OPTIONS_WITH_VALUE;
 
-/// Options of cyclictest and rtla, the beginning of the option of a command that replaces them, and the hint.
+/// Options of cyclictest and rtla, the start of the hpt option that replaces them, and the hint.
 const FAMILIAR: [(&[&str], &str, &str); 9] = [
     (&["-p"], "--interval", "use --interval for a period (rtla), or -P f:80 for a priority (cyclictest)"),
     (&["--period"], "--interval", "use --interval"),
@@ -28,7 +28,7 @@ pub(crate) fn text(mut error: Error, arguments: impl IntoIterator<Item = OsStrin
     let (name, command) = addressed(&hpt, arguments);
     let hint = hint(&error, &hpt, command);
     if hint.is_some() {
-        // Clap's own suggestions would be a second answer.
+        // Clap's own suggestions would compete with the hint.
         for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::Suggested] {
             error.remove(kind);
         }
@@ -36,7 +36,7 @@ pub(crate) fn text(mut error: Error, arguments: impl IntoIterator<Item = OsStrin
     let text = error.render().to_string();
     let mut paragraphs: Vec<String> = text.trim_end().split("\n\n").map(str::to_owned).collect();
     match (error.kind(), better(&error, command)) {
-        // The message is the help, without an error.
+        // The message is the help text, which contains no error.
         (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, Some(better)) => paragraphs.insert(0, better),
         (_, Some(better)) => better.clone_into(&mut paragraphs[0]),
         (_, None) => {}
@@ -65,7 +65,7 @@ fn addressed(hpt: &Command, arguments: impl IntoIterator<Item = OsString>) -> (S
     (name, command)
 }
 
-/// Returns a text of the context, or an empty one.
+/// Returns a text from the context of the error, or an empty text.
 fn context(error: &Error, kind: ContextKind) -> &str {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text,
@@ -73,7 +73,7 @@ fn context(error: &Error, kind: ContextKind) -> &str {
     }
 }
 
-/// Returns a better text than that of clap, with its label.
+/// Returns a text that replaces clap's message, including its label.
 fn better(error: &Error, command: &Command) -> Option<String> {
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {

@@ -3,19 +3,19 @@
 //!
 //! | I want to | use |
 //! | --- | --- |
-//! | read the time faster than with `std::time::Instant` | [`Instant`]: `CLOCK_MONOTONIC` within a stated bound |
+//! | read the time faster than with `std::time::Instant` | [`Instant`]: `CLOCK_MONOTONIC`, within a stated bound |
 //! | sleep precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
 //! | run something once per period | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
-//! | make a thread real-time for a while | [`realtime::Setup`]: CPU, policy, memory, idle states, RT throttling |
+//! | make a thread real-time for a while | [`realtime::Setup`]: sets CPU, policy, memory, idle states, RT throttling |
 //! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
-//! | find the best counter of this machine | [`source::choose`], which also explains the choice |
-//! | know how accurate a counter is | [`calibrate`]: its frequency, with a worst-case bound |
+//! | find the best counter on this machine | [`source::choose`], which also explains the choice |
+//! | know how accurate a counter is | [`calibrate`]: measures its frequency, with a worst-case bound |
 //! | read my own counter | [`TimeSource`], and [`Clock`] to convert its ticks to nanoseconds |
 //! | test code that waits | [`testing::ManualSource`] |
 //!
-//! An [`Instant`] is read from the CPU's counter, and is comparable between threads and processes;
-//! [`clock::status`] reports its bound. [`source::probe`] lists all sources of a machine, and explains why a source
-//! is not available.
+//! An [`Instant`] is read from the CPU's counter; instants from different threads and processes can be compared.
+//! [`clock::status`] reports the error bound. [`source::probe`] lists all sources of a machine, and explains why a
+//! source is unavailable.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,8 +27,8 @@
 //! println!("{:?} after {} ns", woken, start.elapsed_nanoseconds());
 //! ```
 //!
-//! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), the kernel's clocks, or one of your
-//! own. This example chooses the best one and times a piece of work with it:
+//! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), a clock of the kernel, or a counter
+//! of your own. This example chooses the best source and times a piece of work with it:
 //!
 //! ```
 //! use hpt_core::{Host, Stopwatch, source};
@@ -47,10 +47,10 @@
 //!
 //! # Features
 //!
-//! None is enabled by default.
+//! No feature is enabled by default.
 //!
-//! - `serde`: `Serialize` and `Deserialize` for plain values: facts of a machine, calibrations, distributions.
-//! - `embedded-hal`: embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
+//! - `serde`: `Serialize` and `Deserialize` for plain values such as machine facts, calibrations and distributions.
+//! - `embedded-hal`: implements embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,5 +1,5 @@
-//! Periodic work without accumulating error. Decides when a period starts and how to treat missed periods; `sleep` does
-//! the sleeping.
+//! Periodic work whose delays do not accumulate. Decides when a period starts and how missed periods are treated;
+//! `sleep` does the sleeping.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
-    /// Skips them: the next deadline is the first point of the grid in the future.
+    /// Skips the missed periods: the next deadline is the first point of the grid in the future.
     #[default]
     Skip,
-    /// Catches up: each missed period starts at once, until the next deadline is in the future again.
+    /// Catches up: starts each missed period immediately, until the next deadline is in the future again.
     CatchUp,
     /// Restarts the grid, one period from now.
     Reset,
     /// Uses no grid: the next deadline is always one period from now. Every delay accumulates. Intended for comparison
-    /// with the others.
+    /// with the other variants.
     FromNow,
 }
 
@@ -29,11 +29,11 @@ pub enum Overrun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tick {
-    /// The time at which it should have started.
+    /// The time at which the period should have started.
     pub deadline: Instant,
     /// The time from the deadline until the period started; zero if the sleep was interrupted.
     pub late: Duration,
-    /// The number of periods skipped before it.
+    /// The number of periods that were skipped before this one.
     pub skipped: u64,
     /// The remaining sleep time, if the sleep was interrupted. The next tick then has the same deadline.
     pub interrupted: Option<Duration>,
@@ -43,16 +43,16 @@ pub struct Tick {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Periods that were started.
+    /// The number of periods that were started.
     pub ticks: u64,
-    /// Periods whose deadline had already passed when the wait for them began.
+    /// The number of periods whose deadline had already passed when the wait for them began.
     pub overruns: u64,
-    /// Periods that were skipped.
+    /// The number of periods that were skipped.
     pub skipped: u64,
 }
 
-/// A timer that starts periods one after another. Each is due one period after the deadline of the previous one, not
-/// after its end, so delays do not accumulate.
+/// A timer that starts periods one after another. Each period is due a fixed time after the deadline of the previous
+/// period, not after its end, so delays do not accumulate.
 ///
 /// # Examples
 ///
@@ -72,13 +72,14 @@ pub struct Pacer {
     period: Duration,
     next: Instant,
     overrun: Overrun,
-    /// An interrupted wait that began after its deadline: the resulting tick is an overrun.
+    /// Whether an interrupted wait began after its deadline: the resulting tick is then an overrun.
     began_late: bool,
     counts: Counts,
 }
 
 impl Pacer {
-    /// Creates a pacer with this period, at least one nanosecond. The first deadline is one period from now.
+    /// Creates a pacer with this period, or one nanosecond if `period` is zero. The first deadline is one period from
+    /// now.
     #[must_use]
     pub fn every(period: Duration) -> Self {
         Self::with_sleeper(period, Sleeper::new())
@@ -106,7 +107,7 @@ impl Pacer {
         self
     }
 
-    /// Returns a handle that can end a wait from anywhere.
+    /// Returns a handle that can end a wait, for example from another thread.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.sleeper.interrupter()
@@ -118,13 +119,13 @@ impl Pacer {
         self.counts
     }
 
-    /// Returns the sleeper, for its report.
+    /// Returns the sleeper, for example to query its report.
     #[must_use]
     pub const fn sleeper(&self) -> &Sleeper {
         &self.sleeper
     }
 
-    /// Waits for the next period.
+    /// Blocks until the next period starts, or the wait is interrupted.
     pub fn wait(&mut self) -> Tick {
         let plan = plan(self.overrun, self.next, self.period, Instant::now());
         self.counts.skipped += plan.skipped;
@@ -146,7 +147,7 @@ impl Pacer {
     }
 }
 
-/// The deadline to wait for.
+/// A deadline, and how many periods are skipped before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     deadline: Instant,
@@ -154,7 +155,7 @@ struct Plan {
     is_overrun: bool,
 }
 
-/// Returns the deadline to wait for at the time `now`, if `next` was the planned one.
+/// Returns the deadline to wait for at the time `now`, given that `next` was the planned deadline.
 fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
     let period_ns = saturating_nanos(period);
     let late_ns = now.nanoseconds_since(next);
@@ -162,11 +163,11 @@ fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan
     match overrun {
         Overrun::CatchUp | Overrun::FromNow => on_the_grid,
         Overrun::Reset if late_ns >= period_ns => {
-            // The one that was due is skipped as well.
+            // The period that was due is skipped as well.
             Plan { deadline: now.saturating_add(period), skipped: late_ns / period_ns + 1, ..on_the_grid }
         }
         Overrun::Skip if late_ns >= period_ns => {
-            // The one that is due now starts late; those before it are skipped.
+            // The period that is due now starts late; the periods before it are skipped.
             let skipped = late_ns / period_ns;
             let past = Duration::from_nanos(skipped.saturating_mul(period_ns));
             Plan { deadline: next.saturating_add(past), skipped, ..on_the_grid }
@@ -210,8 +211,8 @@ mod tests {
     }
 
     proptest! {
-        /// On the grid, however late: a whole number of periods after the one that was due, and less than one period
-        /// ago.
+        /// Verifies that a deadline stays on the grid, however late it is: it lies a whole number of periods after the
+        /// deadline that was due, and less than one period ago.
         #[test]
         fn deadlines_stay_on_the_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
             let (next, now) = (Instant::from_nanoseconds(next), Instant::from_nanoseconds(next + late));
@@ -240,7 +241,7 @@ mod tests {
         pacer.wait();
         thread::sleep(4 * PERIOD);
         let tick = pacer.wait();
-        // Late relative to its own deadline, not to skipped ones.
+        // The lateness refers to the tick's own deadline, not to skipped deadlines.
         assert!(tick.skipped >= 3 && tick.deadline + tick.late <= Instant::now(), "{tick:?}");
         let counts = pacer.counts();
         assert!(counts.overruns >= 1 && counts.skipped >= tick.skipped && counts.ticks == 2, "{counts:?}");

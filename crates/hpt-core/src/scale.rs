@@ -1,9 +1,9 @@
-//! Converts ticks to nanoseconds with one multiplication, with an error bound proved here. Does not know the counter
-//! or the anchor; `clock` combines the three.
+//! Converts ticks to nanoseconds with one multiplication, with an error bound that is proved here. Independent of the
+//! counter and the anchor; `clock` combines the three.
 
 use crate::units::Frequency;
 
-/// Nanoseconds per tick as a 64.64 fixed-point number: whole nanoseconds, and 2⁻⁶⁴ of one.
+/// Nanoseconds per tick as a 64.64 fixed-point number: whole nanoseconds, and a fraction in units of 2⁻⁶⁴ ns.
 ///
 /// # The bound
 ///
@@ -16,7 +16,7 @@ use crate::units::Frequency;
 /// ```
 ///
 /// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks: below 2 ns for every
-/// `u64`. As the floor of a non-decreasing function, more ticks never result in less time.
+/// `u64`. The result is the floor of a non-decreasing function, so more ticks never result in less time.
 ///
 /// # Comparison with the kernel's multiply and shift
 ///
@@ -51,12 +51,13 @@ impl Scale {
         let remainder = u128::from(FEMTO % microhertz) << 64;
         let microhertz = u128::from(microhertz);
         let rounded = remainder / microhertz + u128::from(remainder % microhertz >= microhertz.div_ceil(2));
-        // remainder < µHz < 2^64, so the quotient is at most 2^64 - 2^64/µHz < 2^64 - 1, which rounds to 2^64 - 1 at most.
+        // remainder < µHz < 2^64, so the quotient is at most 2^64 - 2^64/µHz < 2^64 - 1, which rounds to 2^64 - 1 at
+        // most.
         let fraction = u64::try_from(rounded).expect("a remainder is smaller than its divisor");
         Self { whole, fraction }
     }
 
-    /// Returns the duration of `ticks` ticks in nanoseconds, rounded down; modulo 2⁶⁴ ns (584 years).
+    /// Returns the duration of `ticks` ticks in nanoseconds, rounded down and taken modulo 2⁶⁴ ns (584 years).
     #[must_use]
     #[inline(always)]
     pub const fn nanoseconds(self, ticks: u64) -> u64 {
@@ -77,8 +78,8 @@ impl Scale {
 }
 
 /// Makes the compiler branch instead of always adding. For a counter above 1 GHz, where a nanosecond matters, the high
-/// word of one product is the result, and an unconditional addition would delay it. Slower counters cost more to read
-/// than the branch.
+/// word of one product is the result, and an unconditional addition would delay it. For a slower counter, the read
+/// takes longer than the branch.
 #[cold]
 const fn slower_than_a_gigahertz() {}
 
@@ -89,7 +90,7 @@ mod tests {
     use super::Scale;
     use crate::units::Frequency;
 
-    /// Exactly `ticks * 1e15 / µHz` as quotient and remainder: the slow form that the fast one is compared with.
+    /// Returns exactly `ticks * 1e15 / µHz` as quotient and remainder: the slow computation that checks the fast one.
     fn exact(ticks: u64, frequency: Frequency) -> (u128, u128) {
         let femto = u128::from(ticks) * 1_000_000_000_000_000;
         (femto / u128::from(frequency.microhertz()), femto % u128::from(frequency.microhertz()))
@@ -103,7 +104,8 @@ mod tests {
 
     #[test]
     fn the_lowest_and_highest_frequencies_have_a_scale() {
-        // 1e15 / (1e15 + 1) ns a tick is 1 - 1e-15: nearest at 2^-64 is below one, and must not become zero.
+        // A tick takes 1e15 / (1e15 + 1) = 1 - 1e-15 ns: the nearest multiple of 2^-64 is below one, and must not
+        // become zero.
         let scale = Scale::of(Frequency::from_microhertz(1_000_000_000_000_001).expect("not zero"));
         assert!(scale.nanoseconds(2_000_000_000_000_000) >= 1_999_999_999_999_997);
         // The highest possible rate: a remainder as close to its divisor as possible.

@@ -1,5 +1,5 @@
-//! Files that outlive a run: one versioned, checked, atomically replaced file per purpose, bound to the boot and the
-//! processor. Independent of the content, which belongs to the caller.
+//! Files that outlive a run: one per purpose, with a version and a checksum, replaced atomically, and bound to the boot
+//! and the processor. Independent of the content, which belongs to the caller.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -14,13 +14,13 @@ use crate::{
     sys::file_lock::{FileLock, try_lock},
 };
 
-/// The first line of every file. A file with another layout version is refused with a message that says so.
+/// The first line of every file. A file with another layout version is refused, and the error message states this.
 const MAGIC: &str = "hpt-state 1";
 
-/// The boot and the processor that a file is bound to: it is refused after a reboot and on another processor.
+/// The boot and the processor that a file is bound to. The file is refused after a reboot and on another processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// The boot.
+    /// The identity of the boot.
     pub boot: BootId,
     /// Vendor, family, model and stepping of the processor.
     pub processor: String,
@@ -41,7 +41,7 @@ pub enum StateError {
     /// There is no file.
     #[error("nothing is saved at {path}")]
     Missing {
-        /// Its path.
+        /// The path of the missing file.
         path: PathBuf,
     },
     /// The file cannot be read.
@@ -49,7 +49,7 @@ pub enum StateError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
@@ -58,7 +58,7 @@ pub enum StateError {
     Unwritable {
         /// The file or its directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
@@ -86,11 +86,11 @@ pub enum StateError {
     },
 }
 
-/// An exclusive lock, held for as long as this lives.
+/// An exclusive lock, held until this value is dropped.
 #[derive(Debug)]
 pub struct Locked(#[expect(dead_code, reason = "dropping it unlocks the file")] FileLock);
 
-/// A directory of such files.
+/// A directory of state files.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -104,7 +104,7 @@ impl Store {
         Self { folder: folder.into(), is_private: false }
     }
 
-    /// Returns the store in `folder`, with files that only their owner may read.
+    /// Returns the store in `folder`, whose files only their owner may read.
     pub(crate) fn private(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: true }
     }
@@ -130,7 +130,7 @@ impl Store {
             .and_then(|()| fs::rename(&unfinished, &path))
             .and_then(|()| File::open(&self.folder)?.sync_all());
         written.map_err(|cause| {
-            // Best effort: the error to report is why it could not be written, not why it could not be cleaned up.
+            // Best effort: the error to report is that of writing the file, not that of removing the unfinished one.
             let _ = fs::remove_file(&unfinished);
             unwritable(cause)
         })
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Locks `purpose` until the result is dropped or its process ends; `None` if it is locked already.
+    /// Locks `purpose` until the result is dropped or the process ends; returns `None` if `purpose` is already locked.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Store {
         let path = self.folder.join(format!("{purpose}.lock"));
         let locked = || {
             make_folder(&self.folder)?;
-            // If it is not a regular file, it is not opened.
+            // The existing file is opened only if it is a regular file.
             let open =
                 |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
             let file = match open(File::options().create(true).append(true).mode(0o644)) {
@@ -191,7 +191,7 @@ impl Store {
         }
     }
 
-    /// Returns the payload of `purpose`, if it was saved in this boot on this processor and is intact.
+    /// Returns the payload of `purpose`, if it was saved during this boot on this processor and is intact.
     ///
     /// # Errors
     ///
@@ -210,11 +210,12 @@ impl Store {
         }
     }
 
-    /// Parses the content of the file for `purpose`, if it is intact. Accepts a file from any boot and any processor.
+    /// Parses the content of the file for `purpose`, if the file is intact. Accepts a file from any boot and any
+    /// processor.
     ///
     /// # Errors
     ///
-    /// Returns [`StateError::Corrupt`] if it is not intact.
+    /// Returns [`StateError::Corrupt`] if the file is not intact.
     pub(crate) fn saved(&self, purpose: &str, content: &[u8]) -> Result<Saved, StateError> {
         decode(content, purpose).map_err(|what| StateError::Corrupt { path: self.path(purpose), what })
     }
@@ -223,7 +224,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`StateError`] if it is missing or unreadable.
+    /// Returns [`StateError`] if the file is missing or unreadable.
     pub(crate) fn content_and_about(&self, purpose: &str) -> Result<(Vec<u8>, About), StateError> {
         let path = self.path(purpose);
         read_regular_file_and_about(&path).map_err(|cause| match cause.kind() {
@@ -238,8 +239,8 @@ impl Store {
     }
 }
 
-/// Creates a directory and its missing parents. Returns whether the directory was missing. Group and others cannot
-/// write to a new one, even with umask 0.
+/// Creates a directory and its missing parents. Returns whether the directory was missing. A new directory is not
+/// writable by group and others, even with umask 0.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
@@ -297,7 +298,7 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     Ok(Saved { boot, processor, payload: payload.to_vec() })
 }
 
-/// Returns the FNV-1a checksum, 64 bits: detects damage, but provides no security. draft-eastlake-fnv, section 2.
+/// Returns the 64-bit FNV-1a checksum, which detects damage but provides no security. draft-eastlake-fnv, section 2.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -331,7 +332,7 @@ mod tests {
         let load = |binding: Binding| store.load("calibrations", &binding);
         assert_eq!(load(here()).expect("a file of this boot"), b"{}");
         assert!(matches!(load(rebooted("GenuineIntel/6/85/7")), Err(StateError::Stale { .. })));
-        // A file from another boot says nothing about the processor of this one.
+        // A file from another boot is stale, whatever its processor is.
         assert!(matches!(load(rebooted("AuthenticAMD/25/1/1")), Err(StateError::Stale { .. })));
         let foreign = load(elsewhere).expect_err("another processor");
         assert!(matches!(&foreign, StateError::Foreign { saved_on, .. } if saved_on == "GenuineIntel/6/85/7"));

@@ -31,7 +31,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Creates a histogram without samples.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         Self { counts: Hdr::new(3).expect("three significant digits is within 0 to 5"), ends: None }
@@ -59,7 +59,7 @@ impl Histogram {
         self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
     }
 
-    /// Returns the quantile `part` (0 to 1) of the samples, in ticks; `None` without samples.
+    /// Returns the quantile `part` (0 to 1) of the samples, in ticks; `None` if there are no samples.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let (smallest, largest) = self.ends?;
@@ -72,7 +72,8 @@ impl Histogram {
         self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
     }
 
-    /// Returns the distribution of the samples, with ticks of `tick_ns` nanoseconds; `None` without samples.
+    /// Returns the distribution of the samples, given the length of a tick in nanoseconds; `None` if there are no
+    /// samples.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "durations for printing, below 2^53 ticks")]
     pub fn spread(&self, tick_ns: f64) -> Option<Spread> {
@@ -96,8 +97,8 @@ impl Default for Histogram {
     }
 }
 
-/// Returns the median, for an even number of samples the lower of the middle two; `None` without samples. Reorders
-/// `samples`.
+/// Returns the median or, for an even number of samples, the lower of the middle two; `None` if there are no samples.
+/// Reorders `samples`.
 #[must_use]
 pub fn median(samples: &mut [u64]) -> Option<u64> {
     let middle = samples.len().checked_sub(1)? / 2;
@@ -139,7 +140,7 @@ impl Steps {
     }
 
     /// Returns the greatest common divisor of all steps seen, in ticks; `None` if the counter never advanced. A counter
-    /// that is driven by a slower one advances by more than one tick at a time.
+    /// that is driven by a slower counter advances by more than one tick at a time.
     #[must_use]
     pub const fn multiple_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.multiple) }
@@ -152,8 +153,9 @@ impl Steps {
     }
 }
 
-/// Returns the largest lag of a counter's readings behind what it counts, determined from the `steps` between
-/// back-to-back reads, which are sorted and reduced to distinct values.
+/// Returns the largest amount, in ticks, by which a reading lags behind the quantity that the counter counts.
+/// Determines it from `steps`, the differences between back-to-back reads, which it sorts and reduces to distinct
+/// values.
 ///
 /// A counter that advances in granules shows steps that are multiples of a granule, rounded: their sizes form clusters
 /// one granule apart, and the largest gap between neighboring sizes is the granule. If there are too few sizes to form
@@ -164,7 +166,8 @@ pub fn granule(steps: &mut Vec<u64>) -> u64 {
     const FEWEST_SIZES: usize = 4;
     steps.retain(|&step| step > 0);
     steps.sort_unstable();
-    // The largest quarter is due to interrupts and migrations, whose sizes are far apart regardless of the granule.
+    // The largest quarter of the steps is due to interrupts and migrations; the sizes of these steps are far apart
+    // regardless of the granule.
     steps.truncate(steps.len() - steps.len() / 4);
     steps.dedup();
     let Some(&smallest) = steps.first() else {

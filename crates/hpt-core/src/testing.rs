@@ -1,5 +1,5 @@
-//! Sources that a test controls. Public, for the tests of programs that use this crate. Must not be used outside of
-//! tests.
+//! Sources that a test controls. This module is public for the tests of programs that use this crate, and must not be
+//! used outside of tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ pub struct ManualSource {
 }
 
 impl ManualSource {
-    /// Returns a constant-rate source of 64 bits that ticks once per nanosecond, at zero.
+    /// Creates a 64-bit constant-rate source that ticks once per nanosecond and starts at zero.
     #[must_use]
     pub fn nanoseconds(name: &'static str) -> Self {
         let mut info = SourceInfo::new(SourceId::new(name));
@@ -38,20 +38,20 @@ impl ManualSource {
         Self::with_info(info)
     }
 
-    /// Returns a source of any kind, at zero.
+    /// Creates a source with the properties `info`, which starts at zero.
     #[must_use]
     pub const fn with_info(info: SourceInfo) -> Self {
         Self { ticks: AtomicU64::new(0), step_per_read: 0, info }
     }
 
-    /// Advances by `ticks` after every read, so that code that waits for it continues.
+    /// Makes the source advance by `ticks` after every read, so that code that waits for it makes progress.
     #[must_use]
     pub const fn stepping_by(mut self, ticks: u64) -> Self {
         self.step_per_read = ticks;
         self
     }
 
-    /// Advances by `ticks`; wraps beyond the counter's width.
+    /// Advances the reading by `ticks`; it wraps at the counter's width.
     pub fn advance(&self, ticks: u64) {
         self.ticks.fetch_add(ticks, Ordering::Relaxed);
     }
@@ -73,8 +73,8 @@ impl TimeSource for ManualSource {
 }
 
 impl Now for ManualSource {
-    /// Returns the reading in nanoseconds, according to the nominal frequency of the source; without one, its ticks are
-    /// nanoseconds.
+    /// Returns the reading in nanoseconds, according to the nominal frequency of the source. Ticks of a source without
+    /// a nominal frequency count as nanoseconds.
     fn now(&self) -> Instant {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
         Instant::from_nanoseconds(scale.nanoseconds(self.ticks()))

@@ -1,8 +1,9 @@
-//! Ticks, counter widths and frequencies: the basic quantities of this crate. Does not convert to time; `scale` does.
+//! Ticks, counter widths and frequencies: the basic quantities of this crate. Does not convert ticks to time; `scale`
+//! does.
 
 use std::{fmt, time::Duration};
 
-/// Returns the nanoseconds of a duration, and `u64::MAX` for more than 584 years.
+/// Returns a duration in nanoseconds, or `u64::MAX` if it exceeds 584 years.
 #[inline]
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -69,7 +70,7 @@ impl fmt::Display for Width {
 
 /// A tick rate, stored in whole microhertz (a millionth of a tick per second), never zero.
 ///
-/// Ranges from 1 µHz to 18 THz. The relative resolution is 10⁻¹² for a 1 MHz counter, and 3·10⁻¹⁶ for a 3 GHz one.
+/// Ranges from 1 µHz to 18.4 THz. The relative resolution is 10⁻¹² for a 1 MHz counter, and 3·10⁻¹⁶ for a 3 GHz one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -83,7 +84,7 @@ impl Frequency {
     /// One tick per microsecond.
     pub const MEGAHERTZ: Self = Self::from_hertz(1_000_000).expect("a million is not zero");
 
-    /// Creates a frequency of `hertz` Hz; returns `None` for zero and above 18 THz.
+    /// Creates a frequency of `hertz` Hz; returns `None` if `hertz` is zero or the frequency exceeds 18.4 THz.
     #[must_use]
     pub const fn from_hertz(hertz: u64) -> Option<Self> {
         match hertz.checked_mul(1_000_000) {
@@ -92,7 +93,7 @@ impl Frequency {
         }
     }
 
-    /// Creates a frequency of `microhertz` µHz; returns `None` for zero.
+    /// Creates a frequency of `microhertz` µHz; returns `None` if `microhertz` is zero.
     #[must_use]
     pub const fn from_microhertz(microhertz: u64) -> Option<Self> {
         match std::num::NonZeroU64::new(microhertz) {
@@ -101,8 +102,8 @@ impl Frequency {
         }
     }
 
-    /// Returns the frequency of `ticks` counted in `nanoseconds`, rounded to the nearest microhertz; `None` if either
-    /// is zero or the frequency is out of range.
+    /// Returns the frequency of a counter that advances by `ticks` in `nanoseconds`, rounded to the nearest microhertz;
+    /// `None` if either argument is zero or the frequency is out of range.
     #[must_use]
     pub fn from_ratio(ticks: u64, nanoseconds: u64) -> Option<Self> {
         if nanoseconds == 0 {

@@ -23,17 +23,17 @@ pub struct BenchDocument {
     pub stopwatch: String,
     /// The frequency of the stopwatch.
     pub stopwatch_frequency_hz: f64,
-    /// The origin of that frequency: the definition of the source, a calibration saved in this
-    /// boot, or one made for this run.
+    /// The origin of that frequency: the definition of the source, a calibration saved since the last boot, or a
+    /// calibration made for this run.
     pub stopwatch_frequency_origin: FrequencyOrigin,
     /// The largest possible error of that frequency, in parts per million.
     pub stopwatch_bound_ppm: Option<f64>,
-    /// The source that counts cycles: arm-cycles counts all cycles of the core, perf-cycles those of the
-    /// thread in user mode. Null if neither is available.
+    /// The source that counts cycles: arm-cycles counts all cycles of the core, perf-cycles counts only the cycles of
+    /// the thread in user mode. Null if neither source is available.
     pub cycles_source: Option<String>,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
     /// come from several CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each source.
@@ -48,7 +48,8 @@ pub struct BenchDocument {
 pub struct BenchRow {
     /// The source.
     pub id: String,
-    /// How the source is read. `kernel`: the vDSO or a system call; a captured machine does not show which.
+    /// How the source is read. `kernel`: through the vDSO or a system call; for a captured machine, it is not known
+    /// which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: String,
     /// Many reads back to back.
@@ -59,14 +60,14 @@ pub struct BenchRow {
     pub cycles_per_read: Option<f64>,
     /// per_read_ns divided by the smallest per_read_ns of all sources.
     pub ratio_to_cheapest: Option<f64>,
-    /// per_read_ns divided by that of clock_gettime(CLOCK_MONOTONIC), called through the C library.
+    /// per_read_ns divided by the per_read_ns of clock_gettime(CLOCK_MONOTONIC), called through the C library.
     pub ratio_to_monotonic: Option<f64>,
     /// Reads timed one at a time.
     #[serde(flatten)]
     pub single: SingleReads,
     /// The read overhead of the stopwatch: the median time of an empty measurement.
     pub stopwatch_overhead_ns: Option<f64>,
-    /// The resolution that the source states.
+    /// The advertised resolution of the source.
     pub resolution_ns: Option<f64>,
     /// The granularity: the smallest step that was observed.
     pub granularity_ns: Option<f64>,
@@ -77,7 +78,7 @@ word_enum! {
     pub enum FrequencyOrigin {
         /// The definition of the source.
         Definition = "definition",
-        /// A calibration saved in this boot.
+        /// A calibration saved since the last boot.
         Saved = "saved",
         /// A calibration made for this run.
         Measured = "measured",

@@ -16,7 +16,7 @@ pub struct CalibrateDocument {
     pub measured_now: bool,
     /// Whether the measurement ended early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
     /// come from several CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each source.
@@ -33,7 +33,7 @@ pub struct CalibrateDocument {
 pub struct CalibrationRow {
     /// The source.
     pub source: String,
-    /// The reference that it was measured against.
+    /// The reference that the source was measured against.
     pub reference: Option<String>,
     /// Whether a frequency was determined.
     pub calibrated: bool,
@@ -64,6 +64,6 @@ pub struct CalibrationRow {
     pub pairs: Option<usize>,
     /// The width of the narrowest bracket.
     pub narrowest_bracket_ns: Option<u64>,
-    /// The CPU it was measured on; null if the thread migrated.
+    /// The CPU that the frequency was measured on; null if the thread migrated.
     pub cpu: Option<usize>,
 }

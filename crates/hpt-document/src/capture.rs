@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt capture: the captured files"))]
 pub struct CaptureDocument {
-    /// The version of this layout.
+    /// The version of the document layout.
     pub schema: u32,
     /// The kind of document.
     pub kind: String,

@@ -32,7 +32,7 @@ pub struct ClocksourceRow {
     pub name: String,
     /// Whether the kernel offers it.
     pub available: bool,
-    /// Whether it is active.
+    /// Whether it is the active clocksource.
     pub current: bool,
     /// The counter it reads; null if hpt does not know it.
     pub counter: Option<String>,
@@ -40,7 +40,7 @@ pub struct ClocksourceRow {
     pub read_cost: Option<String>,
     /// Its possible problems.
     pub risk: Option<String>,
-    /// How hpt knows that the machine has it.
+    /// The evidence that the machine has this clocksource.
     pub evidence: String,
     /// The lines of the kernel log that state why it is not offered. Empty if it is offered, or if there are
     /// no such lines.
@@ -51,13 +51,13 @@ pub struct ClocksourceRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelLogState {
-    /// Whether it was read.
+    /// Whether the log was read.
     pub readable: bool,
-    /// Whether the first line read is the first line that the kernel wrote.
+    /// Whether the log is complete: its first line is the first line that the kernel wrote.
     pub complete: bool,
-    /// Why it was not read.
+    /// Why the log was not read.
     pub reason: Option<String>,
-    /// How to make it readable.
+    /// How to make the log readable.
     pub fix: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct KernelLogState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootParameter {
-    /// The parameter, as it is or would be set. A value in capitals is a placeholder.
+    /// The parameter as it is set, or as it would be set. A value in capitals is a placeholder.
     pub parameter: String,
     /// Whether the kernel was booted with it.
     pub set: bool,

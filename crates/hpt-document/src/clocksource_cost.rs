@@ -8,8 +8,8 @@ use crate::{
     read_cost::{RepeatedReads, SingleReads},
 };
 
-/// Read overhead of the kernel's clocks under each clocksource. `set` and `compare` have the same
-/// document, with different kinds.
+/// Read overhead of the kernel's clocks under each clocksource. `set` and `compare` use the same document type with
+/// different kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClocksourceCostDocument {
@@ -30,9 +30,9 @@ pub struct ClocksourceCostDocument {
     pub refused: Vec<RefusedClocksource>,
     /// The journal that records the change.
     pub journal: String,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
     /// come from several CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each clock and clocksource.
@@ -55,7 +55,7 @@ pub struct ClockCost {
     /// Many reads back to back.
     #[serde(flatten)]
     pub repeated: RepeatedReads,
-    /// per_read_ns divided by that of the same clock under the first clocksource.
+    /// per_read_ns divided by the per_read_ns of the same clock under the first clocksource.
     pub ratio_to_first: Option<f64>,
     /// Reads timed one at a time.
     #[serde(flatten)]

@@ -1,5 +1,4 @@
-//! Constraints of a field beyond its type: the words that a string may have, and whether a number may be
-//! negative.
+//! Constraints on a field beyond its type: the words that a string may contain, and whether a number may be negative.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -9,12 +8,12 @@ use crate::words;
 /// Marks a number that may be negative, until [`crate::schema`] has processed it.
 pub(crate) const SIGNED: &str = "x-signed";
 
-/// Numbers are quantities and are not negative, unless their field has this attribute.
+/// Allows a number to be negative. Without this attribute, numbers are quantities and cannot be negative.
 pub(crate) fn signed(schema: &mut Schema) {
     schema.insert(SIGNED.to_owned(), json!(true));
 }
 
-/// A string that is one of these words, or null if it is optional. For a list, the words of its items.
+/// Restricts a string to these words, or null if it is optional. For a list, restricts the items.
 fn one_of(schema: &mut Schema, words: &[&str]) {
     let schema = schema.ensure_object();
     let schema = match schema.get("items") {

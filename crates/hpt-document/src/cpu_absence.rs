@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub struct CpuAbsence {
     /// The CPU that the thread is pinned to.
     pub cpu: usize,
-    /// When it was first observed on another CPU, in seconds since the start.
+    /// When the thread was first observed on another CPU, in seconds since the start.
     pub from_s: f64,
-    /// When it was pinned to its CPU again; null if it was not pinned again before the end.
+    /// When the thread was pinned to its CPU again; null if it was not pinned again before the end of the run.
     pub to_s: Option<f64>,
-    /// Whether its CPU was offline in that period.
+    /// Whether the thread's CPU was offline in that period.
     pub offline: bool,
-    /// The CPUs that it was observed on.
+    /// The CPUs that the thread was observed on in that period.
     pub ran_on_cpus: Vec<usize>,
     /// Number of samples taken in that period, entirely or in part: wake-ups, edges, reads or rounds of
     /// readings, depending on the document.

@@ -12,10 +12,10 @@ pub struct DoctorDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU to be dedicated to one thread; null if none was named.
+    /// The CPU to be dedicated to one thread; null if no CPU was named.
     pub cpu: Option<usize>,
-    /// Whether a problem of high or low severity was observed. Null if none was observed, but one is likely or a rule
-    /// could not be decided.
+    /// Whether a problem of high or low severity was observed. Null if no problem was observed, but a problem is likely
+    /// or the verdict of a rule is unknown.
     pub problems_found: Option<bool>,
     /// Number of problems of high severity.
     pub high: u64,
@@ -25,7 +25,7 @@ pub struct DoctorDocument {
     pub info: u64,
     /// Every rule, with its verdict.
     pub rules: Vec<DoctorRule>,
-    /// The results of a short measurement; null if none was requested.
+    /// The results of a short measurement; null if no measurement was requested.
     pub measured: Option<Vec<DoctorMeasurement>>,
     /// Whether a signal ended the measurement early.
     pub interrupted: bool,
@@ -35,32 +35,32 @@ pub struct DoctorDocument {
     pub notes: Vec<String>,
 }
 
-/// One rule.
+/// A rule and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorRule {
-    /// Its name, which is stable across versions.
+    /// The name of the rule, which is stable across versions.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[a-z-]+$")))]
     pub rule: String,
-    /// The category it belongs to.
+    /// The category that the rule belongs to.
     pub theme: String,
     /// The problem in a few words, whether or not it was found.
     pub title: String,
     /// The subject of the check, in a few words.
     pub about: String,
-    /// Its verdict.
+    /// The verdict of the rule.
     pub verdict: DoctorVerdict,
-    /// How severe the finding is; null if there is none.
+    /// The severity of the finding; null if there is no finding.
     pub severity: Option<DoctorSeverity>,
-    /// Whether the finding was observed. False if it is inferred from common defaults; null if there is none.
+    /// Whether the finding was observed. False if it is inferred from common defaults; null if there is no finding.
     pub certain: Option<bool>,
-    /// The observation, or why none was possible.
+    /// The observation, or the reason why there is none.
     pub observed: String,
-    /// Why it matters.
+    /// Why the problem matters.
     pub why: String,
     /// The programs or threads that are affected.
     pub affects: String,
-    /// How to fix it, the best way first; empty if there is no finding.
+    /// How to fix the problem, the best way first; empty if there is no finding.
     pub fixes: Vec<DoctorFix>,
     /// Further reading: the kernel's documentation, manual pages.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
@@ -70,7 +70,7 @@ pub struct DoctorRule {
 word_enum! {
     /// A rule's verdict.
     pub enum DoctorVerdict {
-        /// A problem, or information.
+        /// A problem or a note.
         Problem = "problem",
         /// No problem.
         Pass = "pass",
@@ -82,7 +82,7 @@ word_enum! {
 }
 
 word_enum! {
-    /// How severe a finding is.
+    /// The severity of a finding.
     pub enum DoctorSeverity {
         /// A delay of a millisecond or more, or wrong time.
         High = "high",
@@ -109,7 +109,7 @@ pub struct DoctorFix {
 pub struct DoctorMeasurement {
     /// The measured quantity.
     pub what: String,
-    /// The rules whose findings it supports.
+    /// The rules whose findings the measurement supports.
     pub rules: Vec<String>,
     /// The result, with sample count, duration, CPU and scheduling policy.
     pub result: String,

@@ -121,7 +121,7 @@ documents! {
 }
 
 impl Document {
-    /// Whether Ctrl-C or another signal ended the measurement early; false for kinds without a measurement.
+    /// Returns whether Ctrl-C or another signal ended the measurement early; false for kinds without a measurement.
     #[must_use]
     pub const fn interrupted(&self) -> bool {
         match self {
@@ -172,8 +172,8 @@ impl Document {
         }
     }
 
-    /// Returns the rows of the document, each an object. `hpt --format csv` prints them. Empty for the
-    /// summary of a watch, whose rows are those of its intervals.
+    /// Returns the rows of the document, which `hpt --format csv` prints; each row is an object. The summary of a watch
+    /// has no rows of its own: the documents of the intervals contain them.
     ///
     /// # Panics
     ///

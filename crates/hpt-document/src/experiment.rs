@@ -1,15 +1,15 @@
-//! `hpt experiment`: published measurements compared with those of this machine.
+//! `hpt experiment`: published measurements compared with measurements on this machine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{head::Head, thread::Thread, words::word_enum};
 
-/// Published measurements compared with those of this machine.
+/// Published measurements compared with measurements on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(
     feature = "schema",
-    schemars(title = "hpt experiment: published measurements compared with those of this machine")
+    schemars(title = "hpt experiment: published measurements compared with measurements on this machine")
 )]
 pub struct ExperimentDocument {
     /// The first keys of every document.
@@ -17,9 +17,10 @@ pub struct ExperimentDocument {
     pub head: Head,
     /// The CPU of the measuring thread; null if it was not pinned or nothing was measured.
     pub cpu: Option<usize>,
-    /// The scheduling settings of the thread, unless an experiment states others; null if nothing was measured.
+    /// The scheduling settings of the thread, unless an experiment states different settings; null if nothing was
+    /// measured.
     pub thread: Option<Thread>,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// The experiments.
     pub experiments: Vec<ExperimentRow>,
@@ -37,7 +38,7 @@ pub struct ExperimentRow {
     pub name: String,
     /// The measured quantity.
     pub title: String,
-    /// The publication.
+    /// The publication that the measurement comes from.
     pub published_in: String,
     /// The hardware of the published measurement.
     pub hardware: String,
@@ -53,7 +54,7 @@ pub struct ExperimentRow {
 pub struct ExperimentPartRow {
     /// Its name.
     pub name: String,
-    /// Number of samples without --short and --count: the published number, if it is known.
+    /// Number of samples that hpt takes without --short and --count: the published number, if it is known.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub full_count: u64,
     /// Number of samples requested.
@@ -78,7 +79,7 @@ word_enum! {
         Interrupted = "interrupted",
         /// Its results come from an earlier run.
         Resumed = "resumed",
-        /// It could not be measured; its results have the reason.
+        /// It could not be measured; the results of the part state the reason.
         Failed = "failed",
     }
 }
@@ -87,7 +88,7 @@ word_enum! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentFigureRow {
-    /// The experiment it belongs to.
+    /// The experiment that the result belongs to.
     pub experiment: String,
     /// The measured quantity.
     pub quantity: String,
@@ -96,10 +97,10 @@ pub struct ExperimentFigureRow {
     /// The published value; null if there is none.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub published: Option<f64>,
-    /// The value of this machine; null if it was not measured.
+    /// The value measured on this machine; null if it was not measured.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub measured: Option<f64>,
-    /// Whether it was measured.
+    /// Whether the value was measured.
     pub state: FigureState,
     /// Number of samples.
     pub samples: u64,
@@ -114,7 +115,8 @@ pub struct ExperimentFigureRow {
     pub max: Option<f64>,
     /// The distribution; empty if there is none.
     pub distribution: Vec<LengthCount>,
-    /// The source it was measured with; if it was not measured, the reason and the requirements.
+    /// The source that the value was measured with. If it was not measured, the reason, and what the measurement
+    /// requires.
     pub method: String,
 }
 
@@ -127,7 +129,7 @@ word_enum! {
         Measured = "measured",
         /// It cannot be measured on this machine or by this user.
         Unavailable = "unavailable",
-        /// It applies to other machines only.
+        /// It applies only to other machines.
         NotApplicable = "not-applicable",
         /// The run ended before it was measured.
         NotMeasured = "not-measured",

@@ -9,7 +9,7 @@ use crate::{
     words::word_enum,
 };
 
-/// Latency from an edge on one GPIO line to a program that monitors another.
+/// Latency from an edge on one GPIO line until a program that monitors another line detects it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency gpio: edge latency on GPIO lines"))]
@@ -40,7 +40,7 @@ pub struct GpioLatencyDocument {
     pub time: LatencyRunTime,
     /// Number of edges that did not arrive within the timeout.
     pub lost: u64,
-    /// Number of edges that were not generated, or arrived after the timeout.
+    /// Number of edges that hpt did not generate, or that arrived after the timeout.
     pub unexpected: u64,
     /// Number of edges that did not fit into the kernel's buffer, determined from gaps in their sequence
     /// numbers.
@@ -59,11 +59,11 @@ pub struct GpioLatencyDocument {
     pub notes: Vec<String>,
 }
 
-/// One latency of all edges.
+/// The distribution of one latency over all edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioLatencyRow {
-    /// The segment: from driving the line to the kernel's timestamp (output-to-IRQ), from there until the
+    /// The segment: from driving the line to the kernel's timestamp (output-to-IRQ), from that timestamp until the
     /// program has read the edge (IRQ-to-user), or both (end-to-end).
     pub figure: GpioFigure,
     /// The distribution of its latency.
@@ -74,9 +74,9 @@ pub struct GpioLatencyRow {
 word_enum! {
     /// How a program detects edges.
     pub enum GpioListening {
-        /// It waits in the kernel.
+        /// The program waits in the kernel.
         Poll = "poll",
-        /// It polls the line.
+        /// The program polls the line.
         Spin = "spin",
     }
 }

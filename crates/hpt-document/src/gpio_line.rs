@@ -24,15 +24,15 @@ pub struct GpioListDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioChip {
-    /// Its device file.
+    /// The device file of the chip.
     pub path: String,
-    /// The kernel's name for it; null if it could not be opened.
+    /// The kernel's name for the chip; null if the chip could not be opened.
     pub chip: Option<String>,
     /// The label from its driver.
     pub label: Option<String>,
-    /// The number of its lines.
+    /// Number of lines on the chip.
     pub lines: Option<u32>,
-    /// Why it could not be opened, and how to fix it.
+    /// Why the chip could not be opened, and how to fix that.
     pub reason: Option<String>,
 }
 
@@ -43,14 +43,14 @@ pub struct GpioListedLine {
     /// The line.
     #[serde(flatten)]
     pub place: GpioLine,
-    /// Whether it is an input or an output.
+    /// Whether the line is an input or an output.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_directions))]
     pub direction: String,
-    /// Whether it is in use, so that no other program can request it.
+    /// Whether the line is in use. If so, no other program can request it.
     pub in_use: bool,
-    /// Its user, if the kernel reports one.
+    /// The name of the program or driver that uses the line, if the kernel reports one.
     pub consumer: Option<String>,
-    /// Whether it is active-low.
+    /// Whether the line is active-low.
     pub active_low: bool,
 }
 

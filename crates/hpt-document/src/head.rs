@@ -11,13 +11,13 @@ pub const SCHEMA: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Head {
-    /// The version of this layout.
+    /// The version of the document layout.
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
     /// The version of hpt.
     pub hpt: String,
-    /// The machine the document describes.
+    /// The machine that the document describes.
     pub machine: Machine,
 }
 
@@ -25,7 +25,7 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
-    /// True for the machine that hpt ran on, false for a captured one.
+    /// True for the machine that hpt ran on, false for a captured machine.
     pub live: bool,
     /// The instruction set.
     pub architecture: String,
@@ -58,7 +58,7 @@ word_enum! {
         Enabled = "enabled",
         /// Reading the counter raises SIGSEGV.
         Forbidden = "forbidden",
-        /// The kernel does not report it.
+        /// The kernel does not report the permission.
         Unknown = "unknown",
     }
 }

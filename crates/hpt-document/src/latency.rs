@@ -8,7 +8,8 @@ use crate::{cpu_absence::CpuAbsence, thread::Thread};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyThread {
-    /// The scheduling settings of the thread. With several threads: the settings of the first, and the CPUs of all.
+    /// The scheduling settings of the thread. With several threads, the settings of the first thread and the CPUs of
+    /// all threads.
     pub thread: Thread,
     /// The time source: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
@@ -18,9 +19,9 @@ pub struct LatencyThread {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunTime {
-    /// The wall-clock time of its start, in UTC.
+    /// The wall-clock time at which the run started, in UTC.
     pub started_at: String,
-    /// Its duration.
+    /// The duration of the run.
     pub elapsed_s: f64,
 }
 
@@ -28,11 +29,11 @@ pub struct LatencyRunTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunEnd {
-    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run: the deadline
-    /// of a wake-up, the time at which the line was driven, or the start of a stall. Null if there was none.
+    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run: the deadline of a
+    /// wake-up, the time at which the line was driven, or the start of a stall. Null if there was no such sample.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stopped_at_ns: Option<u64>,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// Periods in which a pinned thread did not run on its CPU, the earliest first. No other value includes
     /// samples from these periods.
@@ -43,14 +44,14 @@ pub struct LatencyRunEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockReads {
-    /// The read overhead: the median difference of two back-to-back reads. Every latency includes it.
+    /// The read overhead: the median difference between two back-to-back reads. Every latency includes this overhead.
     pub clock_read_ns: u64,
     /// The granularity: the smallest observed difference between two different readings.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub clock_granularity_ns: Option<u64>,
 }
 
-/// A distribution of latencies of wake-ups or edges.
+/// The latency distribution of wake-ups or edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyFigures {
@@ -62,7 +63,7 @@ pub struct LatencyFigures {
     pub min_ns: u64,
     /// The mean.
     pub mean_ns: f64,
-    /// The median, to three digits, like all quantiles.
+    /// The median, rounded to three digits like all quantiles.
     pub p50_ns: u64,
     /// The 99th percentile. Null if fewer than ten samples are above it.
     pub p99_ns: Option<u64>,
@@ -74,21 +75,22 @@ pub struct LatencyFigures {
     pub p99999_ns: Option<u64>,
     /// The maximum.
     pub max_ns: u64,
-    /// The time of the maximum on CLOCK_MONOTONIC: its deadline, or when the line was driven.
+    /// When the maximum occurred, on CLOCK_MONOTONIC: the deadline of the wake-up, or the time at which the line was
+    /// driven.
     pub max_at_ns: u64,
-    /// Exact counts up to ten milliseconds.
+    /// Exact sample counts for latencies up to ten milliseconds.
     pub histogram_us: Vec<MicrosecondCount>,
     /// Number of samples above ten milliseconds.
     pub above_10ms: u64,
 }
 
-/// Number of samples within one whole microsecond.
+/// Number of samples whose duration falls within one whole microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MicrosecondCount(
-    /// Whole microseconds, rounded down.
+    /// The duration in whole microseconds, rounded down.
     pub u64,
-    /// Number of samples of that latency.
+    /// Number of samples of that duration.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
 );

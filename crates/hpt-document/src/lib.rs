@@ -2,7 +2,7 @@
 //!
 #![doc = include_str!("../README.md")]
 //!
-//! Each kind of document has a module, and so do the types that several kinds share. [`Document`] is a
+//! Each kind of document has a module. Types that several kinds share have modules too. [`Document`] represents a
 //! document of any kind.
 
 pub mod bench;

@@ -14,9 +14,9 @@ pub struct PairsDocument {
     pub head: Head,
     /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
     /// come from several CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each source and each kind of pause.
@@ -25,7 +25,7 @@ pub struct PairsDocument {
     pub notes: Vec<String>,
 }
 
-/// One source, after one kind of pause.
+/// The results of one source after one kind of pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairsRow {
@@ -38,8 +38,8 @@ pub struct PairsRow {
     pub samples: u64,
     /// The mean interval, in ticks of the source.
     pub mean_ticks: f64,
-    /// The duration of a tick: by definition, or as measured before. For cycles, at the rate of a busy core.
-    /// Null if it is not known.
+    /// The duration of a tick, as defined or as measured before the run. For cycles, the duration at the rate of a busy
+    /// core. Null if the duration is unknown.
     pub ns_per_tick: Option<f64>,
     /// The mean interval.
     pub mean_ns: Option<f64>,

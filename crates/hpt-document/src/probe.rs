@@ -12,8 +12,8 @@ pub struct ProbeDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// How clock_gettime(CLOCK_MONOTONIC) reads the clock. `kernel`: the vDSO or a system call; a captured
-    /// machine does not show which.
+    /// How clock_gettime(CLOCK_MONOTONIC) reads the clock. `kernel`: through the vDSO or a system call; for a captured
+    /// machine, it is not known which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub clock_gettime_read_path: Option<String>,
     /// The recommended source.
@@ -40,15 +40,17 @@ pub struct SourceRecommendation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstantStatus {
-    /// The source it reads: a counter, or `monotonic` for the kernel's clock.
+    /// The source that `Instant` reads: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
     /// The reason.
     pub reason: String,
-    /// The worst-case bound of its difference from CLOCK_MONOTONIC; 0 if it reads the kernel's clock.
+    /// The worst-case bound of the difference between `Instant` and CLOCK_MONOTONIC; 0 if `Instant` reads the kernel's
+    /// clock.
     pub bound_ns: u64,
-    /// The width of the last bracketed reading of counter and kernel clock.
+    /// The bracket width of the last bracketed reading of the counter and the kernel's clock.
     pub last_bracket_ns: Option<u64>,
-    /// The rate of the counter against CLOCK_MONOTONIC, relative to the nominal rate, in parts per million.
+    /// The deviation of the counter's rate from its nominal rate, measured against CLOCK_MONOTONIC, in parts per
+    /// million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
     /// Number of comparisons of the counter with the kernel's clock.
@@ -72,50 +74,51 @@ pub struct ProbeRow {
     pub id: String,
     /// A description.
     pub description: String,
-    /// Whether it can be used on this machine.
+    /// Whether the source can be used on this machine.
     pub available: bool,
-    /// Why it cannot be used, as a word that is stable across versions.
+    /// Why the source cannot be used, as a word that is stable across versions.
     pub reason_kind: Option<String>,
-    /// Why it cannot be used, as a sentence.
+    /// Why the source cannot be used, as a sentence.
     pub reason: Option<String>,
-    /// How to make it available.
+    /// How to make the source available.
     pub fix: Option<String>,
-    /// Number of bits of the counter, which determines when it wraps.
+    /// The width of the counter in bits, which determines when it wraps.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
     pub width_bits: Option<u8>,
-    /// Its nominal frequency, or the measured one if none is stated.
+    /// The nominal frequency of the source, or the measured frequency if no nominal frequency is stated.
     pub frequency_hz: Option<f64>,
     /// The origin of the frequency, or `measured`.
     pub frequency_origin: Option<String>,
-    /// The resolution that the source states.
+    /// The advertised resolution of the source.
     pub resolution_ns: Option<f64>,
     /// The granularity: the smallest observed difference between two different readings.
     pub granularity_ns: Option<f64>,
-    /// A number of ticks of which every observed step is a multiple.
+    /// The number of ticks that every observed step is a multiple of.
     pub step_multiple_ticks: Option<u64>,
     /// Time per read in a short measurement.
     pub read_cost_ns: Option<f64>,
-    /// How the source is read. `kernel`: the vDSO or a system call; a captured machine does not show which.
+    /// How the source is read. `kernel`: through the vDSO or a system call; for a captured machine, it is not known
+    /// which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: Option<String>,
-    /// The scope of its count.
+    /// The scope of the source's count.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scopes))]
     pub scope: Option<String>,
-    /// Whether its rate is constant and it is never stepped.
+    /// Whether the source has a constant rate and is never stepped.
     pub constant_rate: Option<bool>,
-    /// Whether a time daemon adjusts its rate.
+    /// Whether a time daemon adjusts the rate of the source.
     pub disciplined: Option<bool>,
-    /// Whether it continues to count while the machine is suspended.
+    /// Whether the source continues to count while the machine is suspended.
     pub counts_in_suspend: Option<bool>,
     /// Whether read access can be revoked.
     pub revocable: Option<bool>,
-    /// Whether the kernel trusts it.
+    /// Whether the kernel trusts the source.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::kernel_verdicts))]
     pub kernel_verdict: String,
     /// The evidence for kernel_verdict.
     pub kernel_evidence: String,
-    /// Why it is recommended or not.
+    /// Why the source is recommended or not.
     pub suitability: String,
-    /// The performed checks, with their results.
+    /// The checks that hpt performed, with their results.
     pub evidence: Vec<String>,
 }

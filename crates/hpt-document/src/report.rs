@@ -9,7 +9,7 @@ use crate::{head::Machine, words::word_enum};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt report: a chosen set of measurements"))]
 pub struct ReportDocument {
-    /// The version of this layout.
+    /// The version of the document layout.
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
@@ -25,11 +25,12 @@ pub struct ReportDocument {
     pub started_at: String,
     /// The total duration.
     pub elapsed_s: f64,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// The measurements, in the order in which they were made.
     pub parts: Vec<ReportPart>,
-    /// The document of each part, as its command prints it with --format json. The kind determines the schema.
+    /// The document of each part, as its command prints it with --format json. The kind of a document determines its
+    /// schema.
     pub documents: serde_json::Map<String, serde_json::Value>,
     /// Further remarks on the report.
     pub notes: Vec<String>,
@@ -39,14 +40,14 @@ pub struct ReportDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportPart {
-    /// Its name, which is also the name of its document.
+    /// The name of the part, which is also the name of its document.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
     pub name: String,
     /// The command line of the same measurement.
     pub command: String,
     /// Its state.
     pub state: ReportPartState,
-    /// Why it failed.
+    /// Why the part failed.
     pub reason: Option<String>,
     /// Its duration.
     pub elapsed_s: f64,

@@ -9,7 +9,7 @@ use crate::{head::Machine, words::word_enum};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt report --compare: two reports compared"))]
 pub struct ReportCompareDocument {
-    /// The version of this layout.
+    /// The version of the document layout.
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
@@ -33,23 +33,23 @@ pub struct ReportCompareDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedReport {
-    /// Its name in the comparison.
+    /// The name of the report in the comparison.
     pub name: String,
     /// The title of the report.
     pub title: String,
-    /// When it was started (RFC 3339).
+    /// When the report was started (RFC 3339).
     pub started_at: String,
-    /// The version of hpt that made it.
+    /// The version of hpt that made the report.
     pub hpt: String,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// The emulator that runs its machine, if it is known.
+    /// The emulator that ran the machine, if the emulator is known.
     pub emulated_by: Option<String>,
-    /// Its machine.
+    /// The machine that the report describes.
     pub machine: Machine,
 }
 
-/// A value in both reports.
+/// The values of one quantity in both reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedFigureRow {
@@ -66,18 +66,18 @@ pub struct ComparedFigureRow {
     /// The lower end of the range of the first value: p50, or the lowest possible rate.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub first_low: Option<f64>,
-    /// The upper end: p99, or the highest possible rate.
+    /// The upper end of the range of the first value: p99, or the highest possible rate.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub first_high: Option<f64>,
     /// Number of samples of the first value.
     pub first_samples: Option<u64>,
-    /// The second value, as above.
+    /// The second value, chosen like the first value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub second: Option<f64>,
     /// The lower end of the range of the second value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub second_low: Option<f64>,
-    /// The upper end.
+    /// The upper end of the range of the second value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub second_high: Option<f64>,
     /// Number of samples of the second value.
@@ -98,7 +98,7 @@ word_enum! {
         WithinSpread = "within spread",
         /// At least one value has no range.
         SpreadUnknown = "no spread known",
-        /// Both are frequency errors, but relative to different nominal rates.
+        /// Both values are frequency errors, but relative to different nominal rates.
         DifferentNominalRates = "different nominal rates",
         /// Only the first report has the value.
         OnlyFirst = "only in the first",
@@ -115,7 +115,7 @@ pub struct ComparedRuleRow {
     pub rule: String,
     /// The subject of the rule.
     pub about: String,
-    /// Its verdict in the first report; null if that report does not have it.
+    /// The verdict in the first report; null if that report does not contain the rule.
     pub first: Option<String>,
     /// Its verdict in the second report.
     pub second: Option<String>,

@@ -14,7 +14,7 @@ pub struct RestoreDocument {
     pub head: Head,
     /// The file of the journal, in which hpt records each setting before changing it.
     pub journal: String,
-    /// Whether the journal is from an earlier boot and therefore void.
+    /// Whether the journal is from an earlier boot and therefore no longer valid.
     pub from_other_boot: bool,
     /// The settings in the journal.
     pub settings: Vec<RestoredSetting>,
@@ -26,19 +26,19 @@ pub struct RestoreDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestoredSetting {
-    /// Its name.
+    /// The name of the setting.
     pub setting: String,
-    /// Its file.
+    /// The file that contains the setting.
     pub path: String,
-    /// The command that changed it.
+    /// The command that changed the setting.
     pub changed_by: String,
-    /// Its value before the change.
+    /// The value before the change.
     pub original_value: String,
-    /// Its value before the restore, or the one in the journal; null if it is not known.
+    /// The value before the restore, or the changed value in the journal; null if the value is unknown.
     pub changed_value: Option<String>,
     /// The result.
     pub outcome: RestoreOutcome,
-    /// Why it was not restored.
+    /// Why the setting was not restored.
     pub reason: Option<String>,
 }
 
@@ -49,11 +49,11 @@ word_enum! {
         Restored = "restored",
         /// It already had its original value.
         AlreadyRestored = "already-restored",
-        /// Another process has changed it since then, so hpt left it unchanged.
+        /// Another process changed the setting after hpt did, so hpt did not restore it.
         ChangedSince = "changed-since",
         /// It could not be restored.
         Failed = "failed",
-        /// Nothing was attempted.
+        /// The setting was only listed; hpt did not try to restore it.
         Listed = "listed",
     }
 }

@@ -99,7 +99,8 @@ fn titled<T: JsonSchema>(title: &str) -> Schema {
     schema
 }
 
-/// `timer` and `poll` differ in how their threads wait.
+/// Generates the schema of wake-up latency with the given wait methods: `timer` and `poll` differ in how their threads
+/// wait.
 fn waiting(title: &str, methods: &[&str]) -> Schema {
     let mut schema = titled::<WakeLatencyDocument>(title);
     let root = schema.ensure_object();
@@ -109,7 +110,8 @@ fn waiting(title: &str, methods: &[&str]) -> Schema {
     schema
 }
 
-/// Edges carry timestamps of the kernel's clock.
+/// Generates the schema of GPIO latency. The source is always `monotonic`, because edges carry timestamps of the
+/// kernel's clock.
 fn gpio_latency() -> Schema {
     let mut schema = generated::<GpioLatencyDocument>();
     let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
@@ -117,7 +119,7 @@ fn gpio_latency() -> Schema {
     schema
 }
 
-/// Restricts each document in a report to the kind that its part prints.
+/// Restricts each document in a report to the kind of its part.
 fn report() -> Schema {
     let mut schema = generated::<ReportDocument>();
     let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
@@ -137,8 +139,8 @@ fn report() -> Schema {
     schema
 }
 
-/// Applies the rules for all documents: an object has only the listed properties, and a number is not
-/// negative unless it is marked.
+/// Applies the rules for all documents: an object has only the listed properties, and a number is not negative unless
+/// it is marked as signed.
 fn restrict(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -169,7 +171,7 @@ fn restrict(schema: &mut Value) {
     }
 }
 
-/// Joins the lines of a comment to text. Only an empty line ends a paragraph.
+/// Joins the lines of each paragraph in a comment. Only an empty line ends a paragraph.
 fn in_paragraphs(comment: &str) -> String {
     comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
 }

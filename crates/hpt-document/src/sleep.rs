@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cpu_absence::CpuAbsence, head::Head, thread::Thread};
 
-/// The overshoot of sleeps with each method, and their CPU time.
+/// The overshoot and the CPU time of sleeps with each method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt sleep: the overshoot of sleeps"))]
@@ -18,9 +18,9 @@ pub struct SleepDocument {
     pub thread: Thread,
     /// The time source: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
     /// come from several CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each duration and method.
@@ -29,7 +29,7 @@ pub struct SleepDocument {
     pub notes: Vec<String>,
 }
 
-/// One duration and one method.
+/// The results of one duration and one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SleepRow {
@@ -56,7 +56,7 @@ pub struct SleepRow {
     pub max_ns: Option<f64>,
     /// The thread's CPU time divided by the elapsed time; null if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
-    /// The margin at the end of the measurement: how long before the deadline the thread is woken. Null for
-    /// methods that do not adapt it.
+    /// The wake-up margin at the end of the measurement: how long before the deadline the thread is woken. Null for
+    /// methods that do not adapt the margin.
     pub reserve_ns: Option<u64>,
 }

@@ -21,7 +21,7 @@ pub struct StallDocument {
     pub measuring: LatencyThread,
     /// The mean time of a read.
     pub read_ns: f64,
-    /// The 90th percentile of the differences between consecutive readings, without differences of zero.
+    /// The 90th percentile of the differences between consecutive readings, excluding differences of zero.
     pub step_p90_ns: Option<u64>,
     /// When the run started, and how long it took.
     #[serde(flatten)]
@@ -46,7 +46,7 @@ pub struct StallDocument {
     pub notes: Vec<String>,
 }
 
-/// One thread.
+/// The results of one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallThreadRow {
@@ -54,40 +54,40 @@ pub struct StallThreadRow {
     pub cpu: Option<usize>,
     /// Number of stalls.
     pub stalls: u64,
-    /// The total duration of its stalls.
+    /// The total duration of the stalls.
     pub stalled_ns: u64,
-    /// How long it polled on its CPU.
+    /// How long the thread polled on its CPU.
     pub elapsed_ns: u64,
-    /// How long it polled on other CPUs, which elapsed_ns does not include. See cpu_absences.
+    /// How long the thread polled on other CPUs. elapsed_ns does not include this time; see cpu_absences.
     pub elapsed_on_other_cpus_ns: u64,
-    /// Number of stalls in that time, which no other value includes.
+    /// Number of stalls on other CPUs. No other value includes these stalls.
     pub stalls_on_other_cpus: u64,
     /// The threshold: a longer gap between two readings is a stall.
     pub threshold_ns: u64,
-    /// The minimum; null if there were no stalls, like the values that follow.
+    /// The duration of the shortest stall. This value and the following values are null if there were no stalls.
     pub min_ns: Option<u64>,
-    /// The mean.
+    /// The mean duration of a stall.
     pub mean_ns: Option<f64>,
-    /// The median, to three digits, like all quantiles.
+    /// The median duration, rounded to three digits like all quantiles.
     pub p50_ns: Option<u64>,
     /// The 99th percentile. Null if fewer than ten stalls were longer.
     pub p99_ns: Option<u64>,
     /// The 99.9th percentile. Null if fewer than ten stalls were longer.
     pub p999_ns: Option<u64>,
-    /// The maximum.
+    /// The duration of the longest stall.
     pub max_ns: Option<u64>,
     /// When the longest stall began, on CLOCK_MONOTONIC.
     pub max_at_ns: Option<u64>,
-    /// The period at which most stalls recur: the median of the intervals between them, determined from the
-    /// newest 1024 stalls. Null if there is no such period.
+    /// The period at which most stalls recur: the median interval between these stalls, determined from the newest 1024
+    /// stalls. Null if there is no such period.
     pub period_ns: Option<u64>,
     /// The 10th percentile of these intervals.
     pub period_p10_ns: Option<u64>,
     /// The 90th percentile of these intervals.
     pub period_p90_ns: Option<u64>,
-    /// Number of stalls that were followed by another after one period, within 2 %.
+    /// Number of stalls that were followed by another stall after one period, within 2 %.
     pub period_followed: Option<u64>,
-    /// Number of stalls that could have been followed by another.
+    /// Number of stalls that could have been followed by another stall.
     pub period_eligible: Option<u64>,
     /// The blind time, in which the thread read the kernel's counters instead of polling.
     pub sampling_ns: u64,
@@ -103,7 +103,7 @@ pub struct StallThreadRow {
     pub windows_with_stall: u64,
     /// Number of windows that contain no stall.
     pub windows_without_stall: u64,
-    /// Exact counts up to ten milliseconds.
+    /// Exact stall counts for durations up to ten milliseconds.
     pub histogram_us: Vec<MicrosecondCount>,
     /// Number of stalls above ten milliseconds.
     pub above_10ms: u64,
@@ -113,19 +113,18 @@ pub struct StallThreadRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
-    /// The likely cause, determined from the counters that increased. preempted: the thread was
-    /// runnable and waited in the run queue of its CPU; stopped: it was put to sleep; page-fault: it
-    /// was put to sleep while a page was read from a disk; migrated: it was on another CPU afterwards;
-    /// steal: the hypervisor reports that it ran other guests; firmware: the count of system management
-    /// interrupts increased; interrupts: this CPU received more interrupts than without a stall;
-    /// usual-activity: it received no more than without a stall; none: no counter increased; unknown:
-    /// no counter could be read.
+    /// The likely cause, determined from the counters that increased. preempted: the thread was runnable and waited in
+    /// the run queue of its CPU; stopped: the thread was put to sleep; page-fault: the thread was put to sleep while a
+    /// page was read from a disk; migrated: the thread was on another CPU after the stall; steal: the hypervisor
+    /// reports that it ran other guests; firmware: the count of system management interrupts increased; interrupts:
+    /// this CPU received more interrupts than without a stall; usual-activity: this CPU received no more interrupts
+    /// than without a stall; none: no counter increased; unknown: no counter could be read.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Number of stalls.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stalls: u64,
-    /// Their total duration.
+    /// The total duration of these stalls.
     pub stalled_ns: u64,
 }
 
@@ -135,17 +134,17 @@ pub struct StallCauseRow {
 pub struct StallCounterRow {
     /// The thread's CPU; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// Whether it is a line of /proc/interrupts or of /proc/softirqs.
+    /// Whether the counter is a line of /proc/interrupts or of /proc/softirqs.
     pub kind: StallCounterKind,
-    /// The kernel's name for it.
+    /// The kernel's name for the counter.
     pub name: String,
-    /// The rest of the kernel's line for it.
+    /// The rest of the counter's line in that file.
     pub label: String,
-    /// Number of windows with a stall in which it increased.
+    /// Number of windows with a stall in which the counter increased.
     pub windows_with_stall: u64,
-    /// Number of windows without a stall in which it increased.
+    /// Number of windows without a stall in which the counter increased.
     pub windows_without_stall: u64,
-    /// Its rate without stalls, in counts per second; null if there was no such window.
+    /// The rate of the counter in windows without a stall, in counts per second; null if there was no such window.
     pub baseline_hz: Option<f64>,
 }
 
@@ -157,32 +156,31 @@ pub struct StallRow {
     pub cpu: Option<usize>,
     /// When the thread was last observed to run before the stall, on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// This time as wall-clock time, in UTC.
+    /// The start of the stall as wall-clock time, in UTC.
     pub started_at: String,
-    /// Time from then until the thread was next observed to run.
+    /// Time from start_ns until the thread was next observed to run.
     pub length_ns: u64,
-    /// The amount by which the stall may have been shorter, because the thread was reading the counters then.
+    /// How much shorter the stall may have been, because the thread was reading the counters at that time.
     pub uncertainty_ns: u64,
-    /// Its likely cause, with the same names as in `causes`.
+    /// The likely cause of the stall, with the same names as in `causes`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
-    /// Time between the reads of the counters before and after it.
+    /// The window: the time between the reads of the counters before and after the stall.
     pub window_ns: u64,
     /// Number of stalls in that window.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stalls_in_window: usize,
-    /// Voluntary context switches in the window; null if that cannot be read, like the counts that
-    /// follow.
+    /// Voluntary context switches in the window. This count and the following counts are null if they cannot be read.
     pub voluntary_switches: Option<u64>,
     /// Involuntary context switches in the window.
     pub involuntary_switches: Option<u64>,
     /// Major page faults in the window.
     pub major_faults: Option<u64>,
-    /// How long the thread was runnable but not running.
+    /// How long the thread was runnable but not running in the window.
     pub run_queue_wait_ns: Option<u64>,
-    /// Whether the thread was on another CPU afterwards.
+    /// Whether the thread was on another CPU after the stall.
     pub migrated: bool,
-    /// Steal time reported by the hypervisor, in units of 10 ms.
+    /// Steal time reported by the hypervisor, a multiple of 10 ms.
     pub steal_ns: Option<u64>,
     /// System management interrupts (SMI) of the core in the window.
     pub smi_count: Option<u64>,

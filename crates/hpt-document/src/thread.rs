@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
-    /// The CPUs it may run on.
+    /// The CPUs that the thread may run on.
     pub cpus: Vec<usize>,
-    /// The scheduling policy; `other` is the default one.
+    /// The scheduling policy; `other` is the default policy.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scheduling_policies))]
     pub policy: Option<String>,
     /// The real-time priority; null if the policy has none.
@@ -23,21 +23,21 @@ pub struct Thread {
     pub deadline_ns: Option<u64>,
     /// The period under SCHED_DEADLINE.
     pub deadline_period_ns: Option<u64>,
-    /// The locked memory of hpt.
+    /// The amount of memory that hpt has locked.
     pub locked_bytes: Option<u64>,
     /// The timer slack: by how much the kernel may delay a wake-up to save power; 0 for real-time threads.
     pub timer_slack_ns: Option<u64>,
-    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency); 2000000000 if no process has
-    /// requested a lower one, null if it cannot be read.
+    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency); 2000000000 if no process has requested a
+    /// lower limit, null if the limit cannot be read.
     pub wake_latency_us: Option<u64>,
     /// The share of each period that real-time threads may use; null if it cannot be read.
     pub bandwidth: Option<RealtimeBandwidth>,
-    /// The fair server that reserves most for ordinary threads on these CPUs (since Linux 6.12); null if it
+    /// The fair server that reserves the most time for ordinary threads on these CPUs (since Linux 6.12); null if it
     /// cannot be read.
     pub fair_server: Option<FairServer>,
-    /// The frequency governors of these CPUs, each listed once; empty if they have none.
+    /// The frequency governors of these CPUs, each listed once; empty if the CPUs have no governor.
     pub governors: Vec<String>,
-    /// Whether frequencies above the nominal one are enabled; null if there is no such switch.
+    /// Whether frequencies above the nominal frequency are enabled; null if the system has no such setting.
     pub turbo: Option<bool>,
     /// Settings that were requested but are not active (--best-effort).
     pub refused: Vec<RefusedSetting>,
@@ -47,7 +47,7 @@ pub struct Thread {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RealtimeBandwidth {
-    /// The time that real-time threads may use in each period (sched_rt_runtime_us); -1 means all of it.
+    /// The time that real-time threads may use in each period (sched_rt_runtime_us); -1 means the whole period.
     #[cfg_attr(feature = "schema", schemars(range(min = -1)))]
     pub runtime_us: i64,
     /// The period (sched_rt_period_us).
@@ -61,7 +61,7 @@ pub struct RealtimeBandwidth {
 pub struct FairServer {
     /// The CPU.
     pub cpu: usize,
-    /// The reserved time in each period; 0 means none.
+    /// The reserved time in each period; 0 means that no time is reserved.
     pub runtime_ns: u64,
     /// The period.
     pub period_ns: u64,

@@ -8,8 +8,8 @@ use crate::{
     words::word_enum,
 };
 
-/// Wake-up latency, or the latency of a busy-polling thread. `timer` and `poll` have the same
-/// document, with different kinds.
+/// Wake-up latency, or the latency of a busy-polling thread. `timer` and `poll` use the same document type with
+/// different kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WakeLatencyDocument {
@@ -55,16 +55,16 @@ word_enum! {
     }
 }
 
-/// One thread.
+/// The results of one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WakeLatencyRow {
     /// The thread's CPU; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// Its wake-up latency.
+    /// The wake-up latency of the thread.
     #[serde(flatten)]
     pub figures: LatencyFigures,
-    /// Number of wake-ups that are not counted because the wall clock was stepped; zero without --at.
+    /// Number of wake-ups that were discarded because the wall clock was stepped; zero without --at.
     pub clock_stepped: u64,
     /// The length of an interval of the timeline.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]

@@ -9,7 +9,7 @@ use crate::{cpu_absence::CpuAbsence, head::Head, words::word_enum};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt watch: one interval"))]
 pub struct WatchDocument {
-    /// The version of this layout.
+    /// The version of the document layout.
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
@@ -24,15 +24,15 @@ pub struct WatchDocument {
     pub reference: String,
     /// The kernel's clocksource.
     pub clocksource: Option<String>,
-    /// Number of rounds of readings that the thread made on other CPUs than the one it is pinned to.
+    /// Number of rounds of readings that the thread made on CPUs other than the CPU that it is pinned to.
     pub rounds_on_other_cpus: u64,
     /// One row for each source.
     pub sources: Vec<WatchRow>,
     /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
-    /// Events of the machine.
+    /// System-wide events.
     pub events: Vec<MachineEvent>,
-    /// Faults that all sources share. Either the reference caused them, or the counter that all of them use.
+    /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
     pub shared_faults: Vec<String>,
     /// The state of clock synchronization.
     pub synchronization: Synchronization,
@@ -49,13 +49,13 @@ pub struct WatchRow {
     pub at_s: f64,
     /// The source.
     pub source: String,
-    /// Its offset from the reference.
+    /// The offset of the source from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,
     /// Its frequency error relative to the nominal rate in this interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
-    /// The worst-case bound of that error, if the rate was constant.
+    /// The worst-case bound of that error, assuming that the rate was constant.
     pub frequency_bound_ppm: Option<f64>,
     /// Its steps.
     #[serde(flatten)]
@@ -63,11 +63,11 @@ pub struct WatchRow {
     /// Its faults.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::source_faults))]
     pub faults: Vec<String>,
-    /// The faults as messages, and other events.
+    /// Messages that describe the faults, and other events.
     pub messages: Vec<String>,
 }
 
-/// The summary of a watch over all intervals, which is the last line.
+/// The summary of all intervals of a watch. It is the last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt watch: the summary, which is the last line"))]
@@ -75,8 +75,8 @@ pub struct WatchSummaryDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU that the thread is pinned to; null if it is not pinned. `cpu_absences` has the periods in
-    /// which it ran on other CPUs.
+    /// The CPU that the thread is pinned to; null if it is not pinned. `cpu_absences` lists the periods in which the
+    /// thread ran on other CPUs.
     pub cpu: Option<usize>,
     /// The reference that the other sources are compared with.
     pub reference: String,
@@ -88,8 +88,8 @@ pub struct WatchSummaryDocument {
     pub intervals: u64,
     /// Number of rounds of readings.
     pub rounds: u64,
-    /// Periods in which the pinned thread did not run on its CPU, the earliest first. The other values
-    /// include the rounds that it made on other CPUs.
+    /// Periods in which the pinned thread did not run on its CPU, the earliest first. All other values include the
+    /// rounds of readings that the thread made on other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// Whether a source exceeded the limits.
     pub faulty: bool,
@@ -97,15 +97,15 @@ pub struct WatchSummaryDocument {
     pub sources: Vec<WatchSummaryRow>,
     /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
-    /// Events of the machine.
+    /// System-wide events.
     pub events: Vec<MachineEvent>,
-    /// Periods in which CPUs were offline, and thus not compared with other CPUs.
+    /// Periods in which CPUs were offline, and were therefore not compared with other CPUs.
     pub offline: Vec<CpuOffline>,
-    /// Faults that all sources share. Either the reference caused them, or the counter that all of them use.
+    /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
     pub shared_faults: Vec<String>,
     /// The state of clock synchronization.
     pub synchronization: Synchronization,
-    /// Whether Ctrl-C or another signal ended it early.
+    /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// Further remarks on the result.
     pub notes: Vec<String>,
@@ -117,25 +117,25 @@ pub struct WatchSummaryDocument {
 pub struct WatchSummaryRow {
     /// The source.
     pub source: String,
-    /// The rate that it is compared with.
+    /// The rate that the source is compared with.
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub expected_hz: Option<f64>,
     /// The origin of that rate, as in `hpt calibrate`; `measurement` if no rate is stated and the rate at the start is
     /// used.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub expected_origin: Option<String>,
-    /// Its offset from the reference.
+    /// The offset of the source from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,
     /// The lowest frequency error of an interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub lowest_ppm: Option<f64>,
-    /// The worst-case bound of that error, if the rate was constant in that interval.
+    /// The worst-case bound of that error, assuming that the rate was constant in that interval.
     pub lowest_bound_ppm: Option<f64>,
     /// The highest frequency error of an interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub highest_ppm: Option<f64>,
-    /// The worst-case bound of that error, if the rate was constant in that interval.
+    /// The worst-case bound of that error, assuming that the rate was constant in that interval.
     pub highest_bound_ppm: Option<f64>,
     /// Its steps.
     #[serde(flatten)]
@@ -157,8 +157,8 @@ pub struct WatchOffset {
     pub bursts: u64,
     /// The width of the narrowest bracket.
     pub bracket_ns: Option<u64>,
-    /// The offset accumulated since the last interruption, at the nominal rate. Over several intervals, the
-    /// offset at the end of the last one.
+    /// The offset accumulated since the last interruption, at the nominal rate. In a summary of several intervals, the
+    /// offset at the end of the last interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub offset_ns: Option<f64>,
     /// The worst-case bound of the offset.
@@ -171,9 +171,9 @@ pub struct WatchOffset {
 pub struct WatchSteps {
     /// Number of steps beyond the limit.
     pub steps: u64,
-    /// Number of readings lower than the previous one.
+    /// Number of readings lower than the previous reading.
     pub backward_steps: u64,
-    /// Number of times that it was set, for sources that can be set.
+    /// Number of times that the source was set, if it can be set.
     pub times_set: u64,
 }
 
@@ -183,7 +183,7 @@ pub struct WatchSteps {
 pub struct WatchLimits {
     /// The largest frequency error.
     pub frequency_error_ppm: f64,
-    /// Whether the tolerance of the nominal rate is added to that.
+    /// Whether the tolerance of the nominal rate is added to this limit.
     pub nominal_tolerance_added: bool,
     /// The largest step.
     pub step_ns: u64,
@@ -204,16 +204,16 @@ pub struct CpuOffset {
     /// The lower limit of the second counter's lead over the first.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub min_ns: f64,
-    /// The upper limit.
+    /// The upper limit of that lead.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub max_ns: f64,
-    /// Number of timestamps passed between them.
+    /// Number of timestamps passed between the two CPUs.
     pub handovers: u64,
     /// The fault, if the offset certainly exceeds the limit; otherwise null.
     pub fault: Option<String>,
 }
 
-/// An event of the machine.
+/// A system-wide event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineEvent {
@@ -233,9 +233,9 @@ pub struct MachineEvent {
 pub struct CpuOffline {
     /// The CPU.
     pub cpu: usize,
-    /// When it was first observed offline, in seconds since the start.
+    /// When the CPU was first observed offline, in seconds since the start.
     pub from_s: f64,
-    /// When it was observed online again; null if it was still offline at the end.
+    /// When the CPU was observed online again; null if it was still offline at the end.
     pub to_s: Option<f64>,
 }
 
@@ -269,7 +269,7 @@ pub struct Synchronization {
 pub struct OffsetPoint(
     /// Seconds since the start.
     pub f64,
-    /// Its lead over the reference, in nanoseconds.
+    /// The lead of the source over the reference, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
     /// The worst-case bound of the offset, in nanoseconds.
@@ -277,11 +277,11 @@ pub struct OffsetPoint(
 );
 
 word_enum! {
-    /// The kind of an event of the machine.
+    /// The kind of a system-wide event.
     pub enum MachineEventKind {
-        /// It was suspended.
+        /// The machine was suspended.
         Suspend = "suspend",
-        /// A hypervisor migrated it to another host.
+        /// A hypervisor migrated the machine to another host.
         Migration = "migration",
         /// The kernel switched to another clocksource.
         Clocksource = "clocksource",

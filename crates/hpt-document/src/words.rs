@@ -1,5 +1,5 @@
-//! The words that string fields of documents may have, as far as the library hpt-core defines them. Words
-//! that only the command uses are enums in the modules of their documents, defined with `word_enum`.
+//! The words that string fields of documents may contain, if the library hpt-core defines these words. Words that only
+//! the command uses are enums in the modules of their documents, defined with `word_enum`.
 
 /// Defines an enum whose variants are words of documents.
 macro_rules! word_enum {
@@ -12,7 +12,7 @@ macro_rules! word_enum {
         }
 
         impl $name {
-            /// Returns the word that documents use.
+            /// Returns the word that documents use for this variant.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

@@ -1,5 +1,6 @@
 //! A library for `LD_PRELOAD` that serves `clock_gettime(CLOCK_MONOTONIC, …)` from [`hpt_core::Instant`] to unmodified
-//! programs. It is for tests and not published: with it, existing tests of other clocks test this one.
+//! programs. It is used only in tests and is not published: with it, existing tests of other clocks can test hpt's
+//! clock.
 //!
 //! ```console
 //! $ cargo build --release --package hpt-preload
@@ -40,9 +41,9 @@
 //! # Checking that it was in effect
 //!
 //! With `HPT_PRELOAD_VERBOSE` set and not empty, a process that ends with `exit` reports on standard error the number
-//! of calls served, and the source. Counts by threads at the same time may be lost, so the numbers are a lower bound.
-//! An atomic increment would lose none, but on x86-64 it is a barrier, which would hide out-of-order readings from a
-//! test.
+//! of calls served, and the source. Counts that several threads make at the same time may be lost, so the numbers are
+//! a lower bound. An atomic increment would lose none, but on x86-64 it is a barrier, which would hide out-of-order
+//! readings from a test.
 #![expect(unsafe_code, reason = "exports a function of the C library, with its name and its pointers")]
 
 mod answer;

@@ -1,5 +1,5 @@
-//! The next function with the name of this library's, usually that of the C library. Does not decide which calls are
-//! passed on to it; `answer` does.
+//! The next function with the same name as this library's function, usually the one in the C library. Does not decide
+//! which calls are passed on to it; `answer` does.
 
 use core::{
     ffi::CStr,
@@ -11,7 +11,7 @@ use core::{
 
 type Function<T> = unsafe extern "C" fn(libc::clockid_t, *mut T) -> libc::c_int;
 
-/// A structure for seconds and nanoseconds, of one of the C library's layouts.
+/// A structure for seconds and nanoseconds, in one of the C library's layouts.
 pub(crate) trait Timespec: Sized + 'static {
     /// Returns the next function that fills this structure.
     fn next() -> &'static Next<Self>;

@@ -32,19 +32,18 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt bench                                     read each source a million times
-  hpt bench --source tsc,monotonic --count 1e8  read two, 100 million times each
+  hpt bench --source tsc,monotonic --count 1e8  read each 100 million times
   hpt bench --format csv > bench.csv            write a file for a spreadsheet";
 
-/// Assumed duration of a read, from which the progress bar estimates the duration of the run.
+/// The assumed duration of a read. The progress bar uses it to estimate the duration of the run.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
 /// Measure the read overhead of each time source
 ///
-/// Reads each source N times back to back for the mean, then up to 100,000 times one at a time for
-/// the distribution. If the vDSO serves clock_gettime, or a register serves the cycle counter, hpt
-/// also measures the system call for comparison. If programs may count cycles, hpt also reports the
-/// cycles per read. A source whose read takes 10 µs or more is read for at most 2 s back to back
-/// and at most 1 s one at a time.
+/// Reads each source N times back to back for the mean, then up to 100,000 times one at a time for the distribution. If
+/// the vDSO serves clock_gettime, or the cycle counter can be read from a register, hpt also measures the corresponding
+/// system call for comparison. If programs may count cycles, hpt also reports the cycles per read. A source whose read
+/// takes 10 µs or more is read for at most 2 s back to back and at most 1 s one at a time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -65,7 +64,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // First, because a source of one core's cycles pins its thread to the current CPU.
+    // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;
     let subject_of_cycles = subjects.iter().map(Opened::as_dyn).find(|&subject| counts_cycles(subject));
@@ -116,9 +115,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns the requested sources. By default, returns all available ones, and also
-/// clock_gettime(CLOCK_MONOTONIC) and the cycle counter via system call, if they are otherwise read
-/// without one.
+/// Returns the requested sources. By default, returns all available sources. If clock_gettime(CLOCK_MONOTONIC) or the
+/// cycle counter is read without a system call, the result also contains the source that reads it with one.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
@@ -140,7 +138,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     Ok(subjects)
 }
 
-/// Returns the note on sources that were read fewer times than requested.
+/// Returns a note on sources that were read fewer times than requested.
 fn read_less(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
@@ -153,8 +151,8 @@ fn read_less(names: &[String]) -> Option<String> {
     })
 }
 
-/// Returns the source that counts the cycles of the reads, if no measured source does: a core may
-/// have only one counter.
+/// Opens the source that counts the cycles of the reads. Not for use while a measured source counts cycles, because a
+/// core may have only one counter.
 fn cycles(context: &Context) -> Option<Opened> {
     CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
@@ -167,7 +165,8 @@ fn row(
 ) -> BenchRow {
     let info = source.info();
     let (stopwatch, stopwatch_frequency) = stopwatch;
-    // A source of unknown rate is the stopwatch itself or uses its nominal frequency.
+    // If the source is the stopwatch itself, its measured frequency is known. Other sources use their nominal
+    // frequency.
     let frequency = if info.id == stopwatch.info().id {
         Some(stopwatch_frequency)
     } else {

@@ -27,7 +27,7 @@ use crate::{
 const EXAMPLES: &str = "  \
   hpt calibrate                              all sources that count time, 1 s
   hpt calibrate --source tsc --duration 10s  one source, with a tighter bound
-  hpt calibrate --save                       save the result for this boot";
+  hpt calibrate --save                       save the result until the next boot";
 
 /// Measure the frequency of each source, with an error bound
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
-    /// Save the result for this boot of this machine
+    /// Save the result, which is valid until the next boot
     #[arg(long)]
     save: bool,
     /// Print the saved result; measure nothing
@@ -80,8 +80,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let answer = if rows.is_empty() { Answer::No } else { Answer::Yes };
     let mut data = data(context, rows, false);
     if answer == Answer::No {
-        data.notes
-            .push("no calibration of these sources is saved; `hpt calibrate --save` saves what it measures".to_owned());
+        data.notes.push("no calibration of these sources is saved; save one with `hpt calibrate --save`".to_owned());
     }
     let blocks = page(&data);
     Ok(Document { answer, ..Document::new(data, blocks) })
@@ -89,7 +88,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // First, because a source of one core's cycles pins its thread to the current CPU.
+    // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
     if reference.as_dyn().info().scope != Scope::System {
@@ -109,7 +108,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         })
     };
     let stayed = parts.end("all of them");
-    // A thread that is not pinned, or that lost its CPU, may have moved temporarily.
+    // A thread that is not pinned, or whose CPU went offline, may have run on another CPU temporarily.
     let results: Vec<_> = results
         .into_iter()
         .map(|result| {
@@ -134,7 +133,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         let saved = context.store(arguments.state_dir.as_deref()).and_then(|store| context.save(&store, &good));
         match saved {
             Ok(path) => data.saved_to = path.map(|path| path.to_string_lossy().into_owned()),
-            // The result is printed nevertheless, followed by the reason.
+            // The result is still printed, followed by the reason.
             Err(failure) => warnings.push(failure),
         }
     }
@@ -148,8 +147,8 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns the requested sources. By default, returns all available ones that count time, except the reference, and the
-/// names of those that are skipped because their resolution is too coarse for the run time.
+/// Returns the requested sources. By default, returns all available sources that count time, except the reference. Also
+/// returns the names of the sources that are skipped because their resolution is too coarse for the run time.
 fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     if !arguments.source.is_empty() {
         return Ok((context.open_all(&arguments.source)?, Vec::new()));
@@ -164,9 +163,8 @@ fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec
     Ok((sources, left_out.iter().map(|opened| opened.as_dyn().info().id.to_string()).collect()))
 }
 
-/// Returns whether the resolution of a source is too coarse to measure its frequency in the run
-/// time. The kernel's tick is shorter than any useful run time; the resolution of a clock of whole
-/// seconds is not.
+/// Returns whether the resolution of a source is too coarse to measure its frequency in the run time. The kernel's tick
+/// is shorter than any useful run time; the resolution of a clock that counts whole seconds is not.
 fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
     const KERNELS_TICK: Duration = Duration::from_millis(10);
     let claimed = Duration::from_nanos(claimed_resolution_ns.unwrap_or(0));
@@ -176,7 +174,7 @@ fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
 fn left_out_note(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "skipped {}: it changes too rarely for this run time; --source {} --duration 5m calibrates it",
+            "skipped {}: too coarse for this run time; calibrate with --source {} --duration 5m",
             names.join(", "),
             names.join(",")
         )
@@ -286,7 +284,7 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
             "Interrupted: the run time was shorter than requested, and the bounds are wider.".to_owned(),
         ));
     }
-    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Saved to {path} for this boot."))));
+    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Saved to {path}, valid until the next boot."))));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
 }

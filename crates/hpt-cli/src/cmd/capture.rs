@@ -1,5 +1,5 @@
-//! `hpt capture`: saves a system snapshot, which contains everything that hpt reads on this machine, to one file. It
-//! serves bug reports, tests and diagnosis on other machines. `Context::captured` opens a snapshot.
+//! `hpt capture`: saves a system snapshot, which contains everything that hpt reads on this machine, to one file.
+//! Snapshots are used for bug reports, tests, and diagnosis on other machines. `Context::captured` opens a snapshot.
 
 use std::{
     fs, io,
@@ -31,21 +31,20 @@ const EXAMPLES: &str = "  \
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-const NOTE: &str = "It contains no serial number, boot ID, host name, address or user name. The only other programs that it lists are time \
-                    daemons; from the kernel log and command line, it has only the parts about time and latency. Look through it before you send it.";
+const NOTE: &str = "The snapshot contains no serial number, boot ID, host name, address or user name. The only programs that it lists are time \
+                    daemons, and it contains only those lines of the kernel log and options of the kernel command line that concern time and latency. Look through it before you send it.";
 
 /// Save a snapshot of this system to a file
 ///
-/// The snapshot contains everything that hpt reads of this system. It is a text file. Other hpt
-/// commands read it with --host, on any machine. It contains no serial number, boot ID, host name,
-/// address or user name, and of other programs it lists only time daemons. Look through it before
-/// you send it.
+/// The snapshot contains everything that hpt reads of this system. It is a text file. Other hpt commands read it with
+/// --host, on any machine. It contains no serial number, boot ID, host name, address or user name, and the only
+/// programs that it lists are time daemons. Look through it before you send it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// File to write; - prints it
     ///
-    /// Only you can read a new file.
+    /// A new file is readable only by its owner.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Replace FILE if it exists and is not empty
@@ -76,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     let replaces = may_replace(path, arguments.force)?;
-    // Must precede reading the machine.
+    // Check this before reading the files of the system.
     let mut file = Unfinished::next_to(path).map_err(failed)?;
     let (capture, files) = taken(context);
     file.fill_for_the_owner(capture.to_string().as_bytes()).and_then(|()| file.put(replaces)).map_err(failed)?;
@@ -100,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document::new(data, blocks))
 }
 
-/// Returns the snapshot of this machine, and every file that hpt reads if it exists.
+/// Returns a snapshot of this machine, and a list of all files that hpt tries to read.
 fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     let captured = context.host.capture();
     let mut capture = captured.capture;
@@ -121,7 +120,7 @@ fn may_replace(path: &Path, force: bool) -> Result<bool, Failure> {
     let failed = |cause| Err(Failure::NothingWritten { path: path.to_owned(), cause });
     match fs::symlink_metadata(path) {
         Ok(what) if what.is_dir() => failed(io::ErrorKind::IsADirectory.into()),
-        // Neither a device nor a link to one may be replaced.
+        // Neither a device nor a link to a device may be replaced.
         Ok(what) if !what.is_file() && !what.is_symlink() => {
             failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; use - to print the capture"))
         }

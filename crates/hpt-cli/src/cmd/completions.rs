@@ -16,8 +16,8 @@ const EXAMPLES: &str = "  \
 
 /// Generate a shell completion script
 ///
-/// The script completes subcommands and options, and the sources, CPUs, clocksources and GPIO lines
-/// that this machine has at that moment. The Debian package installs all three scripts.
+/// The script completes subcommands and options, and the sources, CPUs, clocksources and GPIO lines that the machine
+/// has when you request completion. The Debian package installs all three scripts.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {

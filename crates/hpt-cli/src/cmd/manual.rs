@@ -14,13 +14,13 @@ use crate::{
     output::{Answer, files::WriteError},
 };
 
-/// The width of a synopsis, without the indentation of man.
+/// The width of a synopsis, without the indentation that man adds.
 const SYNOPSIS_WIDTH: usize = 72;
 
 const ENVIRONMENT: &str = "\
 NO_COLOR         disables colors, unless --color enables them (no-color.org)
-CLICOLOR_FORCE   enables colors even in a pipe or a file
-XDG_STATE_HOME   the directory in which hpt saves results";
+CLICOLOR_FORCE   enables colors even if the output is a pipe or a file
+XDG_STATE_HOME   hpt saves results in the subdirectory hpt of this directory";
 
 const EXAMPLES: &str = "  \
   hpt manual ~/.local/share/man/man1  then run `man hpt-latency-timer`";
@@ -90,7 +90,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Formats a section of preformatted lines with columns; empty for an empty text.
+/// Formats a section of preformatted lines with columns. Adds nothing if the text is empty.
 fn section(heading: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
@@ -144,7 +144,7 @@ fn option_in_synopsis(option: &Arg) -> String {
     if option.is_required_set() { text } else { format!("[{text}]") }
 }
 
-/// Adds a word to the last line, or to a new one if that is full.
+/// Adds a word to the last line, or to a new line if the last line is full.
 fn add(lines: &mut Vec<String>, indent: &str, word: &str) {
     let last = lines.last_mut().expect("there is a first line");
     if last.len() + 1 + word.len() > SYNOPSIS_WIDTH {
@@ -167,7 +167,7 @@ fn files(command: &Command) -> String {
     lines.into_iter().filter(|(is_meant, _)| *is_meant).map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats the page of the parent command, and related programs of other projects.
+/// Lists the page of the parent command, and the pages of related programs from other projects.
 fn see_also(title: &str) -> String {
     let whole = title.rsplit_once('-').map(|(whole, _)| format!("{whole}(1)"));
     let others: &[&str] = match title {

@@ -21,7 +21,7 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt probe                       list every source
-  hpt probe tsc                   explain one; exit code 0: available, 1: not
+  hpt probe tsc                   explain tsc; exit code 0 if available, else 1
   hpt probe --host my.capture     list the sources in a system snapshot";
 
 /// List time sources, and why each is available or not
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     if host.is_live() {
-        // The survey takes long enough for the clock to learn the frequency of the counter.
+        // The survey takes long enough for the clock to determine the frequency of the counter.
         clock::prime();
     }
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);

@@ -25,7 +25,7 @@ const EXAMPLES: &str = "  \
 /// behind. It does not touch a setting that another program has changed since. The journal is valid
 /// for the current boot only, because the settings do not survive a reboot.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::of(Some("another program has since changed a setting, which was not restored")), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::of(Some("a setting was not restored, because another program changed it")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// List the recorded settings; change nothing
     #[arg(long)]

@@ -23,7 +23,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 Exit codes:
   the exit code of the program
-  125    hpt failed: a setting was refused, or usage error
+  125    hpt failed: usage error, or a setting was refused
   126    the program exists but cannot be executed
   127    the program was not found
   128+n  signal n ended the program, or ended hpt before the program started
@@ -70,7 +70,7 @@ pub(crate) const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 const BY_SIGNAL: i32 = 128;
-/// Too many open files in the system and in this process, which have no `ErrorKind`. See errno(3).
+/// The error codes for too many open files in the system and in this process. They have no `ErrorKind`. See errno(3).
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
@@ -142,7 +142,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
     }
     let (name, rest) = arguments.command.split_first().expect("clap requires one");
     let started = signals.start(Command::new(name).args(rest), class);
-    // It is the program's CPU, not that of the waiting process.
+    // Pin the program to this CPU, not hpt, which only waits.
     drop(pinned);
     match started {
         Ok(program) => match program.wait().map_err(Failure::LostProgram)? {
@@ -178,7 +178,7 @@ fn not_started(cause: &io::Error) -> u8 {
     }
 }
 
-/// Returns whether a program is a path, or a file of that name is visible in a directory of PATH.
+/// Returns whether the name of a program is a path, or the name of a visible file in a directory of PATH.
 fn is_there(name: &OsStr) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     name.as_bytes().contains(&b'/')
@@ -189,7 +189,7 @@ const fn why(code: u8) -> &'static str {
     match code {
         NOT_FOUND => "there is no such program, or its interpreter (#!) or loader is missing",
         NOT_EXECUTABLE => "it cannot be executed: it must be a program or a script that this user may execute",
-        _ => "the system has no process or file available",
+        _ => "the system has run out of processes or open files",
     }
 }
 

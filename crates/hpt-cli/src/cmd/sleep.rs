@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Methods, separated by commas.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Fraction of wake-ups on time (hpt), 0 to 1
+    /// Target fraction of wake-ups on time (hpt), 0 to 1
     ///
     /// A larger fraction uses more CPU time.
     #[arg(long, value_name = "FRACTION", value_parser = part)]
@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     arguments.thread.listen(context)?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
-    // Throttling affects only a thread that never blocks. If spinning alternates with other methods, it blocks enough.
+    // Throttling affects only a thread that never blocks. If spinning alternates with other methods, the thread blocks
+    // often enough.
     let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
         Conduct::Waits
     } else {
@@ -190,7 +191,7 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trim 1 %: mean without the largest hundredth. CPU %: CPU time of this \
+        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this \
          thread relative to elapsed time. {thread}. {}",
         data.source,
         machine_line(&data.head.machine)

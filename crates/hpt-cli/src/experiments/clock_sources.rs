@@ -1,4 +1,4 @@
-//! Ten million reads of the kernel's clocks, under the active clocksource, or under each.
+//! Ten million reads of the kernel's clocks, under the active clocksource or under each available clocksource.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const fn resolution(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The kernel's names of the published clocksources, and the names in example 15.1, which is the same
-/// measurement as that of CLOCK_MONOTONIC in 15.5.
+/// The kernel's names of the published clocksources, and their names in example 15.1. That example is the
+/// same measurement as the one of CLOCK_MONOTONIC in example 15.5.
 const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
 const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
 /// The published number of reads.
@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and their resolution, under each of the kernel's clocksources",
     published_in: "chapter, examples 15.1, 15.3 and 15.5",
     hardware: "a PC with RHEL 8 for Real Time",
-    differs: "here only the active clocksource is measured; --all-clock-sources, which requires root, also measures the others; example 15.1 times a whole program, hpt only \
+    differs: "by default, hpt measures only the active clocksource; --all-clock-sources, which requires root, also measures the other clocksources; example 15.1 times a whole program, hpt only \
               the reads; user and system times have the granularity of the kernel's tick; times of fewer reads are scaled to ten million",
     published: &[
         published("15.1, TSC", 0.601),
@@ -131,7 +131,7 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
     }
 }
 
-/// Values in addition to the examples.
+/// Returns the values that are measured in addition to those of the examples.
 #[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
 fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
     let ClockCost { clocksource, clock, repeated, single, .. } = cost;

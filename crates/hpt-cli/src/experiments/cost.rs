@@ -1,4 +1,4 @@
-//! The read overhead of a clock: the kernel's with a system call, and hpt's own.
+//! The read overhead of the kernel's clock, with and without a system call, and of hpt's own clock.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ const fn published(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cost",
-    title: "read overhead of the kernel's clock as it is usually read and with a system call, and of hpt's clock",
+    title: "read overhead of the kernel's clock, read in the usual way and with a system call, and of hpt's clock",
     published_in: "HighPerTimer (2012 to 2016), Table 1",
     hardware: "eight machines, each named with its figures; 10^8 calls",
-    differs: "there the library was HighPerTimer in C++, here it is hpt's Instant; the two figures of this machine are compared with those of every published machine of its kind, x86 or ARM",
+    differs: "the publication measured the C++ library HighPerTimer, hpt measures its own Instant; the two figures of this machine are compared with the figures of every published machine of the same kind, x86 or ARM",
     published: &[
         published("i7-2600, system", 0.031),
         published("i7-2600, library", 0.017),
@@ -50,7 +50,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
 };
 
-/// hpt's clock as a source.
+/// hpt's clock, used as a time source.
 #[derive(Debug)]
 struct Own(SourceInfo);
 
@@ -95,13 +95,13 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(compared_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
 }
 
-/// Returns this machine's values under the names of the published machines of its kind.
+/// Returns this machine's values under the names of the published machines of the same kind.
 fn compared_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
     let is_arm = |name: &str| name.starts_with("Cortex");
     let here_is_arm = architecture != "x86-64";
     let compared = EXPERIMENT.published.iter().filter_map(|published| {
         if is_arm(published.what) != here_is_arm {
-            let why = format!("measured on another kind of machine; this one is {architecture}");
+            let why = format!("measured on another kind of machine; this machine is {architecture}");
             return Some(Measured::not_applicable(published.what, "µs", why));
         }
         let (_, which) = published.what.rsplit_once(", ")?;

@@ -14,13 +14,14 @@ pub(crate) struct Experiment {
     /// The publication, and the hardware of the published measurement.
     pub(crate) published_in: &'static str,
     pub(crate) hardware: &'static str,
-    /// How it differs here from the publication, on any machine.
+    /// How hpt's measurement differs from the published one, on any machine.
     pub(crate) differs: &'static str,
     pub(crate) published: &'static [Published],
-    /// Determines the conditions that identify its samples in addition to those of the system and the
-    /// thread: sources, scheduling policy. Reports anything that would fail during the measurement.
+    /// Determines the conditions that identify the samples, such as sources and scheduling policy, in
+    /// addition to the conditions of the system and the thread. Reports anything that would fail during
+    /// the measurement.
     pub(crate) way: Option<Way>,
-    /// Its parts, measured and saved one after another.
+    /// The parts of the measurement, which are measured and saved one after another.
     pub(crate) parts: &'static [Part],
 }
 
@@ -54,12 +55,12 @@ pub(crate) struct Part {
     pub(crate) short: u64,
     /// The approximate duration of one sample.
     pub(crate) each: Duration,
-    /// Whether an interrupted run can continue: its state is saved once per minute.
+    /// Whether an interrupted run can be resumed. If so, its state is saved once per minute.
     pub(crate) continues: bool,
     pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Measured>, Failure>,
 }
 
-/// Requested system-wide settings.
+/// The requested settings: for the thread, and system-wide.
 #[derive(Default)]
 pub(crate) struct Ways {
     /// The CPU of the thread.
@@ -76,13 +77,13 @@ pub(crate) struct Ways {
 pub(crate) struct Run<'a> {
     pub(crate) context: &'a Context,
     pub(crate) ways: &'a Ways,
-    /// Number of samples to measure, after those of `before`.
+    /// The number of samples to measure, in addition to the samples in `before`.
     pub(crate) count: u64,
     /// The result of an earlier run that was interrupted.
     pub(crate) before: &'a [Measured],
     /// Reports progress from 0 to 1.
     pub(crate) progress: &'a dyn Fn(f64),
-    /// Reports how many of `count` are done, and all values so far.
+    /// Reports how many of the `count` samples are done, and all values so far.
     pub(crate) keep: &'a dyn Fn(u64, Vec<Measured>),
     /// Warnings for standard error after the result.
     pub(crate) warnings: &'a RefCell<Vec<String>>,

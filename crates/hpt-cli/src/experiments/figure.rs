@@ -1,4 +1,4 @@
-//! Values that an experiment measured on this machine, and distributions that several runs extend.
+//! Values that an experiment measured on this machine, and distributions that accumulate over several runs.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::rounded;
 
-/// A value of this machine. `what` is that of a published one if there is one.
+/// A value that was measured on this machine. `what` is the same as in the published value, if there is one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) standing: FigureState,
-    /// `None` if it was not measured: `how` has the reason.
+    /// The value; `None` if it was not measured. In that case, `how` contains the reason.
     pub(crate) value: Option<f64>,
     pub(crate) samples: u64,
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
     pub(crate) max: Option<f64>,
-    /// Lengths in the unit, with at least three digits, and the number of samples of each.
+    /// The durations in this unit, with at least three digits, and the number of samples of each duration.
     pub(crate) distribution: Vec<(f64, u64)>,
-    /// The source, or why it was not measured, and what that would require.
+    /// The source of the value, or the reason why it was not measured and the requirements for measuring it.
     pub(crate) how: String,
 }
 
-/// Returns a value for documents, with a few digits even if it is small.
+/// Rounds a value for documents, keeping a few digits even if the value is small.
 pub(super) fn to_digits(value: f64) -> f64 {
     let size = value.abs();
     if size >= 1.0 || size <= f64::MIN_POSITIVE {
@@ -77,7 +77,7 @@ impl Measured {
         Self { standing: FigureState::Unavailable, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
     }
 
-    /// Creates a value that can be measured on other machines only.
+    /// Creates a value that can be measured only on other machines.
     pub(crate) fn not_applicable(what: &str, unit: &str, why: impl Into<String>) -> Self {
         Self { standing: FigureState::NotApplicable, ..Self::unavailable(what, unit, why) }
     }
@@ -86,13 +86,13 @@ impl Measured {
 /// A growing distribution, which can include the counts of an earlier run.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Durations in picoseconds, with five digits, and the number of samples of each.
+    /// Durations in picoseconds, with five digits, and the number of samples of each duration.
     counts: BTreeMap<u64, u64>,
     /// The exact maximum, in nanoseconds.
     longest_ns: f64,
 }
 
-/// Rounds to five digits: no source has more, and the granularity of each source remains visible.
+/// Rounds to five digits: no source has a higher resolution, and the granularity of each source remains visible.
 pub(super) fn to_five_digits(mut length: u64) -> u64 {
     let mut step = 1;
     while length / step >= 100_000 {
@@ -120,7 +120,7 @@ impl Tally {
     /// Adds counts of durations in ticks of a source.
     #[expect(clippy::cast_precision_loss, reason = "durations, below 2^53 ticks")]
     pub(super) fn add_ticks(&mut self, ticks: &Histogram, tick_ns: f64) {
-        // The upper end represents a bin, and that of the last one may exceed the maximum.
+        // Each bin is represented by its upper end, and the upper end of the last bin may exceed the maximum.
         let longest = ticks.spread(1.0).map_or(0.0, |spread| spread.max_ns);
         self.add(ticks.classes().map(|(length, samples)| ((length as f64).min(longest), samples)), tick_ns);
     }
@@ -150,7 +150,7 @@ impl Tally {
         self.counts.first_key_value().map(|_| to_digits(self.quantile_ns(0.0)))
     }
 
-    /// Returns its mean, its quantiles and the whole distribution; `None` without samples.
+    /// Returns the mean, the quantiles and the whole distribution; `None` if there are no samples.
     #[expect(clippy::cast_precision_loss, reason = "counts and durations, below 2^53")]
     pub(super) fn figure(&self, what: &str, unit_ns: f64, unit: &str, how: impl Into<String>) -> Option<Measured> {
         let samples: u64 = self.counts.values().sum();

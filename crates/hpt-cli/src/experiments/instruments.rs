@@ -19,7 +19,7 @@ use crate::{
     stopwatch::{Stopwatch, stopwatch},
 };
 
-/// Times many reads, and single reads, as `hpt bench` does.
+/// The instruments for timing many reads and single reads, as `hpt bench` does.
 pub(super) struct Bench {
     pub(super) wall: Opened,
     pub(super) stopwatch: Stopwatch,
@@ -48,7 +48,7 @@ impl Bench {
         })
     }
 
-    /// Returns the duration of this many reads, and the distribution of single ones.
+    /// Returns the duration of this number of reads, and the distribution of single reads.
     pub(super) fn figures(
         &self,
         what: &str,
@@ -82,7 +82,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Describes a source that does not replace another one.
+    /// Describes a source that does not replace another source.
     pub(super) fn of(opened: Opened) -> Self {
         let info = opened.as_dyn().info();
         let how = format!("{} ({})", info.id, info.read_path.name());
@@ -135,7 +135,8 @@ impl Run<'_> {
         !self.context.interrupted()
     }
 
-    /// Opens a source of this machine. Fails with a row that states why it is not available.
+    /// Opens a source of this machine. If the source is not available, fails with a row that contains
+    /// the reason.
     pub(super) fn open(&self, name: &str, what: &str, unit: &str) -> Result<Chosen, Box<Measured>> {
         let unavailable = |failure: Failure| Measured::unavailable(what, unit, in_one_line(&failure));
         self.context.open(name).map(Chosen::of).map_err(|failure| Box::new(unavailable(failure)))
@@ -154,7 +155,7 @@ pub(crate) fn in_one_line(failure: &Failure) -> String {
     failure.text()
 }
 
-/// Measures the beats of a loop in stretches. Draws the progress bar only between stretches. `(place, of)`
+/// Measures the periods of a loop, in stretches. Draws the progress bar only between stretches. `(place, of)`
 /// is the index of the loop and the number of loops of the part.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 pub(super) fn beats_of(

@@ -26,7 +26,7 @@ const STRETCH: u64 = 1_000;
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 const UNDER: &str = "under 3 µs, more than";
 const WORST: &str = "worst";
-/// The post's line of counts: delays by latency in whole microseconds.
+/// The line of counts in the post: the number of delays for each latency in whole microseconds.
 const COUNTS: [&str; 4] = ["latency 0 µs", "latency 1 µs", "latency 2 µs", "latency 3 µs"];
 const MISSED: &str = "missed while the thread was not running";
 /// The kernel's list of isolated CPUs.
@@ -39,12 +39,12 @@ const fn counted(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "isolated-core",
-    title: "latency with which a busy-polling thread on a dedicated core detects the end of a delay, for 18 hours",
+    title: "latency with which a busy-polling thread on a dedicated core detects the end of a delay, measured for 18 hours",
     published_in: "post (2018)",
     hardware: "Raspberry Pi 3B+, Raspbian 2018-06-27, isolcpus=3, no turbo, SCHED_FIFO, no throttling",
-    differs: "here one delay per millisecond, under SCHED_FIFO 99 if permitted, on a core that is isolated only if the system was booted with isolcpus; the conditions of the \
-              post require --no-throttling and, for a single frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise the system's \
-              own RT throttling, which takes 50 ms of each second there as well, and its own frequencies apply; delays that ended while the thread was not running \
+    differs: "hpt measures one delay per millisecond, under SCHED_FIFO 99 if permitted, on a core that is isolated only if the system was booted with isolcpus; the conditions of the \
+              post require --no-throttling and, for a single frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise, the \
+              RT throttling of the system (by default 50 ms of each second) and its frequency settings apply; delays that ended while the thread was not running \
               count as late in the share, and are in no other figure; the post's line of counts has more delays than this run, and only its first four counts are shown",
     published: &[
         Published { what: UNDER, value: 99.0, unit: "%" },
@@ -58,8 +58,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     parts: &[Part { name: "delays", count: 64_800_000, short: 1_000, each: PERIOD, continues: true, measure }],
 };
 
-/// Applies the settings briefly to determine the conditions of a run, so that a setting that is refused is
-/// reported before the 18 hours begin.
+/// Applies the settings briefly to determine the conditions of a run, so that a refused setting is reported
+/// before the 18 hours begin.
 fn preflight(context: &Context, ways: &Ways) -> Result<Preflight, Failure> {
     hpt_core::clock::prime();
     let (mut preflight, warnings) = held(context, ways, |settings| Preflight {
@@ -121,7 +121,7 @@ fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
                 done < end && run.goes_on()
             },
         );
-        // Between stretches, drawing and writing do not delay a sample.
+        // Drawing and writing take place between stretches, where they do not delay a sample.
         (run.progress)(done as f64 / run.count as f64);
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
             (run.keep)(done, so_far(&lateness));

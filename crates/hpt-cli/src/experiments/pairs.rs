@@ -18,8 +18,8 @@ const fn published(what: &'static str, value: f64) -> Published {
 /// The number of back-to-back pairs between two checks for Ctrl-C: at first, and at most.
 const FIRST_STRETCH: u64 = 1_000;
 const LONGEST_STRETCH: u64 = 100_000;
-/// The intended time between two checks for Ctrl-C. A pair takes from 20 ns to 100 µs, depending on the source, the
-/// build and an emulator.
+/// The intended time between two checks for Ctrl-C. A pair takes from 20 ns to 100 µs, depending on the source, on the
+/// build, and on whether the system is emulated.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 const IN_A_ROW: [&str; 2] = ["back to back, system clock", "back to back, cycle counter"];
 const EACH_SECOND: [&str; 2] = ["every second, system clock", "every second, cycle counter"];
@@ -33,7 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "mean interval between two back-to-back reads: without pauses, every second, and with alternating 1 s and 5 s pauses",
     published_in: "paper (2020), Table 1 and Figures 3 to 5",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; getnstimeofday compared with the cycle counter",
-    differs: "there in the kernel, here in a program; if programs cannot read a cycle counter, the best counter of this machine replaces it",
+    differs: "the paper measured in the kernel, hpt measures in a program; if programs cannot read a cycle counter, hpt uses the best counter of this machine instead",
     published: &[
         published(IN_A_ROW[0], 288.0),
         published(IN_A_ROW[1], 6.0),
@@ -133,7 +133,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     Ok(found)
 }
 
-/// Returns the number of back-to-back pairs up to the next check for Ctrl-C, after a stretch that took this long.
+/// Returns the number of back-to-back pairs until the next check for Ctrl-C, based on the duration of the last stretch.
 fn next_stretch(stretch: u64, took: Duration) -> u64 {
     let next = match took {
         _ if took > CHECK_EVERY => stretch / 2,

@@ -1,4 +1,4 @@
-//! The excess of the period of a cyclic task.
+//! The time by which the period of a cyclic task exceeds its nominal value.
 
 use std::time::Duration;
 

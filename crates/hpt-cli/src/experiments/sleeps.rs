@@ -23,10 +23,10 @@ const fn cpu(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sleeps",
-    title: "mean overshoot of three ways to sleep, for 1 ms and longer and for less, and their CPU time",
+    title: "mean overshoot and CPU time of three ways to sleep, for sleeps of 1 ms and longer, and for shorter sleeps",
     published_in: "HighPerTimer (2012 to 2016), Table 2",
     hardware: "i7-2600, 10 000 steps (the system's sleep on ARM: 100 to 400 µs late)",
-    differs: "there the library was HighPerTimer in C++, here it is hpt's Sleeper; there sleeps of many durations, here 1 ms and 100 µs; CPU time is that of the longer ones",
+    differs: "the publication measured the C++ library HighPerTimer, hpt measures its own Sleeper; the publication used sleeps of many durations, hpt uses 1 ms and 100 µs; the CPU time is that of the longer sleeps",
     published: &[
         late("system, 1 ms and longer", 61.985),
         late("system, below 1 ms", 50.879),

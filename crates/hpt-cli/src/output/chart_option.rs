@@ -10,7 +10,7 @@ use super::{
     files::{self, WriteError},
 };
 
-/// Why a chart was not written.
+/// The reason why a chart was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChartError {
     #[error(transparent)]

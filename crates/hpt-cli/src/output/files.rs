@@ -1,4 +1,4 @@
-//! Files that results are written to: checked before the measurement, replaced atomically.
+//! Files that results are written to. They are checked before the measurement, and replaced atomically.
 //! Independent of the format. Resolves each path itself, because root must not follow the symbolic
 //! links of other users.
 
@@ -27,7 +27,7 @@ use rustix::{
     process::geteuid,
 };
 
-/// A file could not be written.
+/// The error for a file that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}")]
 pub(crate) struct WriteError {
@@ -45,8 +45,8 @@ const MOST_LINKS: usize = 40;
 /// Mode of a new file.
 const NEW_FILE: u32 = 0o644;
 
-/// Rejects a file that cannot be written. Changes nothing: neither an existing file nor a pipe that
-/// has a reader.
+/// Rejects a file that cannot be written. Changes nothing: an existing file keeps its content, and the
+/// reader of a pipe receives no data.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     let place = Place::of(path, Last::Followed)?;
     if place.is_replaced() {
@@ -55,8 +55,8 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     place.check()
 }
 
-/// Checks a file that programs read during the run. It is only ever replaced by a new file, so the
-/// old one need not be writable.
+/// Checks a file that programs read during the run. A new file always replaces it, so the existing
+/// file need not be writable.
 pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
     Place::of(path, Last::Followed)?.check()
 }
@@ -118,7 +118,7 @@ impl Patient {
         Self { file, longest }
     }
 
-    /// Returns the file itself.
+    /// Returns the wrapped file.
     pub(crate) const fn file(&self) -> &File {
         &self.file
     }
@@ -142,7 +142,7 @@ impl Write for Patient {
     }
 }
 
-/// A file that did not exist before. Removes it when dropped.
+/// A file that did not exist before. It is removed on drop, unless [`Made::keep`] is called.
 #[derive(Debug)]
 pub(crate) struct Made(Option<(OwnedFd, OsString)>);
 
@@ -160,7 +160,7 @@ impl Drop for Made {
     }
 }
 
-/// A new file that still has a temporary name. Removes it when dropped.
+/// A new file that still has a temporary name. It is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     folder: OwnedFd,
@@ -213,7 +213,7 @@ impl Unfinished {
             renameat(&self.folder, &unfinished, &self.folder, &self.name)?;
         } else {
             match renameat_with(&self.folder, &unfinished, &self.folder, &self.name, RenameFlags::NOREPLACE) {
-                // The file system does not support the flag, or the kernel does not have the call.
+                // The file system does not support the flag, or the kernel does not have the system call.
                 Err(Errno::INVAL | Errno::NOSYS) => {
                     linkat(&self.folder, &unfinished, &self.folder, &self.name, AtFlags::empty())?;
                     return Ok(());
@@ -321,8 +321,8 @@ impl Place {
         if self.kind() == Some(FileType::Directory) { Err(Errno::ISDIR.into()) } else { Ok(()) }
     }
 
-    /// Tries the steps that writing needs, and reverts them. Does not open devices or pipes: that can
-    /// block, or end the program that reads.
+    /// Tries the steps that writing requires, and reverts them. Does not open devices or pipes: opening a
+    /// pipe can block, or can end the program that reads from it.
     fn check(&self) -> io::Result<()> {
         self.refuse_a_folder()?;
         if self.is_replaced() { self.unfinished().map(drop) } else { Ok(()) }
@@ -337,19 +337,19 @@ impl Place {
         }
     }
 
-    /// Opens the file that was found. Fails if another file has replaced it in between.
+    /// Opens the file that was found. Fails if another file has replaced it since then.
     fn open_found(&self, flags: OFlags) -> io::Result<File> {
         let Some((_, about)) = &self.found else { return Err(Errno::NOENT.into()) };
         if FileType::from_raw_mode(about.st_mode) == FileType::RegularFile {
             self.refuse_a_second_name(about)?;
         }
         let links = if self.is_open_file { OFlags::empty() } else { OFlags::NOFOLLOW };
-        // Without O_TRUNC: the file would be truncated before the comparison.
+        // O_TRUNC is not used here, because it would truncate the file before the comparison below.
         let opening = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | links;
         let file = openat(&self.folder, &self.name, opening | flags.difference(OFlags::TRUNC), Mode::empty())?;
         let opened = fstat(&file)?;
         if (opened.st_dev, opened.st_ino) != (about.st_dev, about.st_ino) {
-            return Err(io::Error::other("another file replaced it while it was being opened"));
+            return Err(io::Error::other("another file replaced this file while hpt was opening it"));
         }
         if flags.contains(OFlags::TRUNC) {
             rustix::fs::ftruncate(&file, 0)?;
@@ -357,7 +357,7 @@ impl Place {
         Ok(file.into())
     }
 
-    /// Rejects writing as root to a file to which another user may have created a hard link.
+    /// Refuses to write as root to a file to which another user may have created a hard link.
     fn refuse_a_second_name(&self, about: &Stat) -> io::Result<()> {
         if !geteuid().is_root() || self.is_open_file || about.st_nlink < 2 {
             return Ok(());
@@ -383,8 +383,9 @@ fn opened_folder(at: impl std::os::fd::AsFd, name: &OsStr) -> io::Result<OwnedFd
     Ok(openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | links, Mode::empty())?)
 }
 
-/// Rejects a symbolic link of another user, as root. Root follows its own links. The kernel rejects
-/// those of other users only in sticky directories, and only if fs.protected_symlinks is 1.
+/// Rejects a symbolic link of another user if this process runs as root. Root follows its own links.
+/// The kernel rejects links of other users only in sticky directories, and only if
+/// fs.protected_symlinks is 1.
 fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
     if !geteuid().is_root() || link.st_uid == 0 {
         return Ok(());

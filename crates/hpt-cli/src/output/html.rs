@@ -49,7 +49,7 @@ pub(crate) struct Finding {
     pub(crate) fixes: Vec<(String, Vec<String>)>,
 }
 
-/// A header and rows. The first column names the row.
+/// A table with a header and rows. The first column contains the name of each row.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) caption: String,
@@ -59,8 +59,8 @@ pub(crate) struct Table {
     pub(crate) marked: Vec<bool>,
 }
 
-/// A drawing for wide and one for narrow screens, with text and a table for readers who cannot see
-/// them.
+/// A drawing for wide screens and one for narrow screens, with text and a table for readers who cannot
+/// see the drawings.
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
@@ -221,8 +221,8 @@ fn sentence(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Whether a column holds text: text is left-aligned and wraps, numbers are right-aligned. Row names
-/// wrap later than other text.
+/// Returns whether a column holds text. Text is left-aligned and wraps; numbers are right-aligned. Row
+/// names wrap later than other text.
 fn is_of_words(rows: &[Vec<String>], column: usize) -> bool {
     let longest = if column == 0 { 34 } else { 24 };
     rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.chars().count() > longest)
@@ -232,7 +232,7 @@ fn table(table: &Table) -> Markup {
     let of_words: Vec<bool> = (0..table.head.len()).map(|column| is_of_words(&table.rows, column)).collect();
     let is_of_words = |column: usize| of_words.get(column).copied().unwrap_or(false);
     html! {
-        // Scrollable with the keyboard.
+        // Makes the table scrollable with the keyboard.
         div.scroll role="region" tabindex="0" aria-label=(table.caption) {
             table {
                 caption { (table.caption) }

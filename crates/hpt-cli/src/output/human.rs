@@ -7,11 +7,11 @@ use super::message::{is_colored, is_quiet};
 
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
-/// Columns if no terminal reports its width.
+/// The number of columns to use if no terminal reports its width.
 const USUAL_WIDTH: u16 = 80;
 const NARROWEST: u16 = 40;
 
-/// Width from which table columns are further apart.
+/// The width from which table columns are further apart.
 const ROOMY_WIDTH: u16 = 110;
 
 /// A block of output.
@@ -45,7 +45,7 @@ pub(crate) enum Align {
     Right,
 }
 
-/// The meaning of a text, which selects its color.
+/// The meaning of a text, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -68,7 +68,7 @@ impl Cell {
         Self(text.into(), Tone::Faint)
     }
 
-    /// The text, or a dash if there is none.
+    /// Creates a cell with the text, or with a dash if there is no text.
     pub(crate) fn or_dash<T: Into<String>>(text: Option<T>) -> Self {
         text.map_or_else(|| Self::faint("-"), Self::plain)
     }
@@ -86,7 +86,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// The look that standard output supports.
+    /// Returns the look that standard output supports.
     pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
@@ -94,13 +94,14 @@ impl Look {
     }
 }
 
-/// Returns the number of columns to use. A serial line reports a width of 0 until its size is set;
-/// its width is unknown until then.
+/// Returns the number of columns to use. A serial line reports a width of 0, which means unknown, until
+/// its size is set.
 fn usable_width(told: Option<u16>) -> u16 {
     told.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).max(NARROWEST)
 }
 
-/// Returns the remarks below the result of a measurement: first that Ctrl-C ended it, then the notes.
+/// Returns the remarks to print below the result of a measurement: first a remark if Ctrl-C ended the
+/// measurement, then the notes.
 pub(crate) fn remarks(interrupted: bool, notes: &[String]) -> impl Iterator<Item = Block> {
     let cut_short = "Interrupted; the results above are partial.";
     let cut_short = interrupted.then(|| Block::Text(cut_short.to_owned()));

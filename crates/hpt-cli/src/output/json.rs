@@ -10,8 +10,8 @@ pub(super) fn render(data: &Value, one_of_several: bool) -> String {
     text
 }
 
-/// Escapes the control characters from 127 to 159, which occur in strings only. JSON already escapes
-/// those below 32.
+/// Escapes the control characters from 127 to 159, which occur only in strings. In JSON, the control
+/// characters below 32 are already escaped.
 fn obeyed_by_no_terminal(text: String) -> String {
     let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
     if !text.contains(is_obeyed) {

@@ -37,9 +37,9 @@ impl ColorChoice {
 /// Verbosity and colors of the messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// No progress bar, no notes and no hints.
+    /// Whether to suppress the progress bar, notes and hints.
     pub(crate) quiet: bool,
-    /// Reports each step as well.
+    /// Whether to report each step.
     pub(crate) verbose: bool,
     /// When to use colors.
     pub(crate) color: ColorChoice,
@@ -56,18 +56,18 @@ fn manner() -> Manner {
     MANNER.get().copied().unwrap_or_default()
 }
 
-/// Whether `--quiet` was given.
+/// Returns whether `--quiet` was given.
 pub(crate) fn is_quiet() -> bool {
     manner().quiet
 }
 
-/// Whether to use colors on a stream that is, or is not, a terminal.
+/// Returns whether to use colors on a stream, depending on whether the stream is a terminal.
 pub(super) fn is_colored(is_terminal: bool) -> bool {
     colors(manner().color, is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))
 }
 
-/// `--color` takes precedence over NO_COLOR (no-color.org), which takes precedence over
-/// CLICOLOR_FORCE, and that over CLICOLOR and TERM.
+/// Returns whether to use colors. In order of precedence: `--color`, NO_COLOR (no-color.org),
+/// CLICOLOR_FORCE, then CLICOLOR and TERM.
 fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is = |name: &str, value: &str| variable(name).is_some_and(|set| set == value);
@@ -87,7 +87,7 @@ enum Kind {
     Warning,
     Hint,
     Note,
-    /// A step of hpt, for `--verbose`.
+    /// A step that hpt performs, shown with `--verbose`.
     Detail,
 }
 
@@ -104,7 +104,7 @@ impl Kind {
     }
 }
 
-/// Writes a message with its label. Ignores errors of standard error.
+/// Writes a message with its label. Ignores errors when writing to standard error.
 fn tell(kind: Kind, text: &str) {
     let mut out = io::stderr();
     let is_colored = is_colored(out.is_terminal());
@@ -126,7 +126,7 @@ pub(crate) fn error(text: impl fmt::Display) {
     tell(Kind::Error, &text.to_string());
 }
 
-/// Reports clap's message on a wrong command line in the format of all other messages.
+/// Reports clap's message about an invalid command line, in the same format as all other messages.
 pub(crate) fn wrong_usage(text: &str) {
     for paragraph in text.trim_end().split("\n\n") {
         let paragraph = paragraph.trim_end();

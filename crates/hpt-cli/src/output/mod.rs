@@ -17,7 +17,7 @@ mod printable;
 pub(crate) mod progress;
 mod text;
 
-/// The help heading of the options for output.
+/// The help heading of the output options.
 pub(crate) const OUTPUT: &str = "Output";
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn invalid_characters_in_a_label_are_escaped() {
-        let Document::Calibrate(mut document) = golden::empty("calibrate") else { panic!("it is another one") };
+        let Document::Calibrate(mut document) = golden::empty("calibrate") else { panic!("expected calibrate") };
         document.head.machine.cpu = Some("a \"b\" \\ c\nd".to_owned());
         let document = Document::from(document);
         let text = render(&document).expect("metrics");

@@ -23,7 +23,7 @@ pub(crate) enum Format {
     Openmetrics,
 }
 
-/// Whether documents of this kind have metrics.
+/// Returns whether documents of this kind have metrics.
 pub(crate) fn has_metrics(kind: &str) -> bool {
     metrics::are_of(kind)
 }
@@ -54,8 +54,8 @@ pub(crate) fn print_page(blocks: &[Block]) -> io::Result<()> {
     write_out(human::render(blocks, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
-/// Prints one of several documents. Returns whether standard output still has a reader. `first`: the
-/// first of its kind, which has a header if the format has one.
+/// Prints one of several documents. Returns whether standard output still has a reader. `first` marks
+/// the first document of its kind, which is printed with a header if the format has one.
 pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
     let text = rendered(document, format, Look::of_stdout());
     let shown = match (format, first) {
@@ -65,13 +65,13 @@ pub(crate) fn print_one_of_several(document: &Document, format: Format, first: b
     write_out(shown.as_bytes())
 }
 
-/// Returns the text of a document. `look` applies to the format for people.
+/// Returns the text of a document. `look` applies only to the human-readable format.
 pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> String {
     match format {
         Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(&document.value(), document.one_of_several),
         Format::Csv => csv::render(&document.data.rows()),
-        // Of several documents, the last one has the figures of all.
+        // If there are several documents, the last one contains the figures of all of them.
         Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }
 }

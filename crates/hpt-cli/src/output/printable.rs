@@ -8,11 +8,11 @@ use super::human::Block;
 /// The answer for scripts, which `exit` turns into an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Done, or usable.
+    /// The operation succeeded, or the item is usable.
     Yes,
     /// A negative answer.
     No,
-    /// Could not be determined.
+    /// The answer could not be determined.
     Unknown,
 }
 
@@ -21,18 +21,18 @@ pub(crate) enum Answer {
 pub(crate) struct Document {
     /// The complete data, for programs.
     pub(crate) data: hpt_document::Document,
-    /// The text for people.
+    /// The human-readable text.
     pub(crate) blocks: Vec<Block>,
     /// Warnings to print on standard error after the result.
     pub(crate) warnings: Vec<String>,
     /// The answer for scripts.
     pub(crate) answer: Answer,
-    /// Whether it is one of several documents, which are printed as one line of JSON each.
+    /// Whether this is one of several documents, each of which is printed as one line of JSON.
     pub(crate) one_of_several: bool,
 }
 
 impl Document {
-    /// Creates a document of `data` and its text for people.
+    /// Creates a document from `data` and its human-readable text.
     pub(crate) fn new(data: impl Into<hpt_document::Document>, blocks: Vec<Block>) -> Self {
         Self { data: data.into(), blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
     }

@@ -9,9 +9,9 @@ use std::{
 use super::message::is_quiet;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Runs shorter than this have no bar.
+/// The shortest run that has a progress bar.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
-/// Steps of the bar: in a run of days, each is less than a millisecond.
+/// The number of steps of the bar: even in a run of several days, each step is less than a millisecond.
 const STEPS: u64 = 1_000_000_000;
 
 /// Reports on a terminal which of several measurements has begun.
@@ -34,13 +34,13 @@ fn decimals(expected: Duration) -> usize {
 }
 
 /// Estimates the remaining time: from the expected duration at first, and increasingly from the
-/// progress so far. indicatif's own estimate uses steps only, and does not exist before the first.
+/// progress so far. indicatif's own estimate uses only completed steps, so there is none before the first step.
 fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
     let rest = 1.0 - done.clamp(0.0, 1.0);
     (expected.mul_f64(rest) + elapsed).mul_f64(rest)
 }
 
-/// A bar that may be invisible.
+/// A progress bar that may be invisible.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,

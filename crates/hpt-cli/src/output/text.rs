@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// Rounds a figure for programs to three decimals, which is finer than any measurement of hpt.
+/// Rounds a figure in machine-readable output to three decimals, which is finer than any measurement by hpt.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// Returns a duration for programs in whole nanoseconds, up to 584 years.
+/// Converts a duration to whole nanoseconds for machine-readable output. Saturates at 584 years.
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Makes text safe for a terminal, because parts of it may come from a file that another user created.
-/// Escapes control characters, and characters that change the direction of writing.
+/// Escapes control characters, and characters that change the writing direction.
 pub(crate) fn without_escapes(text: &str) -> String {
     let is_obeyed = |letter: char| {
         let turns_around =

@@ -35,13 +35,13 @@ fn note(absence: &CpuAbsence, what: &str) -> String {
         format!("CPU {cpu} was offline {span}: its thread ran on {others}, and {samples} {what}")
     } else {
         format!(
-            "the thread of CPU {cpu} was allowed on {others} {span}, because another process changed its affinity or its CPU was briefly offline: {samples} {what}"
+            "the thread of CPU {cpu} was allowed to run on {others} {span}, because another process changed its affinity or its CPU was briefly offline: {samples} {what}"
         )
     }
 }
 
-/// Tracks a thread through the parts of a measurement. The check at the end of each part is a system call between two
-/// parts, and so affects no value.
+/// Tracks a thread through the parts of a measurement. The system call that checks the thread runs between two parts,
+/// and therefore affects no measured value.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     begun: Instant,
@@ -50,7 +50,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Tracks the calling thread, which is pinned to `cpu`, or not pinned.
+    /// Starts to track the calling thread, which is pinned to `cpu`, or is not pinned if `cpu` is `None`.
     pub(crate) fn of(cpu: Option<usize>, context: &'a Context) -> Self {
         let presence = cpu.map(|cpu| PinWatch::of(cpu, &context.host));
         Self { begun: Instant::now(), presence, disturbed: Vec::new() }
@@ -77,7 +77,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Returns a note for each absence. `what` follows the number of samples.
+/// Returns a note for each absence. `what` is the text after the number of samples.
 pub(crate) fn notes(absences: &[CpuAbsence], what: &str) -> Vec<String> {
     absences.iter().map(|absence| note(absence, what)).collect()
 }
@@ -87,7 +87,7 @@ pub(crate) fn span(from_s: f64, to_s: Option<f64>) -> String {
     to_s.map_or_else(|| format!("from {from_s:.3} s to the end"), |to_s| format!("from {from_s:.3} s to {to_s:.3} s"))
 }
 
-/// Returns the text that follows the description of the CPU of a thread.
+/// Returns the text to append to the description of a thread's CPU.
 pub(crate) fn except(absences: &[CpuAbsence]) -> String {
     match absences {
         [] => String::new(),
@@ -114,7 +114,7 @@ pub(crate) mod tests {
             notes(&[example(), moved.clone()], "wake-ups are not counted"),
             [
                 "CPU 1 was offline from 0.250 s to 0.750 s: its thread ran on CPU 0, CPU 2, and 48 wake-ups are not counted",
-                "the thread of CPU 1 was allowed on CPU 0 from 0.250 s to the end, because another process changed its affinity or its CPU was briefly offline: 48 wake-ups are not counted"
+                "the thread of CPU 1 was allowed to run on CPU 0 from 0.250 s to the end, because another process changed its affinity or its CPU was briefly offline: 48 wake-ups are not counted"
             ]
         );
         assert_eq!(

@@ -9,7 +9,7 @@ use crate::exit::Failure;
 pub(crate) const NOTHING_LEFT: &str = "real-time threads that never block, on every CPU and without throttling, would stop the machine; leave one CPU free (--cpu), or omit --no-throttling (with \
                             --accept-throttling, the kernel reserves part of each second for other threads)";
 
-/// The limit of Linux on the number of CPUs.
+/// The maximum number of CPUs that Linux supports.
 const MOST_CPUS: usize = 8192;
 
 /// The CPUs of a run.
@@ -29,9 +29,9 @@ fn cpus(text: &str) -> Result<Cpus, String> {
     let mut numbers = Vec::new();
     for part in text.split(',') {
         let (first, last) = range(part)?;
-        // Checked first, so that no range allocates more than that.
+        // This is checked first, so that no range allocates more entries than that.
         if last - first >= MOST_CPUS - numbers.len() {
-            return Err(format!("{part} is too long: Linux supports at most {MOST_CPUS} CPUs"));
+            return Err(format!("too many CPUs at {part}: Linux supports at most {MOST_CPUS} CPUs"));
         }
         numbers.extend(first..=last);
     }
@@ -40,7 +40,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
     Ok(Cpus::These(numbers))
 }
 
-/// Reads `3` or `2-5`.
+/// Parses `3` or `2-5`.
 fn range(text: &str) -> Result<(usize, usize), String> {
     let number = |text: &str| {
         text.parse().map_err(|_| "expected CPU numbers and ranges such as 0,2-5, or all, or any".to_owned())
@@ -80,7 +80,7 @@ impl CpuOptions {
             None if self.realtime.is_by_deadline() => vec![None],
             None => vec![allowed_cpus().last().copied()],
         };
-        // With best effort, a thread whose CPU is refused runs on any.
+        // With --best-effort, a thread whose CPU is refused runs on any CPU.
         if !self.realtime.is_by_best_effort() {
             check_cpus(&cpus)?;
         }
@@ -91,7 +91,7 @@ impl CpuOptions {
     }
 }
 
-/// Returns the name of a thread's CPU in lines and tables.
+/// Returns the name of a thread's CPU for text and tables.
 pub(crate) fn name_of(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())
 }

@@ -6,12 +6,12 @@ use hpt_core::gpio::{GpioError, LineName, Output};
 
 use crate::exit::causes;
 
-/// The line and its last level. One thread drives it.
+/// The line and its last level. A single thread drives the line.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     output: Output,
     level: AtomicBool,
-    /// The last error number of the kernel. Zero if there was no error.
+    /// The last error number that the kernel returned. Zero if there was no error.
     refused: AtomicI32,
 }
 
@@ -38,7 +38,7 @@ impl Pulse {
         }
     }
 
-    /// Restores and releases the line. Returns what failed.
+    /// Restores and releases the line. Returns a message for each failure.
     pub(crate) fn end(self) -> Vec<String> {
         let refused = self.refused.load(Ordering::Relaxed);
         let name = self.name();

@@ -52,12 +52,12 @@ pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
     ]
 }
 
-/// Returns a tail quantile, or `None` if fewer than ten samples lie beyond it. With fewer samples
-/// it would be little more than the maximum.
+/// Returns a tail quantile, or `None` if fewer than ten samples lie beyond it. With fewer samples, the
+/// quantile would depend on little more than the maximum.
 #[expect(clippy::cast_precision_loss, reason = "a share of samples")]
 pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
     const BEYOND: f64 = 10.0;
-    // Makes a thousandth of ten thousand at least ten despite rounding.
+    // Ensures that a thousandth of ten thousand is at least ten, despite rounding errors.
     let beyond = counts.samples() as f64 * (1.0 - part) + 1e-6;
     if beyond < BEYOND { None } else { counts.quantile(part) }
 }
@@ -96,17 +96,17 @@ const CLASSES_NS: [u64; 28] = [
 
 const LONGEST_BAR: usize = 40;
 
-/// Returns the bins with samples, and the bins between them: upper limit and count.
+/// Returns the upper limit and the count of each bin, from the first to the last bin with samples.
 fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
     let mut counts = [0; CLASSES_NS.len()];
-    // Exact up to ten milliseconds, to three digits beyond.
+    // The counts are exact up to ten milliseconds, and have a resolution of three digits above.
     let whole = lateness.microseconds();
     let whole_ns = whole.len() as u64 * 1_000;
     let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));
     let rough = lateness.counts().classes().filter(|&(ns, _)| ns >= whole_ns);
     let mut left = lateness.beyond();
     for (ns, count) in exact.chain(rough) {
-        // A rough bin may begin below.
+        // A coarse bin may begin below ten milliseconds.
         let count = if ns >= whole_ns { count.min(left) } else { count };
         if ns >= whole_ns {
             left -= count;

@@ -1,5 +1,5 @@
 //! Transfer of samples out of the measuring thread: into shared counts, and into a file with one line per sample. The
-//! measuring thread waits for neither.
+//! measuring thread waits neither for a reader of the counts nor for the file.
 
 use std::{
     io::{self, Write},
@@ -21,10 +21,10 @@ use crate::{
     output::files::{self, Made, Patient, WriteError},
 };
 
-/// The number of samples that can wait to be counted while another thread reads the counts, or to be written.
+/// The number of samples that a thread can hold back while another thread reads the counts, or until they are written.
 pub(crate) const BACKLOG: usize = 4_096;
 
-/// The number of full vectors that can wait to be written. If more wait, writing is slower than measuring.
+/// The number of full vectors that can wait to be written. If it is exceeded, writing is slower than measuring.
 const MOST_BATCHES: usize = 64;
 /// The number of empty vectors that a thread has at the start.
 const SPARE_VECTORS: usize = 4;
@@ -74,7 +74,7 @@ pub(crate) fn distinct<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<
             std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned());
         let is_device = std::fs::metadata(&path).is_ok_and(|what| !what.is_file());
         if seen.contains(&path) && !is_device {
-            return Err(Failure::Usage("--raw and --write, or two of --write, name the same file"));
+            return Err(Failure::Usage("--raw and --write, or two --write options, name the same file"));
         }
         seen.push(path);
     }
@@ -100,7 +100,7 @@ struct Batch<S> {
     back: mpsc::Sender<Vec<S>>,
 }
 
-/// A sample that can be written to a file, after the number of the CPU.
+/// A sample that can be written to a file, on a line that begins with the number of the CPU.
 pub(crate) trait RawSample: Send + 'static {
     fn text(&self) -> String;
 }
@@ -111,7 +111,7 @@ impl RawSample for Wake {
     }
 }
 
-/// The samples of one thread that are to be written.
+/// The samples of one thread that still have to be written.
 #[derive(Debug)]
 pub(crate) struct RawLines<S: RawSample> {
     cpu: Option<usize>,
@@ -122,10 +122,12 @@ pub(crate) struct RawLines<S: RawSample> {
 }
 
 impl<S: RawSample> Raw<S> {
-    /// Opens the file. Fails for a pipe without a reader. An existing file keeps its content until the first samples.
+    /// Opens the file. Fails for a pipe without a reader. An existing file keeps its content until the first samples
+    /// are written.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let failed = |cause| Failure::Write(WriteError { path: path.to_owned(), cause });
-        // Non-blocking: opening a pipe for writing would otherwise wait for a reader, and no signal would end the wait.
+        // The file is opened in non-blocking mode. Otherwise, opening a pipe would wait for a reader, and no signal
+        // would end the wait.
         let (file, made) = files::open(path).map_err(failed)?;
         let mut file = Patient::new(file, Duration::MAX);
         let (batches, filled) = mpsc::sync_channel::<Batch<S>>(MOST_BATCHES);

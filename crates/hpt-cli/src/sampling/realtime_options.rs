@@ -85,7 +85,7 @@ pub(crate) struct RealtimeOptions {
     journal: Option<PathBuf>,
 }
 
-/// A runtime in every period.
+/// A runtime within each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartOfPeriod {
     runtime: Duration,
@@ -102,7 +102,7 @@ impl PartOfPeriod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Policy(Class);
 
-/// Reads `f:80`, `r:80`, `d:2ms/10ms`, `d:2ms:10ms`, `o` and `o:0`.
+/// Parses `f:80`, `r:80`, `d:2ms/10ms`, `d:2ms:10ms`, `o` and `o:0`.
 fn policy(text: &str) -> Result<Policy, String> {
     let wrong = || {
         let meant = text.parse::<u8>().ok().filter(|priority| (1..=99).contains(priority));
@@ -124,12 +124,12 @@ fn policy(text: &str) -> Result<Policy, String> {
     Ok(Policy(class))
 }
 
-/// Reads `2ms/10ms`.
+/// Parses `2ms/10ms`.
 fn deadline(text: &str) -> Result<PartOfPeriod, String> {
     part_of_period(text, "")
 }
 
-/// Reads `2ms/10ms`, which is given behind `prefix`.
+/// Parses `2ms/10ms`. `prefix` precedes it on the command line.
 fn part_of_period(text: &str, prefix: &str) -> Result<PartOfPeriod, String> {
     let wrong = || format!("expected a runtime and a period, for example {prefix}2ms/10ms");
     let (runtime, period) = text.split_once('/').ok_or_else(wrong)?;
@@ -145,7 +145,7 @@ fn part_of_period(text: &str, prefix: &str) -> Result<PartOfPeriod, String> {
     Ok(PartOfPeriod { runtime, period })
 }
 
-/// Reads an exit latency in microseconds: `0`, `10` or `10us`, as cyclictest and rtla do.
+/// Parses an exit latency in microseconds: `0`, `10` or `10us`, as cyclictest and rtla do.
 fn exit_latency(text: &str) -> Result<u32, String> {
     let wrong = || "expected a time in whole microseconds, for example 0, 10us or 1ms".to_owned();
     let us = match text.parse::<u128>() {
@@ -161,10 +161,10 @@ fn exit_latency(text: &str) -> Result<u32, String> {
     u32::try_from(us).ok().filter(|us| *us <= LONGEST_EXIT_US).ok_or_else(|| "must be between 0 and 2000s".to_owned())
 }
 
-/// Fails if this process may not run on one of these CPUs. `None` is any CPU.
+/// Fails if this process may not run on one of these CPUs. `None` means any CPU.
 pub(crate) fn check_cpus(cpus: &[Option<usize>]) -> Result<(), Failure> {
     let allowed = allowed_cpus();
-    // Without a list, the kernel decides when the thread is pinned.
+    // If the list is unavailable, the kernel decides when the thread is pinned.
     let unusable = cpus.iter().flatten().find(|cpu| !allowed.is_empty() && !allowed.contains(cpu));
     unusable.map_or(Ok(()), |&cpu| Err(Failure::no_such_cpu(cpu, allowed)))
 }

@@ -1,5 +1,5 @@
-//! The scheduling and system settings that are active during a run, and the refused ones. Changes no setting, but
-//! restores the previous settings on drop.
+//! The scheduling and system settings that are active during a run, and the settings that were refused. Changes no
+//! settings, but restores the previous settings on drop.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread
 
 use crate::exit::causes;
 
-/// Keeps the settings active until it is dropped.
+/// A guard that keeps the settings active until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SettingsGuard {
     pub(super) held: realtime::Held,
@@ -30,7 +30,8 @@ pub(crate) struct EffectiveSettings {
     remark: Option<&'static str>,
 }
 
-/// Returns whether the kernel of that release has fair servers. A release with an unknown format counts as one without.
+/// Returns whether the kernel of that release has fair servers. Returns `false` if the format
+/// of the release is unknown.
 pub(super) fn has_fair_server(release: &str) -> bool {
     KernelRelease::parse(release).is_some_and(|release| release >= FAIR_SERVER_SINCE)
 }
@@ -54,12 +55,13 @@ impl SettingsGuard {
         settings
     }
 
-    /// Returns the reason why disabling throttling may not be enough: the kernel has fair servers that cannot be read.
+    /// Returns the reason why disabling throttling may not be enough: the kernel has fair servers whose
+    /// settings cannot be read.
     pub(crate) fn fair_server_untold(&self) -> Option<&'static str> {
         (self.has_fair_server && self.held.in_force().fair_server.is_none()).then_some(UNTOLD)
     }
 
-    /// Restores everything. Returns the system settings that could not be restored.
+    /// Restores all settings. Returns a message for each system setting that could not be restored.
     pub(crate) fn end(self) -> Vec<String> {
         let failed = self.held.undo();
         let told = failed.iter().map(|error| match error {
@@ -83,8 +85,8 @@ impl EffectiveSettings {
         }
     }
 
-    /// Combines the settings of several threads: the settings of the first one, the CPUs of all,
-    /// and everything that was refused for a thread or for the run.
+    /// Combines the settings of several threads: the settings of the first thread, the CPUs of all threads,
+    /// and all settings that were refused for a thread or for the run.
     pub(crate) fn of_several(whole: &Self, threads: impl IntoIterator<Item = Self>) -> Self {
         let mut threads = threads.into_iter();
         let mut all = threads.next().unwrap_or_else(|| whole.clone());

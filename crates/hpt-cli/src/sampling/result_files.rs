@@ -25,7 +25,8 @@ use crate::{
 };
 use hpt_document::head::Head;
 
-/// Returns the text for a run that `--stop-above` ended. `what` describes the first sample, up to its time.
+/// Returns the text for a run that `--stop-above` ended. `what` describes the first sample above the limit, without its
+/// time.
 pub(crate) fn ended_by(stopped_at_ns: Option<u64>, what: &str) -> Option<Block> {
     stopped_at_ns.map(|ns| Block::Text(format!("Stopped by --stop-above: {what} at {ns} ns (CLOCK_MONOTONIC).")))
 }
@@ -54,7 +55,7 @@ impl ResultOptions {
         distinct(self.raw.iter().map(PathBuf::as_path).chain(self.write.iter().map(LatencyFile::path)))
     }
 
-    /// Returns the file of all samples.
+    /// Opens the file to which all samples are written, if one was requested.
     pub(crate) fn raw<S: RawSample>(&self) -> Result<Option<Raw<S>>, Failure> {
         self.raw.as_ref().map(|path| Raw::create(path)).transpose()
     }
@@ -75,7 +76,7 @@ impl ResultOptions {
     }
 }
 
-/// Returns the command line for files, always on one line and in UTF-8.
+/// Returns the command line as it appears in files: on one line and in UTF-8.
 fn command_line() -> String {
     let arguments: Vec<_> = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     arguments.join(" ").replace(char::is_control, " ")
@@ -118,7 +119,7 @@ impl ResultFiles<'_> {
         self.context.keep_metrics_so_far(head, so_far)
     }
 
-    /// Writes the final counts. Returns what could not be written; the result is printed nevertheless.
+    /// Writes the final counts. Returns a message for each failure; the result is printed nevertheless.
     pub(crate) fn finish<S: RawSample>(&self, raw: Option<Raw<S>>, threads: &[ThreadLatencies]) -> Vec<String> {
         let kept = [raw.map_or(Ok(()), Raw::finish), self.write(threads)];
         kept.iter().filter_map(|kept| kept.as_ref().err()).map(|failure| causes(failure)).collect()

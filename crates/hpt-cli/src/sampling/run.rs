@@ -37,12 +37,12 @@ const INTERIM: Duration = Duration::from_secs(60);
 /// How often the calling thread checks the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attention {
-    /// It checks for Ctrl-C and reads the clock every 50 ms, and ends the run. If the clock is set,
-    /// it wakes the threads that sleep until a time of day.
+    /// The calling thread checks for Ctrl-C and reads the clock every 50 ms, and ends the run. If the clock
+    /// is set, it wakes the threads that sleep until a time of day.
     Constant,
-    /// It sleeps until a thread ends, for at most a minute, or half a second on a terminal, because
-    /// each wake-up may disturb the others. They check for Ctrl-C and read the clock themselves. It
-    /// stays on `cpu` if a CPU is free.
+    /// The calling thread sleeps until another thread ends: for at most a minute, or half a second on a
+    /// terminal, because each of its wake-ups may disturb the other threads. The other threads check for
+    /// Ctrl-C and read the clock themselves. The calling thread stays on `cpu`, if there is one.
     Rare { cpu: Option<usize> },
 }
 
@@ -78,14 +78,14 @@ impl<'a, S: RawSample> Run<'a, S> {
         Self { context, head, files, raw, shared }
     }
 
-    /// Returns the file of all samples.
+    /// Returns the file to which all samples are written.
     pub(crate) const fn raw(&self) -> Option<&Raw<S>> {
         self.raw.as_ref()
     }
 
     /// Runs each of `works` on a separate thread, and returns their results when all have ended.
     ///
-    /// If one fails, it ends the others, because the measurement would be incomplete. `write`
+    /// If a thread fails, the others are ended, because the measurement would be incomplete. `write`
     /// writes the current results every minute. `what` is the name of the samples on the progress
     /// bar.
     pub(crate) fn measure<W, T>(
@@ -120,7 +120,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         })
     }
 
-    /// Shows the progress, writes the current results every minute, and returns when the run is to end.
+    /// Shows the progress, writes the current results every minute, and returns when the run should end.
     fn watch<T>(
         &self,
         (run_length, what, attention): (RunLength, &str, Attention),
@@ -185,7 +185,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         }
     }
 
-    /// Writes all files for the last time. Returns what could not be written; the result is printed nevertheless.
+    /// Writes all files for the last time. Returns a message for each failure; the result is printed nevertheless.
     pub(crate) fn finish(&mut self, threads: &[ThreadLatencies]) -> Vec<String> {
         self.files.finish(self.raw.take(), threads)
     }

@@ -12,7 +12,7 @@ pub(crate) fn period(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(10), Duration::from_secs(3_600)), ("between 10us and 1h", "250us or 1h"))
 }
 
-/// Parses any other time.
+/// Parses any other time option.
 pub(crate) fn long(text: &str) -> Result<Duration, String> {
     duration_in(
         text,
@@ -55,7 +55,7 @@ impl RunLength {
         }
     }
 
-    /// Returns when a thread is to end on its own.
+    /// Returns the time at which a thread ends its measurement. With `--count`, that time is never reached.
     pub(crate) fn end(&self, start: Instant) -> Instant {
         if self.count.is_none() { start.saturating_add(self.duration) } else { Instant::from_nanoseconds(u64::MAX) }
     }
@@ -75,13 +75,13 @@ impl ThreadProgress {
         Self { run_length, end: None, count: 0 }
     }
 
-    /// Returns the start of the run for the first sample, and `None` for later ones. `now` returns when the sample was
-    /// handed over.
+    /// Returns the start of the run for the first sample, and `None` for later ones. `now` returns the time at which
+    /// the sample was handed over.
     pub(crate) fn begins(&mut self, sample: Wake, now: impl FnOnce() -> Instant) -> Option<Instant> {
         if self.end.is_some() {
             return None;
         }
-        // If the clock was set, the deadline is unknown.
+        // If the clock was set, the deadline on CLOCK_MONOTONIC is unknown.
         let begins = if sample.clock_was_set { now() } else { sample.deadline };
         self.end = Some(self.run_length.end(begins));
         Some(begins)
@@ -121,7 +121,7 @@ mod tests {
             let goes_on = [0, 1, 2, 3].map(|since_s| thread_progress.goes_on_after(wake(first_s + since_s)));
             assert_eq!(goes_on, [true, true, true, false]);
         }
-        // The clock was set past the start: according to the clock it was due an hour ago, and it began now.
+        // The clock was set past the start: according to the clock, the run was due an hour ago; it began now.
         let mut thread_progress = ThreadProgress::of(run_length);
         let mut first = Wake::new(at_s(100), 3_600_000_000_000);
         first.clock_was_set = true;

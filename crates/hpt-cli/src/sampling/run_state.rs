@@ -12,7 +12,7 @@ use hpt_core::{Instant, measure::Rouser};
 
 use super::trace_marker::Trace;
 
-/// The interval at which a sleeping thread that is to end is woken.
+/// The interval at which sleeping threads are woken at the end of a run.
 const ROUSE_AGAIN: Duration = Duration::from_millis(5);
 
 /// The state that the threads of a run share with the supervising thread.
@@ -20,18 +20,18 @@ const ROUSE_AGAIN: Duration = Duration::from_millis(5);
 pub(crate) struct RunState {
     ends: AtomicBool,
     done: AtomicU64,
-    /// When the first thread started to measure, in nanoseconds. Zero before.
+    /// The time at which the first thread started to measure, in nanoseconds. Zero before that time.
     began_ns: AtomicU64,
     /// One waker for each thread that may sleep for a long time.
     rousers: Vec<Rouser>,
     /// The deadline of the sample that exceeded the limit, in nanoseconds. Zero if there was none.
     stopped_at_ns: AtomicU64,
-    /// The kernel's trace, if a mark is requested and possible.
+    /// The kernel's trace; `None` if no mark was requested, or if the trace cannot be opened.
     trace: Option<Trace>,
 }
 
 impl RunState {
-    /// Creates the state of a run that a sample above `break_above` ends, with this number of sleeping threads.
+    /// Creates the state of a run with this number of sleeping threads. A sample above `break_above` ends the run.
     pub(crate) fn new(break_above: Option<Duration>, sleepers: usize) -> Self {
         let trace = break_above.and_then(|_| Trace::open(Path::new("/sys/kernel/tracing")));
         Self { rousers: (0..sleepers).map(|_| Rouser::default()).collect(), ..Self::marking(trace) }
@@ -51,7 +51,7 @@ impl RunState {
         self.rousers.iter().for_each(Rouser::rouse);
     }
 
-    /// Records the start of the measurement. Only the first thread counts.
+    /// Records the start of the measurement. Only the first call has an effect.
     pub(crate) fn begin(&self, when: Instant) {
         let _ = self.began_ns.compare_exchange(0, when.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl RunState {
     /// Ends the run, and returns when all threads have ended.
     pub(crate) fn end_all(&self, all_ended: impl Fn() -> bool) {
         self.end();
-        // Once is not enough: it does not wake a thread that is about to sleep.
+        // Waking the threads once is not enough: a thread that is about to sleep would not be woken.
         while !all_ended() {
             self.rouse();
             thread::sleep(ROUSE_AGAIN);
@@ -91,8 +91,8 @@ impl RunState {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Ends the run because a sample with this deadline exceeded the limit. Only the first one
-    /// counts. It marks the trace immediately.
+    /// Ends the run because a sample with this deadline exceeded the limit. The first call
+    /// marks the trace immediately; later calls do not change the recorded deadline.
     pub(crate) fn stop_at(&self, due: Instant) {
         let was_first =
             self.stopped_at_ns.compare_exchange(0, due.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);

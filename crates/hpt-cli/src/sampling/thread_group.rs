@@ -8,8 +8,8 @@ use std::{
 
 use crate::exit::Failure;
 
-/// Starts a thread for each of `works`. None begins before all threads exist. If one cannot be
-/// created, no work is done.
+/// Starts a thread for each of `works`. No thread begins its work before all threads exist. If a thread
+/// cannot be created, no work is done.
 pub(crate) fn begin_together<'scope, 'env, W, T>(
     scope: &'scope Scope<'scope, 'env>,
     works: impl IntoIterator<Item = W>,
@@ -28,7 +28,7 @@ where
     members.map_err(Failure::NoThread)
 }
 
-/// One of the threads.
+/// A thread of the group.
 #[derive(Debug)]
 pub(crate) struct Member<'scope, T>(ScopedJoinHandle<'scope, Option<T>>);
 

@@ -28,7 +28,7 @@ impl TimeSeries {
         Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST) }
     }
 
-    /// Adds a latency at that time of CLOCK_MONOTONIC.
+    /// Adds a latency that was measured at this CLOCK_MONOTONIC time.
     pub(crate) fn record(&mut self, at_ns: u64, late_ns: u64) {
         let passed_ns = at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns));
         while passed_ns / self.every_ns >= MOST as u64 {
@@ -63,8 +63,8 @@ impl TimeSeries {
         self.every_ns
     }
 
-    /// Returns the intervals with samples: the start after the first deadline, the number of samples, the mean and the
-    /// maximum.
+    /// Returns the intervals with samples: the start relative to the first deadline, the number of samples, the mean
+    /// and the maximum.
     #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
     pub(crate) fn rows(&self) -> Vec<TimeSeriesInterval> {
         let stretches = (0_u64..).zip(&self.stretches).filter(|(_, stretch)| stretch.samples > 0);

@@ -9,8 +9,8 @@ use std::{
 
 use hpt_core::Instant;
 
-/// The kernel's trace, opened before the run. A late mark would follow the cause of the delay, or
-/// the cause might already be overwritten.
+/// The kernel's trace. It is opened before the run, so that the mark is written without delay: otherwise,
+/// the cause of the latency might already be overwritten.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) marker: File,

@@ -98,7 +98,7 @@ fn was_away_once(document: &Value, (other, cpu): (usize, usize)) {
     assert!(away["samples"].as_u64() > Some(0), "{away:#}");
     assert!(away["to_s"].as_f64() >= away["from_s"].as_f64() && away["to_s"].is_number(), "{away:#}");
     let notes = document["notes"].as_array().expect("a list");
-    let named = format!("the thread of CPU {cpu} was allowed on CPU {other} from");
+    let named = format!("the thread of CPU {cpu} was allowed to run on CPU {other} from");
     assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with(&named))), "{notes:?}");
 }
 

@@ -26,12 +26,12 @@ pub enum FitError {
     /// No constant rate fits all brackets.
     #[error("no constant rate fits the readings: the source or the reference was stepped, or changed its rate")]
     NotConstant,
-    /// The rate is outside of the range of a frequency (1 µHz to 18 THz).
+    /// The rate is outside the range of a frequency (1 µHz to 18.4 THz).
     #[error("the rate is out of range")]
     OutOfRange,
 }
 
-/// The largest lag of a reading behind the counter it reads (the counter's quantum).
+/// The largest amount by which a reading lags behind its counter (the counter's quantum).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granules {
     /// The quantum of the source, in ticks.
@@ -56,7 +56,7 @@ pub struct Granules {
 /// Together these are exactly the rates for which an offset exists that satisfies every bracket (Fourier-Motzkin
 /// elimination of the offset). Fractions are compared exactly, and the limits are rounded outwards.
 ///
-/// `pairs` are ordered by time, and their ticks are free of wraps.
+/// `pairs` must be in chronological order, and their ticks must not wrap.
 ///
 /// # Errors
 ///
@@ -224,7 +224,7 @@ mod tests {
                 }
                 Err(error) => {
                     prop_assert_eq!(error, FitError::TooShort);
-                    // Only if the whole span is a few granules and brackets of either.
+                    // The fit may fail only if the whole span is no longer than a few granules and brackets.
                     let span = pairs[pairs.len() - 1].before_ns - pairs[0].before_ns;
                     let granule_ns = source_ticks * 1_000_000_000 / hertz + 1;
                     prop_assert!(span < 4 * (granule_ns + reference_ns + 6_000), "{span} ns were enough");

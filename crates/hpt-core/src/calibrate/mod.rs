@@ -18,12 +18,12 @@ use crate::{
 };
 
 /// Number of consecutive pairs without progress after which the reference counts as stopped. A clock that advances with
-/// the kernel's tick takes hundreds of thousands.
+/// the kernel's tick can cause hundreds of thousands of such pairs.
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
 /// The number of rounds of readings below which a window is not complete.
 const FEWEST_ROUNDS: u64 = 64;
-/// The number of rounds that start after the end of the window. If the thread lost its CPU until then, they are
-/// compared with the first rounds.
+/// The number of rounds that start after the end of the window. If the thread lost its CPU until then, these rounds are
+/// compared with the first ones.
 const CLOSING_ROUNDS: u64 = 8;
 
 /// How a frequency was determined.
@@ -55,9 +55,9 @@ impl Method {
 pub struct Calibration {
     /// The source.
     pub source: SourceId,
-    /// How it was determined.
+    /// How the frequency was determined.
     pub method: Method,
-    /// The reference it was measured against.
+    /// The reference that the source was measured against.
     pub reference: Option<SourceId>,
     /// The frequency, stored in µHz.
     pub frequency: Frequency,
@@ -74,7 +74,7 @@ pub struct Calibration {
     pub pairs: usize,
     /// The width of the narrowest bracket, in nanoseconds.
     pub narrowest_ns: Option<u64>,
-    /// The CPU it was measured on, if the thread was still on it at the end.
+    /// The CPU that the source was measured on, if the thread was still on that CPU at the end.
     pub cpu: Option<usize>,
 }
 
@@ -103,11 +103,11 @@ impl Calibration {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
-    /// It counts CPU time or core cycles, not time.
-    #[error("it counts per {}, not time: it has no rate relative to a clock", .0.name())]
+    /// The source counts CPU time or core cycles, not time.
+    #[error("it counts per {}, not elapsed time: it has no rate relative to a clock", .0.name())]
     NotATimeCounter(Scope),
     /// The reference counts CPU time or core cycles, not time.
-    #[error("the reference {id} counts per {}, not time; choose one of the kernel's clocks", scope.name())]
+    #[error("the reference {id} counts per {}, not elapsed time; choose one of the kernel's clocks", scope.name())]
     ReferenceNotATimeCounter {
         /// The reference.
         id: SourceId,
@@ -159,7 +159,7 @@ where
 }
 
 /// Calibrates several sources in the same window by reading them in turn, until `keep_going` returns false. A window
-/// that ends early yields what its readings allow.
+/// that ends early yields the limits that its readings allow.
 ///
 /// The results are in the order of `sources`. `keep_going` is called between readings, never within a bracket.
 pub fn calibrate_together(
@@ -197,8 +197,8 @@ pub fn calibrate_together(
             collector.offer(pair);
             now_ns = pair.after_ns;
         }
-        // If the thread loses its CPU, the window may be over after one round. It then reads on until there is enough
-        // to compare.
+        // If the thread loses its CPU, the window may be over after one round. Reading then continues until there are
+        // enough rounds to compare.
         let over = closing >= CLOSING_ROUNDS && round >= FEWEST_ROUNDS;
         if line.stood_still_for(REFERENCE_STANDS_STILL) {
             return all_fail(CalibrateError::ReferenceStandsStill(id()));
@@ -270,12 +270,12 @@ fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, b
         };
         fitted = fit(pairs, granules);
     }
-    // A late tick does not explain a clock that was set.
+    // A late tick cannot explain a clock that was set.
     fitted.or(first)
 }
 
-/// Returns the largest lag of the readings of both. Ticks of a reference without a nominal frequency count as
-/// nanoseconds.
+/// Returns the largest lag of the readings of source and reference. Ticks of a reference without a nominal frequency
+/// count as nanoseconds.
 pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> Granules {
     let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     Granules { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
@@ -299,7 +299,7 @@ fn granule_ticks(source: &dyn TimeSource) -> u64 {
     }
 }
 
-/// The number of its periods by which the kernel's tick is assumed to be late at most, including the tick itself.
+/// The largest assumed lag of the kernel's tick, in tick periods, including the tick itself.
 const LATENESS: u64 = 2;
 
 #[cfg(test)]
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_tick_many_periods_late_still_yields_a_rate() {
         const MS: u64 = 1_000_000;
-        // A tick of 4 ms; those due from 100 ms on arrive at 117 ms.
+        // A tick of 4 ms; the ticks that are due from 100 ms on arrive at 117 ms.
         let shown =
             |now_ns: u64| if (100 * MS..117 * MS).contains(&now_ns) { 96 * MS } else { now_ns / (4 * MS) * (4 * MS) };
         let pairs: Vec<Pair> = (0..300)

@@ -1,5 +1,5 @@
-//! Takes bracketed readings over a window and keeps the tightest in each part of it. `fit` computes the line through
-//! them.
+//! Takes bracketed readings over a window and keeps the tightest pairs in each part of the window. `fit` computes the
+//! line through these pairs.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ use crate::{
 const PARTS: u64 = 128;
 /// The number of back-to-back reads that determine a source's granule.
 const READS_FOR_GRANULE: usize = 1024;
-/// The largest number of turns of an empty loop between them.
+/// The largest number of iterations of an empty loop between two of these reads.
 const LONGEST_DELAY: usize = 64;
 
 /// The tightest pairs of one source, collected during a window.
@@ -83,8 +83,8 @@ impl Collector {
             Some(part) => part.tick_ns,
             None => self.rough_tick_ns(&first, &pair),
         };
-        // Returns the distance of the bracket's ends from the rough line. Compared only within a part, where the error
-        // of the line is the same.
+        // Returns the distance of the bracket's ends from the rough line. Distances are compared only within a part,
+        // where the error of the line is the same.
         let opening = above(pair.before_ns, &first, &pair, tick_ns);
         let closing = above(pair.after_ns, &first, &pair, tick_ns);
         let kept = self.parts[part].get_or_insert(Part {
@@ -109,7 +109,7 @@ impl Collector {
         self.rough_tick_ns.unwrap_or(1.0)
     }
 
-    /// Returns the kept pairs in order of time.
+    /// Returns the kept pairs in chronological order.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let kept = self.parts.iter().flatten().flat_map(|part| [part.latest_opening.1, part.earliest_closing.1]);
         let mut pairs: Vec<Pair> = kept.collect();
@@ -151,7 +151,7 @@ pub(super) fn granule_ns<R: TimeSource + ?Sized>(reference: &R, scale: Scale) ->
 }
 
 /// Returns the steps between reads whose distance grows a little each time, so that steps of all sizes occur. Plain
-/// back-to-back reads take the same few durations over and over, and show no granule below the read overhead.
+/// back-to-back reads take the same few durations over and over, and reveal no granule shorter than the read overhead.
 fn steps<S: TimeSource + ?Sized>(source: &S) -> Vec<u64> {
     let width = source.info().width;
     let read_after = |delay: usize| {

@@ -6,8 +6,8 @@ use crate::source::{SourceInfo, StatedBy};
 
 /// Returns the calibration of a source according to its nominal frequency; `None` if it has none.
 ///
-/// A rate that follows from a definition (a clock that counts nanoseconds) has a bound of zero. A rate that hardware or
-/// kernel states has no bound.
+/// A rate that follows from a definition (a clock that counts nanoseconds) has a bound of zero. A rate that the
+/// hardware or the kernel states has no bound.
 #[must_use]
 pub fn stated(info: &SourceInfo) -> Option<Calibration> {
     let nominal = info.nominal?;

@@ -1,7 +1,7 @@
 //! Simulates many threads that only read, on as many simulated cores: what a segment costs them, and a counter that the
 //! kernel drops during the run. One thread runs at a time, in an order drawn from a seed, so nothing depends on the
 //! machine. Simulated cores have no caches and exchange words undisturbed between two readings. The effects that real
-//! cores have on each other there cannot be shown here.
+//! cores have on each other through their caches are therefore not simulated.
 
 use std::sync::{
     Condvar, Mutex,

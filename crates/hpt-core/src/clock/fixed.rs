@@ -51,7 +51,7 @@ pub struct Clock<S> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// Its readings repeat too soon.
+    /// Its counter wraps too soon.
     #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: widen it to use it as a clock")]
     TooNarrow {
         /// The source.
@@ -182,7 +182,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Returns a reading of this number of nanoseconds on the counter's timeline.
+    /// Returns the reading at this number of nanoseconds on the counter's timeline.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }

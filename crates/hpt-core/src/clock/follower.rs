@@ -1,8 +1,8 @@
-//! What is known of a counter's rate, and whether to trust the next point. Pure: takes points, returns rates.
+//! What is known about a counter's rate, and whether to trust the next point. Pure: takes points, returns rates.
 
 use super::segment::{LARGEST_CHANGE_PPB, Point, Rate};
 
-/// The distance of the points that determine a rate; it may be twice as long.
+/// The distance between the points that determine a rate; it may be up to twice as long.
 const BASELINE_NS: u64 = 64_000_000;
 /// After a pause this long, the rate is known only roughly.
 const LONG_PAUSE_NS: u64 = 1_000_000_000;
@@ -92,10 +92,10 @@ impl Follower {
         self.rate
     }
 
-    /// The number of words that it takes to store it.
+    /// The number of words in which a follower is stored.
     pub(crate) const WORDS: usize = 15;
 
-    /// Converts it to words; zeros for one that has learned nothing.
+    /// Converts the follower to words; a follower that has learned nothing becomes zeros.
     pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
         let last = self.last.unwrap_or_default();
         let rate = self.rate.unwrap_or(Rate { slope: 0, uncertainty_ppb: 0 });
@@ -118,7 +118,7 @@ impl Follower {
         ]
     }
 
-    /// Restores it from the words of `to_words`, or from zeros.
+    /// Restores a follower from the words of `to_words`, or from zeros.
     pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
         let point = |at: usize| Point { ticks: words[at], ns: words[at + 1], width_ns: words[at + 2] };
         Self {

@@ -29,7 +29,7 @@ const ASK_AFTER_NS: usize = LEAD + 1;
 const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
 
 /// Brackets this wide cast doubt on the counter: a kernel that has dropped it reads another one, with a system call.
-/// They do so if there were this many consecutive ones, or two this far apart.
+/// They do so if this many occur consecutively, or if two occur this far apart.
 const WIDE: u64 = 4;
 const WIDE_BY_NS: u64 = 200;
 const MOST_WIDE: u64 = 8;
@@ -38,14 +38,14 @@ const WIDE_FOR_NS: u64 = 500_000_000;
 /// jumps whenever the owner moves.
 const MOST_JUMPS: u64 = 4;
 const JUMPS_WITHIN_NS: u64 = 100_000_000;
-/// The pause in checks after one that confirms the counter.
+/// The pause after a check that confirms the counter.
 const TRUSTED_FOR_NS: u64 = 1_000_000_000;
-/// A reader that finds an owner at work waits this many turns for its segment, a few hundred nanoseconds: each slow
-/// answer would make the owner start again. The model tries every order of threads anyway.
+/// A reader that finds an owner at work waits this many turns for the owner's segment, a few hundred nanoseconds: each
+/// slow answer would make the owner start again. The model tries every order of threads anyway.
 const TURNS: u32 = if cfg!(loom) { 0 } else { 16 };
 
-/// The model does not cover what follows from a slow clock, from one that went back, and from a counter in doubt: its
-/// clock is none of these, and each word that is read multiplies the orders to be tried.
+/// The model does not cover the consequences of a slow clock, of a clock that went back, or of a counter in doubt: none
+/// of these occurs in it, and each word that is read multiplies the number of orders to be tried.
 const WATCHES: bool = !cfg!(loom);
 
 /// Reasons to doubt a counter.
@@ -220,7 +220,7 @@ impl<I: Instruments> Following<'_, I> {
             self.leave(ownership);
             return true;
         }
-        // From here on, brackets as wide as now are the usual ones.
+        // From here on, brackets of the current width count as usual.
         self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
         self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
         self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);
@@ -382,7 +382,7 @@ impl<I: Instruments> Following<'_, I> {
         self.published.of_owner(LEAD).store(0, Ordering::Relaxed);
     }
 
-    /// Returns what was learned so far.
+    /// Returns what has been learned so far.
     pub(crate) fn remembered(self) -> Follower {
         Follower::from_words(std::array::from_fn(|word| self.published.of_owner(word).load(Ordering::Relaxed)))
     }
@@ -420,8 +420,8 @@ pub(crate) fn restarts(published: Published<'_>) -> u64 {
     published.rare(RESTARTS).load(Ordering::Relaxed)
 }
 
-/// Ends the active segment, and lets readings start at the clock again, which went back. This is the only step back
-/// that time takes. Called by the owner.
+/// Ends the active segment, and lets readings start again at the clock, which went back. Only in this case do readings
+/// step back. Called by the owner.
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
     published.put_in_force(NO_OWNER, |_| Some(Segment::default()));
     published.forget_answers(ownership);

@@ -1,9 +1,9 @@
 //! The active segment, and the readings served without one, as words shared between threads. No thread waits, and no
 //! reading is below an earlier one. Reads no counter and no clock, and decides on no segment.
 //!
-//! There is space for two segments. The *state* says which one is active, whether it is closed, and holds counts. A new
-//! segment is written into the other slot and then activated by one exchange of the state. A reader is disturbed only
-//! if that happens twice during its reading, and the state shows it.
+//! There is space for two segments. The *state* shows which one is active, whether it is closed, and holds counts. A
+//! new segment is written into the other slot and then activated by one exchange of the state. A reader is disturbed
+//! only if that happens twice during its reading, and the state shows it.
 //!
 //! A reader that the segment cannot serve may read the kernel's clock instead. It records such a *slow* answer, then
 //! closes the segment: whatever the counter does from then on, no thread reads from a line that has ended. If another
@@ -21,7 +21,7 @@ use super::segment::Segment;
 pub(crate) const NO_OWNER: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// Six empty bits. Then two bits that say which of four slots to read, so that the lowest byte is the offset of the
+/// Six empty bits. Then two bits that select which of four slots to read, so that the lowest byte is the offset of the
 /// slot in bytes: whether the segment is closed, and the last bit of its generation. Then the rest of the generation,
 /// and a count of all changes, so that no state repeats (within a day of slow answers only).
 const STATE: usize = 32;

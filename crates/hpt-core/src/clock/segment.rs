@@ -81,7 +81,7 @@ impl Segment {
         if is_just_before && self.ticks > 0 { Some(self.base_ns) } else { self.at(ticks) }
     }
 
-    /// Returns a value that no reading from it exceeds.
+    /// Returns an upper limit of the readings from this segment.
     pub(crate) const fn end_ns(&self) -> u64 {
         self.base_ns + ((self.ticks * self.slope) >> 32)
     }

@@ -247,8 +247,8 @@ impl InUse {
         self.number == NATIVE && Why::now() == Why::Offered
     }
 
-    /// Returns whether the kernel's clock is read without a system call, as it is while it counts with this counter:
-    /// that costs less than two thirds of a system call.
+    /// Returns whether the kernel's clock is read without a system call, which is the case while the kernel counts with
+    /// this counter: a read then costs less than two thirds of a system call.
     fn vdso_serves(self) -> bool {
         let cost = |route| {
             let clock = Clock::unasked(ClockId::Monotonic, route);
@@ -335,7 +335,7 @@ enum Patience {
 fn decide(patience: Patience) -> usize {
     /// The time at which a kernel that gave no answer is queried again.
     static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
-    /// The number of times that it could not be queried.
+    /// The number of times that the kernel could not be queried.
     static FAILURES: AtomicU32 = AtomicU32::new(0);
     const PAUSE_NS: u64 = 100_000_000;
     const MOST_FAILURES: u32 = 10;
@@ -374,9 +374,9 @@ fn decide(patience: Patience) -> usize {
     }
 }
 
-/// Returns the hypervisor's disruption marker as it is now. Its value changes after the machine was moved to another
-/// host. `None` if the hypervisor provides none, or not to this user: Linux shows it as /dev/vmclock0, to root, since
-/// 6.13.
+/// Returns the hypervisor's disruption marker as it is now. Its value changes when the machine has been moved to
+/// another host. `None` if the hypervisor provides no marker, or if this user may not read it: since version 6.13,
+/// Linux provides it to root as /dev/vmclock0.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     // The page is opened with the first reading.
@@ -411,11 +411,11 @@ pub struct Status {
     /// The number of times that the rate of the kernel's clock changed.
     pub rate_changes: u64,
     /// The number of times that the counter or the clock stepped (suspend, migration, a counter that was reset), so
-    /// that everything was learned again.
+    /// that everything had to be learned again.
     pub jumps: u64,
     /// The number of disruptions of the counter that the hypervisor reported, for example a move to another host, after
-    /// which everything was learned again. `None` if the hypervisor reports none, or not to this user: Linux shows them
-    /// in /dev/vmclock0, to root, since 6.13.
+    /// which everything was learned again. `None` if the hypervisor does not report disruptions, or if this user may
+    /// not read the reports: since version 6.13, Linux provides them to root in /dev/vmclock0.
     pub disruptions: Option<u64>,
     /// The number of brackets too wide to be used.
     pub refused_brackets: u64,

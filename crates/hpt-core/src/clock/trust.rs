@@ -56,7 +56,7 @@ pub(super) fn in_native() -> Trust {
     match list.offer("tsc") {
         Offer::Yes => permitted(),
         Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
-        // Its name while the kernel measures its rate in the first seconds. Linux, arch/x86/kernel/tsc.c.
+        // The name of the TSC in the first seconds, while the kernel measures its rate. Linux, arch/x86/kernel/tsc.c.
         Offer::No if list.offer("tsc-early") == Offer::Yes => Trust::NotYet(Unsettled::Measuring),
         Offer::No => Trust::No,
     }
@@ -96,7 +96,7 @@ pub(super) fn is_offered() -> Option<bool> {
 }
 
 /// The kernel's list of clocksources, if it could be read. The kernel removes a source that it found unstable. Without
-/// high-resolution timers (`highres=off nohz=off`) it puts that source at the end with rank 0. Linux,
+/// high-resolution timers (`highres=off nohz=off`) it moves that source to the end of the list, with rank 0. Linux,
 /// kernel/time/clocksource.c, `__clocksource_unstable` and `available_clocksource_show`.
 #[derive(Clone, Copy, Debug)]
 struct List {
@@ -128,7 +128,7 @@ impl List {
         let Some(length) = self.length else { return Offer::NotAsked };
         let mut offered = self.bytes[..length].split(u8::is_ascii_whitespace);
         let is_slow = |offered: &[u8]| SLOWER.iter().any(|slower| slower.as_bytes() == offered);
-        // In order of rank. A source behind a device or the tick was degraded.
+        // The list is in order of rank. A source that is listed after a device or the tick has been downgraded.
         match offered.find(|offered| *offered == name.as_bytes() || is_slow(offered)) {
             Some(found) if !is_slow(found) => Offer::Yes,
             _ => Offer::No,

@@ -1,5 +1,5 @@
-//! What to expect of a source, from its kind and the origin of its nominal frequency, and what is accepted beyond that.
-//! Reaches no verdict.
+//! What to expect of a source, judged by its kind and the origin of its nominal frequency, and which deviation is
+//! accepted beyond that. Reaches no verdict.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 /// slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
 const BENT_PPM: f64 = 1_000.0;
 /// A source that returns the same reading for this long has stopped. A source that advances with the kernel's tick may
-/// do so for as long as a tick may be late.
+/// return the same reading for as long as a tick may be late.
 const PATIENCE_NS: u64 = 1_000_000;
 const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
 /// Number of granules below which an unchanged reading has no meaning.
@@ -101,8 +101,8 @@ impl Expectation {
         })
     }
 
-    /// Returns the same for a kernel whose tick is `tick_ppm` longer or shorter than the default (ADJ_TICK), which also
-    /// changes the rate of its clocks.
+    /// Returns the same expectation for a kernel whose tick is `tick_ppm` longer or shorter than the default
+    /// (ADJ_TICK), which also changes the rate of its clocks.
     #[must_use]
     pub fn with_tick_off_by(mut self, tick_ppm: f64) -> Self {
         if self.nature != Nature::Steady {
@@ -111,24 +111,24 @@ impl Expectation {
         self
     }
 
-    /// Returns the same if the nominal rate of the source is the rate that the reference itself uses, within this many
-    /// parts per million. This is the case for the counter that the kernel's clock counts with.
+    /// Returns the same expectation if the nominal rate of the source is the rate that the reference itself uses,
+    /// within this many parts per million. This is the case for the counter that the kernel's clock counts with.
     #[must_use]
     pub fn counted_by_the_reference(mut self, within_ppm: f64) -> Self {
         self.tolerance_ppm = within_ppm;
         self
     }
 
-    /// Returns the same for a source without a nominal rate, whose rate was measured within this many parts per
-    /// million.
+    /// Returns the same expectation for a source without a nominal rate, whose rate was measured within this many parts
+    /// per million.
     #[must_use]
     pub fn measured_within(mut self, ppm: f64) -> Self {
         self.measured_within_ppm = ppm;
         self
     }
 
-    /// Returns the same for a source that a hypervisor emulates. It follows the host's clock, which a daemon there may
-    /// slew.
+    /// Returns the same expectation for a source that a hypervisor emulates. It follows the host's clock, which a
+    /// daemon there may slew.
     #[must_use]
     pub fn of_an_emulated_source(mut self) -> Self {
         self.nature = self.nature.max(Nature::Bent);
@@ -177,7 +177,7 @@ fn tolerance_ppm(source: &SourceInfo, reference: &SourceInfo) -> f64 {
 /// Returns the tolerance of a nominal rate on a machine without faults.
 fn wrong_by_ppm(stated_by: StatedBy) -> f64 {
     match stated_by {
-        // A quartz.
+        // A quartz crystal.
         StatedBy::Cpuid | StatedBy::DeviceTree | StatedBy::Cntfrq | StatedBy::Device => 100.0,
         // The calibration of the kernel or the host at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within
         // 500 ppm.

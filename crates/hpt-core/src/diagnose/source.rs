@@ -6,8 +6,8 @@ use std::fmt;
 use super::expectation::{Expectation, Limits, Nature, ns_of};
 use crate::{measure::Burst, source::Pair};
 
-/// The rate of a constant-rate source may change by this much, as that of a quartz does with temperature, before a
-/// change counts as a step.
+/// The rate of a constant-rate source may change by this much, as that of a quartz crystal does with temperature,
+/// before a change counts as a step.
 const WANDER_PPM: f64 = 20.0;
 /// The length of the shortest stretch that determines a rate.
 const LEARNING_NS: i64 = 100_000_000;
@@ -32,7 +32,7 @@ pub enum Fault {
     },
     /// It stopped.
     StoodStill {
-        /// For at least this long, in nanoseconds.
+        /// The time for which it stopped, at least, in nanoseconds.
         at_least_ns: f64,
     },
     /// Its rate is not the nominal rate.
@@ -136,14 +136,14 @@ impl fmt::Display for Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SourceEvent {
-    /// It was set, by this much in nanoseconds.
+    /// It was set. The two limits of the step are in nanoseconds.
     WasSet {
         /// The smallest possible step (nearest to zero).
         least_ns: f64,
         /// The largest possible step.
         most_ns: f64,
     },
-    /// It stepped by less than the limit, in nanoseconds.
+    /// It stepped by less than the accepted limit. The two limits of the step are in nanoseconds.
     SmallStep {
         /// The smallest possible step (nearest to zero).
         least_ns: f64,
@@ -326,12 +326,13 @@ impl Watched {
         self.most_bent_ppm = self.most_bent_ppm.max(expectation.bent_ppm);
     }
 
-    /// Earlier readings are not compared with later ones: the machine was suspended or moved.
+    /// Restarts the comparison: because the machine was suspended or moved, earlier readings are not compared with
+    /// later ones.
     pub(super) fn restart(&mut self) {
         self.stretch = None;
     }
 
-    /// Evaluates a burst without side effects. `None` if there is nothing to compare it with.
+    /// Evaluates a burst without side effects. Returns `None` if there is nothing to compare it with.
     pub(super) fn look(&mut self, burst: &Burst) -> Option<Look> {
         self.count(burst);
         let pair = burst.pair;
@@ -363,7 +364,7 @@ impl Watched {
         };
         let deviation =
             known.map(|rate| point.phase_since(&stretch.last).less(explained(rate, &stretch.last, &point, granule_ns)));
-        // A source that stops, or stopped, shows no steps: all of it is one fault.
+        // A source that stops or has stopped reports no steps: the whole stop is one fault.
         let deviation = deviation.filter(|_| stood_ns.is_none() && !stretch.stands);
         Some(Look { point, raw: pair.ticks, step_ticks, deviation, stood_ns })
     }
@@ -380,7 +381,7 @@ impl Watched {
         }
     }
 
-    /// Accepts an evaluated burst. `shared`: all sources deviated alike, so this source is not the cause.
+    /// Accepts an evaluated burst. If `shared` is set, all sources deviated alike, so this source is not the cause.
     pub(super) fn commit(&mut self, look: &Look, shared: bool) {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let Some(stretch) = &mut self.stretch else { return };

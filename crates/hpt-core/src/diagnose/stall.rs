@@ -22,9 +22,9 @@ pub enum Cause {
     PagedIn,
     /// It was put to sleep for another reason: a stop signal, a debugger, a freezer.
     Stopped,
-    /// The firmware took the core.
+    /// The firmware took over the core (SMI).
     Firmware,
-    /// The hypervisor ran other guests for at least half of the stall, and reports it.
+    /// The hypervisor ran other guests for at least half of the stall, and reports this.
     Stolen,
     /// More interrupts of this CPU arrived than without a stall: their indices, the most unusual first.
     Interrupts(Vec<usize>),
@@ -139,7 +139,7 @@ impl Habits {
     }
 
     /// Returns by how much a counter increased more than usual in a window; `None` if the increase is not unusual. One
-    /// in twenty is reported by chance.
+    /// normal increase in twenty is reported by chance.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     fn excess(&self, place: usize, by: u64, window_ns: u64) -> Option<f64> {
         let usual = self.of(place).usual_hz.unwrap_or(0.0) * window_ns as f64 / 1e9;
@@ -158,13 +158,13 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
-    /// Number of times that it was preempted or gave up its CPU. No more stalls than that can include a wait.
+    /// Number of times that the thread was preempted or gave up its CPU. No more stalls than that can include a wait.
     switches: u64,
     /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,
 }
 
-/// Takes one from the count; returns whether there was one.
+/// Decrements the count; returns whether it was above zero.
 const fn take(count: &mut Option<u64>) -> bool {
     match count {
         Some(left @ 1..) => {
@@ -262,9 +262,9 @@ impl<'a> Left<'a> {
 }
 
 /// Determines the cause of each of these stalls, in their order, from the counters that increased around them. If
-/// several increased, the one that says most about the thread counts. The increases are shared: the longest stall comes
-/// first, and what it uses up (wait time, steal, a switch, a fault, a firmware interrupt) is no evidence for a shorter
-/// one. Interrupts use up nothing: they may have caused the others as well.
+/// several increased, the counter that is most specific to the thread counts. The increases are shared: the longest
+/// stall comes first, and what it uses up (wait time, steal, a switch, a fault, a firmware interrupt) is no evidence
+/// for a shorter one. Interrupts use up nothing: they may have caused the others as well.
 #[must_use]
 pub fn stall_causes(stalls: &[Stall], moved: &Moved, habits: &Habits) -> Vec<Cause> {
     let mut causes = vec![Cause::Untold; stalls.len()];

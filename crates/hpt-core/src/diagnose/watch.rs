@@ -84,7 +84,7 @@ impl Watch {
             for source in &mut self.sources {
                 source.restart();
             }
-            // A reading in it may be from before, or its bracket as wide as the interruption.
+            // A reading in this round may predate the interruption, or its bracket may be as wide as the interruption.
             return;
         }
         let looks: Vec<Option<Look>> =

@@ -104,7 +104,7 @@ impl LineState {
 }
 
 impl Chip {
-    /// Opens the chip with this device.
+    /// Opens the chip at this device path.
     ///
     /// # Errors
     ///
@@ -177,13 +177,14 @@ impl Chip {
         (0..self.lines).map(|offset| self.line(offset)).collect()
     }
 
-    /// Returns a readable name of one of its lines.
+    /// Returns a readable name for one of the chip's lines.
     #[must_use]
     pub fn name_of(&self, offset: u32, name: Option<&str>) -> String {
         name.map_or_else(|| format!("{}:{offset}", self.name), |name| format!("{name} ({}:{offset})", self.name))
     }
 
-    /// Returns whether this is one of its names: the kernel's name, with or without /dev, its label, or its number.
+    /// Returns whether `name` is one of the chip's names: the kernel's name, with or without /dev, its label, or its
+    /// number.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.path == Path::new(name)
@@ -193,7 +194,7 @@ impl Chip {
     }
 }
 
-/// Returns whether the device belongs to the kernel's GPIO subsystem; `None` if the kernel does not say.
+/// Returns whether the device belongs to the kernel's GPIO subsystem; `None` if the kernel does not report this.
 fn is_listed(device: u64) -> Option<bool> {
     let (major, minor) = (libc::major(device), libc::minor(device));
     let subsystem = fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem")).ok()?;
@@ -205,7 +206,8 @@ impl LineName {
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if there is no chip, no permission, no such line, or more than one.
+    /// Returns [`GpioError`] if there is no chip, if the permission is missing, or if there is no such line or more
+    /// than one.
     pub fn find(&self) -> Result<(Chip, LineState), GpioError> {
         let paths = match &self.chip {
             Some(path) if path.starts_with('/') => vec![PathBuf::from(path)],
@@ -230,7 +232,7 @@ impl LineName {
         if let Some(wanted) = &self.chip {
             chips.retain(|chip| chip.is_called(wanted));
         }
-        // A chip that could not be opened may have been the one.
+        // A chip that could not be opened may have been the requested one.
         if chips.is_empty() {
             return Err(refusals
                 .into_iter()

@@ -43,7 +43,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Requests the line as it is, and reads its state.
+    /// Requests the line without changing it, and reads its state.
     fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let state = chip.line(offset)?;
         let name = chip.name_of(offset, state.name.as_deref());
@@ -106,11 +106,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// Requests a line under the name of a consumer, and drives it to its current level.
+    /// Requests a line with `consumer` as the name of its user, and drives it to its current level.
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if the line does not exist, is in use, or if its driver refuses.
+    /// Returns [`GpioError`] if the line does not exist or is in use, or if its driver refuses.
     pub fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let mut taken = Taken::request(chip, offset, consumer)?;
         let first = match taken.found {
@@ -127,19 +127,19 @@ impl Output {
         Ok(Self { taken, first })
     }
 
-    /// Returns the level that it had when it was requested.
+    /// Returns the level that the line had when it was requested.
     #[must_use]
     pub const fn first_level(&self) -> bool {
         self.first
     }
 
-    /// Returns a readable name of it.
+    /// Returns a readable name for the line.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.taken.name
     }
 
-    /// Drives it to this level.
+    /// Drives the line to this level.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Requests a line under the name of a consumer, makes it an input, and enables edge detection.
+    /// Requests a line with `consumer` as the name of its user, makes it an input, and enables edge detection.
     ///
     /// # Errors
     ///
@@ -178,13 +178,13 @@ impl Input {
         Ok(Self { taken })
     }
 
-    /// Returns a readable name of it.
+    /// Returns a readable name for the line.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.taken.name
     }
 
-    /// Returns the next edge if there is one already.
+    /// Returns the next edge if one is already available.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl Input {
         Ok(event.map(|Event { at_ns, rising, number }| Edge { at_ns, rising, number }))
     }
 
-    /// Blocks in the kernel until there is an edge, for at most this number of whole milliseconds. A signal may end the
+    /// Blocks in the kernel until there is an edge, for at most `at_most`, in whole milliseconds. A signal may end the
     /// wait earlier.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub(super) enum Which {
 }
 
 impl LineName {
-    /// Returns the same line on this chip, unless it names one.
+    /// Returns the same line on this chip, unless the name already includes a chip.
     #[must_use]
     pub fn or_on(mut self, chip: Option<&str>) -> Self {
         self.chip = self.chip.or_else(|| chip.map(str::to_owned));
@@ -28,8 +28,8 @@ impl LineName {
 impl FromStr for LineName {
     type Err = String;
 
-    /// Parses a name. Line names may contain colons: the part before the first colon is a chip only if it looks like a
-    /// chip of the kernel, or like a path.
+    /// Parses a name. Line names may contain colons: the part before the first colon is a chip only if it looks like
+    /// the kernel's name for a chip, or like a path.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "expected a line name or number, optionally with a chip: GPIO17, 17, gpiochip0:17".to_owned();
         let is_chip = |text: &str| text.starts_with("gpiochip") || text.starts_with("pinctrl") || text.starts_with('/');

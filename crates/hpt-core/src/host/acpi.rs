@@ -19,9 +19,10 @@ const PM_TIMER_BLOCK: usize = 76;
 const PM_TIMER_LENGTH: usize = 91;
 const FLAGS: usize = 112;
 const X_PM_TIMER_BLOCK: usize = 208;
-/// The shortest table: that of ACPI 1.0.
+/// The length of the shortest table, which ACPI 1.0 defined.
 const SHORTEST: usize = 116;
-/// Flags: the timer has 32 bits, not 24; there is no such hardware. ACPI Specification 6.5, table 5.10.
+/// Flags: the timer has 32 bits, not 24; the machine has no ACPI fixed hardware, such as this timer. ACPI Specification
+/// 6.5, table 5.10.
 const TIMER_IS_WIDE: u32 = 1 << 8;
 const HARDWARE_REDUCED: u32 = 1 << 20;
 /// An address in system I/O space. ACPI Specification 6.5, table 5.1.
@@ -29,8 +30,8 @@ const SYSTEM_IO: u8 = 1;
 /// The size of the timer's register in bytes.
 const REGISTER_LENGTH: u64 = 4;
 
-/// Chipsets whose timer may be read while it changes, with vendor, device and the first good revision: PIIX4 before
-/// PIIX4M, ICH4, `ServerWorks` LE. Linux, drivers/clocksource/acpi_pm.c.
+/// Chipsets whose timer may return invalid values while it changes, with vendor, device and the first good revision:
+/// PIIX4 before PIIX4M, ICH4, `ServerWorks` LE. Linux, drivers/clocksource/acpi_pm.c.
 const DOUBTFUL: [(u32, u32, u32); 3] = [(0x8086, 0x7113, 3), (0x8086, 0x24c0, u32::MAX), (0x1166, 0x0009, u32::MAX)];
 
 /// The timer as described by the firmware.
@@ -61,7 +62,7 @@ pub(crate) enum NoPmTimer {
 pub(crate) enum Latch {
     /// No problem is known.
     Sound,
-    /// It may be read while it changes; the text has the reason for this assumption.
+    /// A read may return an invalid value while the timer changes; contains the reason for this assumption.
     Doubtful(String),
 }
 
@@ -73,7 +74,7 @@ impl Host {
         self.find_pm_timer().ok()
     }
 
-    /// Returns the timer as described by the firmware, or why there is none.
+    /// Returns the timer as described by the firmware, or the reason why no timer is known.
     pub(crate) fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
         let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
         // If the kernel lists the ports, they must match; otherwise the table is not the one it booted with.
@@ -209,7 +210,7 @@ mod tests {
     const PC: &[u8] = include_bytes!("../../tests/data/fadt/qemu-pc.bin");
     const REDUCED: &[u8] = include_bytes!("../../tests/data/fadt/firecracker.bin");
 
-    /// Sets the sum to the required value.
+    /// Sets the checksum to the required value.
     fn summed(mut table: Vec<u8>) -> Vec<u8> {
         table[9] = 0;
         let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
@@ -246,7 +247,7 @@ mod tests {
         let moved = changed(Q35, 208, &[1, 32, 0, 0, 0x08, 0x18, 0, 0, 0, 0, 0, 0]);
         assert_eq!(port(&moved), Some(0x1808));
         assert_eq!(port(&changed(Q35, 208, &[0; 12])), Some(0x608));
-        // A table from before that field, or one that claims to be.
+        // A table that predates that field, or claims to.
         assert_eq!(port(&changed(&moved, 8, &[1])), Some(0x608));
         assert!(
             why(&changed(Q35, 208, &[0, 32, 0, 0, 8, 0x18, 0, 0, 0, 0, 0, 0]))

@@ -1,5 +1,5 @@
-//! The boot loader, as far as files show it: where to write a boot parameter. Checks only whether files exist, except
-//! for the firmware's variable that names the boot loader.
+//! The boot loader, as far as files identify it, which determines where to write a boot parameter. Checks only whether
+//! files exist, except for the firmware's variable that names the boot loader.
 
 use super::Host;
 
@@ -10,7 +10,7 @@ use super::Host;
 pub enum BootLoader {
     /// GRUB, with Debian's `update-grub`.
     Grub,
-    /// GRUB without it, as on other distributions.
+    /// GRUB without `update-grub`, as on other distributions.
     OtherGrub,
     /// systemd-boot.
     SystemdBoot,

@@ -18,11 +18,11 @@ pub struct BootParameter {
 /// A parameter that affects clocksources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownParameter {
-    /// The parameter, with its value if only that one is meant. A value in capitals is a placeholder.
+    /// The parameter, with its value if only that value is meant. A value in capitals is a placeholder.
     pub text: &'static str,
     /// Its effect.
     pub effect: &'static str,
-    /// When it helps, and what its disadvantages are.
+    /// The circumstances in which it helps, and its disadvantages.
     pub helps: &'static str,
     x86: bool,
     advised: bool,
@@ -37,7 +37,7 @@ const fn understood(text: &'static str, effect: &'static str, helps: &'static st
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }
 
-/// Linux, Documentation/admin-guide/kernel-parameters.txt; where that says less, arch/x86/kernel/tsc.c and
+/// Linux, Documentation/admin-guide/kernel-parameters.txt; where that page says less, arch/x86/kernel/tsc.c and
 /// kernel/time/clocksource.c.
 const KNOWN: [KnownParameter; 19] = [
     KnownParameter {
@@ -126,7 +126,7 @@ pub(super) fn emulator(parameters: &[BootParameter]) -> Option<String> {
 }
 
 impl BootParameter {
-    /// Returns the parameters of a command line up to `--`; the rest is for the init program.
+    /// Returns the parameters of a command line up to `--`; the rest is passed to the init program.
     #[must_use]
     pub fn all(command_line: &str) -> Vec<Self> {
         words(command_line).into_iter().take_while(|word| word != "--").map(|word| Self::parse(&word)).collect()
@@ -140,7 +140,8 @@ impl BootParameter {
         Self { name: name.trim_matches('"').replace('_', "-"), value, text: word.to_owned() }
     }
 
-    /// Returns the entry for this parameter if it affects clocksources: for its value, otherwise for any value.
+    /// Returns the entry for this parameter if it affects clocksources: the entry for its value, otherwise the entry
+    /// for any value.
     #[must_use]
     pub fn known(&self) -> Option<&'static KnownParameter> {
         let exact = KNOWN.iter().find(|known| {
@@ -205,8 +206,8 @@ const ON_LATENCY: [&str; 27] = [
 /// module parameter and ignores it.
 const EMULATED: &str = "hpt.emulated";
 
-/// Returns the part of a command line that affects clocksources and latency, for a capture. Nothing else from it
-/// leaves the machine.
+/// Returns the part of a command line that affects clocksources and latency, for a capture. Nothing else from the
+/// command line leaves the machine.
 pub(super) fn only_what_matters(command_line: &str) -> String {
     let kept = BootParameter::all(command_line)
         .into_iter()

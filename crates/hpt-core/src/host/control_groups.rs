@@ -44,7 +44,7 @@ const TREES: &str = "/sys/fs/cgroup";
 const DEEPEST: usize = 64;
 
 impl Host {
-    /// Reads the groups of the current process; `None` if they are not known.
+    /// Reads the groups of the current process; `None` if the groups are not known.
     pub(super) fn look_at_control_groups(&self) -> Option<ControlGroups> {
         let groups = self.text(GROUPS)?;
         let mut told = ControlGroups::default();
@@ -74,7 +74,7 @@ impl Host {
     }
 }
 
-/// Returns whether the first quota leaves the same share of time as the second, or less.
+/// Returns whether the first quota allows at most the same share of time as the second.
 fn leaves_no_more(one: CpuQuota, other: CpuQuota) -> bool {
     u128::from(one.quota_us) * u128::from(other.period_us) <= u128::from(other.quota_us) * u128::from(one.period_us)
 }
@@ -122,7 +122,7 @@ fn pair(quota: &str, period: &str) -> Option<(u64, u64)> {
     (period > 0).then_some((quota, period))
 }
 
-/// Parses how often the quota was used up; both versions use the same name.
+/// Parses the number of times that the quota was used up; both versions use the same name for it.
 fn used_up(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
 }

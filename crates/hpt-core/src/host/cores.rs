@@ -26,7 +26,7 @@ pub(crate) struct Cores {
     pub(crate) online: Told<CpuList>,
     /// The CPUs isolated from the scheduler.
     pub(crate) isolated: Told<CpuList>,
-    /// The CPUs whose tick stops while a single thread runs.
+    /// The CPUs whose tick stops while only one thread runs on them.
     pub(crate) nohz_full: Told<CpuList>,
     pub(crate) each: BTreeMap<usize, Core>,
 }

@@ -174,7 +174,7 @@ impl Cpu {
     }
 
     /// Returns whether the TSC has a constant frequency and does not stop in idle states, according to the kernel's
-    /// flags, or without them to CPUID; `None` if neither is available.
+    /// flags or, without flags, to CPUID; `None` if neither is available.
     #[must_use]
     pub fn tsc_runs_at_one_rate(&self) -> Option<bool> {
         if self.lists_flags() {
@@ -184,7 +184,7 @@ impl Cpu {
         }
     }
 
-    /// Returns the nominal TSC frequency from the best available origin. None of them is a measurement.
+    /// Returns the nominal TSC frequency from the best available origin. None of these origins is a measurement.
     #[must_use]
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {
         let stated =
@@ -227,7 +227,8 @@ impl Cpu {
         known.contains(&name.as_str()).then(|| Frequency::from_hertz(u64::from(khz) * 1000)).flatten()
     }
 
-    /// Returns half of `BogoMIPS` in MHz: the rate of the counter that the kernel's delay loop reads, if it reads one.
+    /// Returns half of `BogoMIPS` in MHz: the rate of the counter that the kernel's delay loop reads, if it reads a
+    /// counter.
     pub(super) fn delay_loop_frequency(&self) -> Option<Frequency> {
         Frequency::from_hertz(self.bogomips_hundredths?.checked_mul(5_000)?)
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-/// The limit of Linux: arch/x86/Kconfig, NR_CPUS_RANGE_END, is the largest.
+/// The largest number of CPUs that Linux supports on any architecture: arch/x86/Kconfig, NR_CPUS_RANGE_END.
 const MOST_CPUS: usize = 8192;
 
 /// A set of CPU numbers.
@@ -27,7 +27,8 @@ impl CpuList {
             if first > last || last >= MOST_CPUS {
                 return None;
             }
-            // Ranges in the kernel's lists do not overlap. A list with more CPUs than can exist took minutes to expand.
+            // Ranges in the kernel's lists do not overlap. Without this check, a list with more CPUs than can exist
+            // would take minutes to expand.
             named += last - first + 1;
             if named > MOST_CPUS {
                 return None;
@@ -96,7 +97,7 @@ impl CpuList {
         Self(self.0.union(&other.0).copied().collect())
     }
 
-    /// Formats it as a mask, in the notation that the kernel reads.
+    /// Formats the list as a mask, in the notation that the kernel reads.
     pub(crate) fn mask(&self) -> String {
         let groups = self.0.last().map_or(0, |last| last / 32) + 1;
         let group = |index: usize| {

@@ -1,4 +1,4 @@
-//! The running time daemons, identified by process name. Queries none of them.
+//! The running time daemons, identified by process name. Does not query the daemons.
 
 use super::Host;
 
@@ -24,7 +24,7 @@ fn daemon(process_name: &str) -> Option<&'static str> {
 pub(super) const IRQBALANCE: &str = "irqbalance";
 
 impl Host {
-    /// Returns the running time daemons, each once; `None` if /proc shows no processes. Those in other PID namespaces
+    /// Returns the running time daemons, each once; `None` if /proc shows no processes. Daemons in other PID namespaces
     /// are not visible.
     #[must_use]
     pub fn time_daemons(&self) -> Option<Vec<&'static str>> {

@@ -166,7 +166,7 @@ fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
     None
 }
 
-/// Splits a number of one or two cells off the start of a property. Longer ones (PCI has three cells) belong to no
+/// Splits a number of one or two cells off the start of a property. Longer numbers (PCI has three cells) belong to no
 /// register that hpt uses.
 fn number(property: &[u8], cells: usize) -> Option<(u64, &[u8])> {
     if !(1..=2).contains(&cells) {

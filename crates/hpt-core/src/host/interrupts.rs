@@ -1,4 +1,4 @@
-//! Interrupts: their counts per CPU, and their affinity. Moves none.
+//! Interrupts: their counts per CPU, and their affinity. Moves no interrupt.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     pub(crate) number: u32,
-    /// Its driver's name for it.
+    /// The name that its driver gave it.
     pub(crate) name: String,
     /// Its count on each CPU.
     pub(crate) counts: BTreeMap<usize, u64>,
@@ -83,7 +83,7 @@ impl Host {
 }
 
 /// Returns the part of /proc/interrupts that may leave the machine: counts, and common driver names. Names of network
-/// interfaces are omitted, because their owner chose them.
+/// interfaces are omitted, because the owner of the machine chose them.
 pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
     if path != INTERRUPTS {
         return None;

@@ -42,9 +42,9 @@ impl KernelRelease {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockSources {
-    /// The active one; `None` if sysfs does not list it.
+    /// The active clocksource; `None` if sysfs does not list it.
     pub current: Option<String>,
-    /// The clocksources that the kernel offers, best first; `None` if sysfs does not list them.
+    /// The clocksources that the kernel offers, best first; `None` if sysfs lists no clocksources.
     pub available: Option<Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ impl ClockSources {
         }
     }
 
-    /// Returns whether the kernel offers `name`; `None` if sysfs does not list them.
+    /// Returns whether the kernel offers `name`; `None` if sysfs lists no clocksources.
     #[must_use]
     pub fn offers(&self, name: &str) -> Option<bool> {
         self.available.as_ref().map(|sources| sources.iter().any(|source| source == name))

@@ -203,8 +203,8 @@ pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns the kernel's own records about clocksources, for a capture, and the first one without its text, because it
-/// shows that the log starts there.
+/// Returns the kernel's own records about clocksources, for a capture, and the first record of the log without its
+/// text, because that record shows where the log starts.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for line in records.split(|&byte| byte == b'\n') {
@@ -226,12 +226,12 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
 }
 
 /// Returns whether the kernel itself wrote a record: other writers to /dev/kmsg are marked by a facility (the bits
-/// above the three of the level) and cannot use the kernel's. Linux, Documentation/ABI/testing/dev-kmsg.
+/// above the three of the level) and cannot use the kernel's facility. Linux, Documentation/ABI/testing/dev-kmsg.
 fn is_of_the_kernel(head: &str) -> bool {
     head.split(',').next().and_then(|prefix| prefix.parse::<u32>().ok()).is_some_and(|prefix| prefix >> 3 == 0)
 }
 
-/// Substrings of such lines, in lower case. Linux: kernel/time/clocksource.c,
+/// Substrings of lines about clocksources, in lower case. Linux: kernel/time/clocksource.c,
 /// arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c, drivers/clocksource/{acpi_pm,arm_arch_timer}.c.
 const WORDS: [&str; 9] =
     ["clocksource", "tsc", "hpet", "kvm-clock", "pm-timer", "pmtimer", "arch_timer", "sched_clock", "timekeeping"];

@@ -7,7 +7,7 @@ use super::{CpuList, Host};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct KernelThread {
-    /// Its name; in a capture its family.
+    /// Its name; in a capture, the name of its family.
     pub name: String,
     /// The CPUs it may run on, as the kernel lists them.
     pub cpus: String,
@@ -21,7 +21,8 @@ pub struct KernelThread {
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 impl Host {
-    /// Returns the kernel's threads as /proc shows them; `None` if it shows none, for example in a container.
+    /// Returns the kernel's threads as /proc shows them; `None` if /proc shows no such thread, for example in a
+    /// container.
     pub(super) fn look_at_kernel_threads(&self) -> Option<Vec<KernelThread>> {
         let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
         let threads: Vec<KernelThread> = processes.filter_map(|number| self.kernel_thread(&number)).collect();
@@ -50,8 +51,8 @@ impl KernelThread {
         (flavor != "g").then(|| cpu.parse().ok()).flatten()
     }
 
-    /// Returns the thread as it may leave the machine: with its family instead of its name, which may contain the name
-    /// of a device, a file system or a network.
+    /// Returns the thread in the form that may leave the machine: with its family instead of its name, which may
+    /// contain the name of a device, a file system or a network.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         self.name = family(&self.name);

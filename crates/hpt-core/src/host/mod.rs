@@ -74,7 +74,7 @@ const LARGEST_FILE: u64 = 64 << 20;
 const COMMAND_LINE: &str = "/proc/cmdline";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
-/// The examined machine: the live one, or a captured one.
+/// The examined machine: the live machine, or a captured one.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: Root,
@@ -85,8 +85,8 @@ pub struct Host {
 /// The location of the files of a machine.
 #[derive(Clone, Debug)]
 enum Root {
-    /// Below this directory: `/`, or another one in tests that create their own. Links are followed, because the
-    /// kernel's files are full of them.
+    /// Below this directory: `/`, or another one in tests that create their own. Links are followed, because many of
+    /// the kernel's files are links.
     Folder(PathBuf),
     /// In memory.
     Capture(Arc<Capture>),
@@ -156,7 +156,7 @@ impl CounterPermission {
     }
 }
 
-/// Facts of a machine that no file holds.
+/// Facts about a machine that no file contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -210,13 +210,13 @@ impl Facts {
     }
 }
 
-/// Returns the content of a regular file of at most 64 MiB. Refuses a pipe or a device, which might never end or never
-/// start.
+/// Returns the content of a regular file of at most 64 MiB. Refuses a pipe or a device, which might never end, or block
+/// forever.
 ///
 /// # Errors
 ///
 /// Returns any error of opening or reading it, [`io::ErrorKind::InvalidInput`] for anything but a regular file, and
-/// [`io::ErrorKind::FileTooLarge`] for a larger one.
+/// [`io::ErrorKind::FileTooLarge`] for a larger file.
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     read_regular_file_and_about(path).map(|(content, _)| content)
 }
@@ -230,7 +230,7 @@ pub(crate) struct About {
 
 /// Reads a regular file, and also returns its owner and mode.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
-    // Before opening it: opening a device may have side effects. A watchdog would start.
+    // This check precedes the opening, because opening a device may have side effects: a watchdog would start.
     refuse_what_is_not_regular(&path.metadata()?)?;
     // O_NONBLOCK: opening a pipe that replaced the file must not wait for a writer. It has no effect on a regular file.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
@@ -279,14 +279,14 @@ impl Host {
         self.live
     }
 
-    /// Returns the facts of the machine that no file holds.
+    /// Returns the facts about the machine that no file contains.
     #[must_use]
     pub const fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Returns the content of a file of the machine, at most 64 MiB; `path` is absolute there. In a system
-    /// snapshot, links are not followed.
+    /// Returns the content of a file of the machine, at most 64 MiB; `path` is an absolute path on that machine. In a
+    /// system snapshot, links are not followed.
     ///
     /// # Errors
     ///
@@ -421,8 +421,8 @@ impl Host {
     /// Returns the emulator of the machine or the program, if it can be determined: from `hpt.emulated=NAME` on the
     /// kernel's command line; from a translator of the program's instructions ([`Facts::translator`]); from a
     /// hypervisor that is QEMU without KVM; or from an ARM counter with a rate that QEMU uses and no Raspberry Pi has.
-    /// Also returns `None` for any other emulated board whose device tree is that of a real board, or the one that QEMU
-    /// uses for KVM guests too.
+    /// Also returns `None` for any other emulated board whose device tree is that of a real board, or the board that
+    /// QEMU uses for KVM guests too.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
         let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));

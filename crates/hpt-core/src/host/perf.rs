@@ -13,18 +13,19 @@ const HPT_CYCLES: &str = "/sys/module/hpt_cycles/parameters/state";
 /// Present whenever the kernel has perf events, regardless of what the cores can count.
 const SOFTWARE: &str = "software";
 
-/// Permissions to count events. `None` if no file states it.
+/// Permissions to count events. A field is `None` if no file states its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PerfEvents {
     /// `kernel.perf_event_paranoid`: from 2 on, processes without CAP_PERFMON count only themselves in user mode; from
     /// 3 on, in kernels that support it, nothing.
     pub paranoid: Option<i32>,
-    /// `kernel.perf_user_access`, on ARM: programs may read the counter of their own event.
+    /// `kernel.perf_user_access`, on ARM: whether programs may read the counter of their own event.
     pub user_access: Option<bool>,
-    /// The `rdpmc` setting of the core, on x86: 0 no process, 1 processes with a mapped event, 2 all processes.
+    /// The `rdpmc` setting of the core, on x86: 0 allows no process to read a counter, 1 allows processes with a mapped
+    /// event, 2 allows all processes.
     pub rdpmc: Option<u8>,
-    /// The counters of the cores, with the kernel's names; none in many virtual machines.
+    /// The kernel's names for the counters of the cores; empty in many virtual machines.
     pub core_pmus: Option<Vec<String>>,
 }
 
@@ -54,7 +55,8 @@ impl Host {
         self.text(HPT_CYCLES).map(|state| state.replace('\n', ", "))
     }
 
-    /// Returns the current frequency of a core, from the kernel's frequency governor; `None` if it reports none.
+    /// Returns the current frequency of a core, from the kernel's frequency governor; `None` if the governor reports no
+    /// frequency.
     #[must_use]
     pub fn core_frequency(&self, cpu: usize) -> Option<Frequency> {
         self.text(&core_frequency_path(cpu)).as_deref().and_then(kilohertz)

@@ -1,5 +1,5 @@
 //! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
-//! supply of a board, steal time. Changes none.
+//! supply of a board, steal time. Changes no setting.
 
 use super::{Cpu, Host, Told};
 
@@ -8,7 +8,7 @@ pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 pub(crate) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 /// The time that each CPU reserves for ordinary threads, since 6.12. Linux 6.12, kernel/sched/debug.c.
 pub(crate) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
-/// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
+/// Files about CPU frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
 pub(crate) const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 pub(crate) const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 pub(super) const STAT: &str = "/proc/stat";
@@ -21,8 +21,8 @@ const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
-/// The manufacturer of a PC, or the hypervisor that emulates one. Linux, drivers/firmware/dmi-id.c: serial numbers are
-/// in other files.
+/// The manufacturer of a PC, or of the hypervisor that emulates a PC. Linux, drivers/firmware/dmi-id.c: serial numbers
+/// are in other files.
 const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
 const TREE_COMPATIBLE: &str = "/proc/device-tree/compatible";
 const TREE_HYPERVISOR: &str = "/proc/device-tree/hypervisor/compatible";
@@ -82,7 +82,7 @@ pub(crate) struct Zone {
     pub(crate) millidegrees: i64,
     /// The temperature from which the kernel throttles the processor.
     pub(crate) slowed_from: Option<i64>,
-    /// The temperature from which it switches the machine off.
+    /// The temperature from which the kernel switches the machine off.
     pub(crate) off_from: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Facts of a machine's state that no single file holds: the result of adjtimex, running programs, and accessible
+//! Facts about a machine's state that no single file contains: the result of adjtimex, running programs, and accessible
 //! devices. Opens no device.
 
 use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
@@ -7,7 +7,7 @@ use crate::sys::{
     process,
 };
 
-/// The state of the machine when it was examined. A field is `None` if that was not visible.
+/// The state of the machine when it was examined. A field is `None` if its value was not visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -18,8 +18,8 @@ pub struct Situation {
     pub kernel_threads: Option<Vec<KernelThread>>,
     /// The running time daemons; also `None` if none was found and not all processes were visible.
     pub time_daemons: Option<Vec<String>>,
-    /// Whether irqbalance runs, which moves interrupts; also `None` if it was not found and not all processes were
-    /// visible.
+    /// Whether irqbalance, which moves interrupts, is running; also `None` if it was not found and not all processes
+    /// were visible.
     pub balances_interrupts: Option<bool>,
     /// The boot loader that passes the command line to the kernel.
     pub boot_loader: Option<BootLoader>,
@@ -83,7 +83,7 @@ impl Host {
 }
 
 impl Situation {
-    /// Returns the part that may leave the machine.
+    /// Returns the part of these facts that contains nothing private and may leave the machine.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         if let Some(groups) = &mut self.control_groups {

@@ -22,14 +22,14 @@ pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
 /// Possible values of `compatible` of the node.
 const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];
-/// Its properties, without errata.
+/// The properties of the node, without those that name errata.
 pub(super) const CLOCK_FREQUENCY: &str = "clock-frequency";
 pub(super) const NO_TICK_IN_SUSPEND: &str = "arm,no-tick-in-suspend";
 /// Properties that name an erratum of the counter.
 pub(super) const ERRATA: [&str; 3] =
     ["fsl,erratum-a008585", "hisilicon,erratum-161010101", "allwinner,erratum-unknown1"];
 
-/// Returns whether a `compatible` property, a list of zero-terminated names, is that of the ARM generic timer.
+/// Returns whether a `compatible` property, a list of zero-terminated names, names the ARM generic timer.
 pub(super) fn is_arch_timer(compatible: &[u8]) -> bool {
     compatible.split(|&byte| byte == 0).any(|name| COMPATIBLE.iter().any(|wanted| name == wanted.as_bytes()))
 }

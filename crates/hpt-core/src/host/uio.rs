@@ -1,4 +1,4 @@
-//! UIO windows: device registers that a UIO driver maps into programs. Opens none; `sys::mmio` does.
+//! UIO windows: device registers that a UIO driver maps into programs. Opens no window; `sys::mmio` does.
 
 use super::{Host, Region};
 
@@ -16,7 +16,7 @@ const MOST_MAPS: u32 = 5;
 pub struct UioWindow {
     /// The device, for example `uio0`; its file is /dev/uio0.
     pub device: String,
-    /// The name from its driver.
+    /// The name that its driver provides.
     pub name: String,
     /// The number of the map.
     pub map: u32,
@@ -35,7 +35,7 @@ impl Host {
         })
     }
 
-    /// Returns the files that describe the window over `wanted`, if there is one.
+    /// Returns the files that describe the UIO window over `wanted`; none if there is no such window.
     pub(super) fn uio_files(&self, wanted: Region) -> Vec<String> {
         self.uio_window(wanted).map_or_else(Vec::new, |UioWindow { device, map, .. }| {
             let of_map = |name| format!("{CLASS}/{device}/maps/map{map}/{name}");

@@ -1,5 +1,5 @@
-//! Changing settings: the permission to change them, and each change until it is restored. Independent of individual
-//! settings.
+//! Changes to settings: the permission to make them, and each change until it is undone. Contains nothing specific to
+//! an individual setting.
 
 use std::{
     collections::BTreeSet,
@@ -8,8 +8,8 @@ use std::{
 
 use super::{Entry, Journal, JournalError, Knob, KnobError, is_a_line, journal::Locks};
 
-/// The permission to change settings. Only one process on the machine has it at a time, regardless of its journal. It
-/// allows several changes at once, in any order, and lasts as long as this value or one of the changes.
+/// The permission to change settings. Only one process on the machine holds it at a time, whichever journal it uses. It
+/// allows several changes at once, in any order, and lasts until this value and all of the changes have been dropped.
 #[derive(Clone, Debug)]
 pub struct Changing {
     journal: Journal,
@@ -20,12 +20,12 @@ pub struct Changing {
 #[derive(Debug)]
 struct Held {
     locks: Locks,
-    /// The files of the settings that are being changed. Held while the journal is read and written.
+    /// The files of the settings that are being changed. Locked while the journal is read and written.
     being_changed: Mutex<BTreeSet<String>>,
 }
 
 impl Knob {
-    /// Starts a change without changing anything yet. `by` names the program, for readers of the journal.
+    /// Begins a change; the setting keeps its value for now. `by` is the name of the program that the journal records.
     ///
     /// # Errors
     ///
@@ -37,12 +37,12 @@ impl Knob {
 }
 
 impl Journal {
-    /// Acquires the permission to change settings; nothing is changed yet. `by` names the program, for readers of the
-    /// journal.
+    /// Acquires the permission to change settings; nothing is changed yet. `by` is the name of the program that the
+    /// journal records.
     ///
     /// # Errors
     ///
-    /// Returns [`JournalError::Busy`] if another process has it, or any other error that prevents the use of the
+    /// Returns [`JournalError::Busy`] if another process holds it, or any other error that prevents the use of the
     /// journal.
     pub fn changing(&self, by: &str) -> Result<Changing, JournalError> {
         let held = Held { locks: self.lock()?, being_changed: Mutex::default() };
@@ -51,7 +51,7 @@ impl Journal {
 }
 
 impl Changing {
-    /// Starts a change without changing anything yet.
+    /// Begins a change; the setting keeps its value for now.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Changing {
 }
 
 /// A setting that is being changed. Dropping this restores it, even on a panic, unless it is [kept](Self::keep). If the
-/// process is killed, the journal has the original value.
+/// process is killed, the journal still holds the original value.
 #[derive(Debug)]
 #[must_use = "the setting is restored when this is dropped"]
 pub struct Change {
@@ -111,7 +111,8 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError`]. In any case, the original value is restored when this is dropped.
+    /// Returns [`KnobError`] if any of these steps fails. In either case, the original value is restored when this is
+    /// dropped.
     pub fn set(&mut self, value: &str) -> Result<(), KnobError> {
         if !is_a_line(value) {
             return Err(KnobError::NotALine { value: value.to_owned() });
@@ -126,14 +127,14 @@ impl Change {
             && *is != self.entry.before
             && !self.entry.set_to.contains(is)
         {
-            // A value that the kernel derived from the request was also set by this program.
+            // A value that the kernel derived from the requested one counts as set by this program.
             self.entry.set_to.push(is.clone());
             self.right.in_journal(|journal| journal.write_down(&self.entry))?;
         }
         set
     }
 
-    /// Keeps the current value. The journal keeps the original one, for [`Journal::restore`].
+    /// Keeps the new value permanently. The original value stays in the journal, for [`Journal::restore`].
     ///
     /// # Errors
     ///
@@ -149,8 +150,9 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError::ChangedSince`] if another process has changed it in the meantime: it is left unchanged, and
-    /// its journal entry is removed. After any other error the journal has the original value.
+    /// Returns [`KnobError::ChangedSince`] if another process has changed the setting in the meantime: its value is
+    /// then left as it is, and the journal entry is removed. After any other error, the journal still holds the
+    /// original value.
     pub fn restore(mut self) -> Result<(), KnobError> {
         self.put_back()
     }
@@ -181,7 +183,7 @@ impl Change {
 impl Drop for Change {
     fn drop(&mut self) {
         if !self.is_over {
-            // The error cannot be returned here, but the journal has the original value.
+            // The error cannot be returned here, but the journal still holds the original value.
             let _ = self.put_back();
         }
         self.right.being_changed().remove(&self.entry.path);

@@ -1,9 +1,9 @@
-//! The kernel's clocksources: their read overhead and risks, and why one is not on offer, as far as the kernel log
-//! explains it. Reads files of a host only, so a system snapshot is explained like a live system.
+//! The kernel's clocksources: their read overhead, their risks, and, if the kernel log explains it, why a clocksource
+//! is not available. Reads only files of a host, so it works on a system snapshot as on a live system.
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
-/// A clocksource that the kernel may have, as its driver implements it.
+/// A clocksource that a kernel may have, described according to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownClockSource {
@@ -81,7 +81,7 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "arch_sys_counter",
         what: "the ARM generic timer",
         cost: "lowest: an instruction in user space (vDSO); a trap into the kernel if the processor has an erratum",
-        risk: "its frequency is only as accurate as the firmware or the device tree states it",
+        risk: "its frequency is only as accurate as the value that the firmware or the device tree states",
     },
     KnownClockSource {
         name: "timer",
@@ -104,7 +104,7 @@ const KNOWN: [KnownClockSource; 16] = [
     },
     KnownClockSource {
         name: "refined-jiffies",
-        what: "the kernel's tick, with its rate measured",
+        what: "the kernel's tick, with a measured rate",
         cost: "low, like jiffies",
         risk: "like jiffies",
     },
@@ -112,7 +112,7 @@ const KNOWN: [KnownClockSource; 16] = [
 ];
 
 impl KnownClockSource {
-    /// Returns what is known of the clocksource `name`.
+    /// Returns the known properties of the clocksource `name`; `None` if hpt does not know it.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.name == name)
@@ -131,7 +131,7 @@ pub struct ListedClockSource {
     pub known: Option<&'static KnownClockSource>,
 }
 
-/// A clocksource that the machine has or had, and that the kernel does not offer.
+/// A clocksource that exists or once existed on the machine, but that the kernel does not offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbsentClockSource {
@@ -139,7 +139,7 @@ pub struct AbsentClockSource {
     pub name: String,
     /// The evidence that the clocksource exists.
     pub had: &'static str,
-    /// The lines of the log that say why it is not on offer any more; empty if there are none.
+    /// The lines of the kernel log that explain why it is no longer offered; empty if there are none.
     pub said: Vec<LogLine>,
     /// The known properties of this clocksource.
     pub known: Option<&'static KnownClockSource>,
@@ -149,7 +149,7 @@ pub struct AbsentClockSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockSourceOutline {
-    /// The clocksources on offer, best first; empty if sysfs does not list them.
+    /// The clocksources that the kernel offers, best first; empty if sysfs does not list them.
     pub listed: Vec<ListedClockSource>,
     /// The clocksources missing from the list.
     pub absent: Vec<AbsentClockSource>,
@@ -165,7 +165,7 @@ pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
     let log = host.kernel_log();
     let lines: Vec<&LogLine> = log.as_ref().map(|log| log.on_clock_sources().collect()).unwrap_or_default();
     let mut absent = Vec::new();
-    // Without a list, none can be missing from it.
+    // Without a list, no clocksource can be reported as missing from it.
     if !names.is_empty() {
         let on_x86 = host.facts().architecture == Architecture::X86_64;
         if on_x86 && host.cpu().has_flag("tsc") && !names.iter().any(|name| name.starts_with("tsc")) {

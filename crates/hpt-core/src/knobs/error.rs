@@ -1,5 +1,5 @@
-//! Why a setting was not changed or restored, or a journal cannot be used: what is missing, and how to fix it. Performs
-//! no operation.
+//! Errors of changing and restoring settings, and of using a journal: what is missing, and how to fix it. Performs no
+//! operation.
 
 use std::{io, path::PathBuf};
 
@@ -12,7 +12,7 @@ pub enum KnobError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         cause: io::Error,
     },
@@ -36,7 +36,7 @@ pub enum KnobError {
         #[source]
         cause: io::Error,
     },
-    /// The kernel accepted the write, but has another value.
+    /// The kernel accepted the write, but the setting has another value.
     #[error("set {path} to {value:?}, but the kernel changed it to {is:?}")]
     Overridden {
         /// The file.
@@ -54,7 +54,7 @@ pub enum KnobError {
     },
     /// Another process changed the setting before this program restored it.
     #[error(
-        "another program set {path} to {is:?} during the run: the value is kept, and the entry is removed from the journal"
+        "another program set {path} to {is:?} during the run: that value stays, and the entry is removed from the journal"
     )]
     ChangedSince {
         /// The file.
@@ -63,7 +63,7 @@ pub enum KnobError {
         is: String,
     },
     /// A journal names a file that is not a setting of hpt.
-    #[error("{path} is not a setting that hpt changes: its value is kept")]
+    #[error("{path} is not a setting that hpt changes: its value stays as it is")]
     NotASetting {
         /// The file.
         path: PathBuf,
@@ -139,7 +139,7 @@ pub enum JournalError {
     Unusable {
         /// The file or its directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         cause: std::io::Error,
     },

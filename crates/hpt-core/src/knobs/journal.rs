@@ -25,11 +25,11 @@ use crate::{
 /// The journal's file in its directory, and its lock file.
 const PURPOSE: &str = "journal";
 const LOCK: &str = "lock";
-/// The additional lock file in the directory [`Journal::FOLDER`], independent of the location of the journal: the
-/// settings belong to the machine.
+/// A second lock file, always in the directory [`Journal::FOLDER`] even if the journal is elsewhere, because the
+/// settings belong to the whole machine.
 const LOCK_OF_THE_MACHINE: &str = "lock-of-the-machine";
 
-/// The changes of one setting by one program.
+/// The changes to one setting by one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
@@ -84,7 +84,7 @@ pub enum Restored {
     },
     /// It already had its original value.
     WasBack,
-    /// Its value does not come from a change in the journal: another process set it, so it was left unchanged.
+    /// Its value was left as it was, because it does not come from a change in the journal: another process set it.
     ChangedSince {
         /// The value.
         is: String,
@@ -93,7 +93,7 @@ pub enum Restored {
     Failed(KnobError),
 }
 
-/// The largest size of the note that lists the journals in use, which is a few paths.
+/// The maximum size of the note that lists the journals in use. The note normally holds a few paths.
 const LONGEST_NOTE: u64 = 64 << 10;
 
 /// A journal of changed settings, which belongs to this boot.
@@ -101,15 +101,15 @@ const LONGEST_NOTE: u64 = 64 << 10;
 pub struct Journal {
     store: Store,
     folder: Box<Path>,
-    /// The directory of the machine's own lock, for processes that may write there.
+    /// The directory of the machine-wide lock, for processes that may write there.
     machine: Option<Box<Path>>,
     binding: Binding,
-    /// Whether restoring may write to any file, which tests need. Otherwise only to settings known to hpt.
+    /// Whether restoring may write to any file, as tests require. Otherwise it writes only to settings known to hpt.
     restores_anywhere: bool,
 }
 
 impl Journal {
-    /// Its default location, which is emptied at boot together with the settings.
+    /// The default directory of the journal. A reboot empties it and also resets the settings.
     pub const FOLDER: &'static str = "/run/hpt";
 
     /// Returns the journal in `folder`. The directory is created with the first entry.
@@ -122,13 +122,13 @@ impl Journal {
         Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER).only_settings())
     }
 
-    /// Returns a journal of settings that no other process uses: without the machine's own lock.
+    /// Returns a journal for settings that no other process uses. It does not take the machine-wide lock.
     pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
         let folder = folder.into().into_boxed_path();
         Self { store: Store::private(&*folder), folder, machine: None, binding, restores_anywhere: true }
     }
 
-    /// Restores settings known to hpt, and no other file.
+    /// Returns the same journal, limited to restoring settings known to hpt.
     pub(super) fn only_settings(self) -> Self {
         Self { restores_anywhere: false, ..self }
     }
@@ -150,8 +150,8 @@ impl Journal {
         self.store.path(PURPOSE)
     }
 
-    /// Returns the directories of other journals that were used to change settings of this machine in this boot, as
-    /// noted in the machine's lock; empty if that cannot be read.
+    /// Returns the directories of other journals that have been used to change settings of this machine since it
+    /// booted, as noted in the machine-wide lock file; empty if that file cannot be read.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
@@ -159,7 +159,7 @@ impl Journal {
         others.into_iter().map(|journal| journal.folder.into_path_buf()).collect()
     }
 
-    /// Returns the other journals in a note that are not empty.
+    /// Returns the journals listed in a note, except this journal and empty ones.
     fn others_in(&self, note: &[u8]) -> Vec<Self> {
         let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.to_path_buf());
         let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
@@ -170,7 +170,8 @@ impl Journal {
         journals.filter(is_in_use).collect()
     }
 
-    /// Adds this journal to the note in the machine's lock and removes empty ones. Returns the others.
+    /// Adds this journal to the note in the machine-wide lock file, and removes empty journals from it. Returns the
+    /// other journals.
     fn note_in(&self, lock: &mut File) -> io::Result<Vec<Self>> {
         let mut before = Vec::new();
         lock.take(LONGEST_NOTE).read_to_end(&mut before)?;
@@ -207,8 +208,8 @@ impl Journal {
         Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
     }
 
-    /// Returns the processor that it was written on in this boot, if that is another one: a virtual machine was
-    /// migrated since. Its settings migrated with it, so the journal is valid.
+    /// Returns the processor on which the journal was written in this boot, if it is not the current processor: the
+    /// virtual machine has been migrated since then. Its settings migrated with it, so the journal is still valid.
     ///
     /// # Errors
     ///
@@ -223,7 +224,8 @@ impl Journal {
             Err(StateError::Missing { .. }) => return Ok(None),
             read => read.map_err(unusable)?,
         };
-        // hpt acts on the journal with its own permissions, so the content must not come from a user with fewer.
+        // hpt acts on the journal with its own permissions, so the content must not come from a user who has fewer
+        // permissions.
         only_ours_to_write(self.path(), about.owner, about.mode)?;
         self.check_folder()?;
         self.store.saved(PURPOSE, &content).map(Some).map_err(unusable)
@@ -236,7 +238,7 @@ impl Journal {
         only_ours_to_write(self.folder.to_path_buf(), about.uid(), about.mode())
     }
 
-    /// Restores the original values, setting by setting, and removes the completed entries.
+    /// Restores the original values, one setting at a time, and removes the completed entries.
     ///
     /// # Errors
     ///
@@ -281,15 +283,15 @@ impl Journal {
         }
     }
 
-    /// Excludes other processes that change settings, through this journal and on this machine, for as long as the
+    /// Prevents other processes from changing settings, with this journal or any other on this machine, as long as the
     /// files are open.
     pub(super) fn lock(&self) -> Result<Locks, JournalError> {
         let own = locked(&self.folder, LOCK)?;
-        // Checked before anything is changed: a journal written here would not be accepted later.
+        // Checked before anything is changed, because a journal written here would be refused later.
         self.check_folder()?;
         let mut machine = match self.machine.as_deref().map(|folder| locked(folder, LOCK_OF_THE_MACHINE)).transpose() {
-            // A user without write access there is not root, and can change settings of the machine only through
-            // permissions from their owner.
+            // A user without write access to that directory is not root, and can change settings of the machine only if
+            // their owner permits it.
             Err(JournalError::Unusable { cause, .. })
                 if matches!(cause.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -306,7 +308,7 @@ impl Journal {
     }
 
     /// Refuses to change a setting that a killed process left changed, because its original value would be lost.
-    /// Entries that were corrected since are removed.
+    /// Removes entries whose settings have been corrected since then.
     pub(super) fn refuse_what_was_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         self.refuse_what_is_left(knob, is)?;
         let mut entries = self.entries()?;
@@ -318,7 +320,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Refuses a setting that a killed process left changed, without changing this journal, which may be another one.
+    /// Refuses to change a setting that a killed process left changed. Does not modify this journal, which may belong
+    /// to another program.
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
@@ -362,7 +365,7 @@ impl Journal {
         self.save(&entries)
     }
 
-    /// Returns all entries but the unfinished one of this setting, of which there is at most one.
+    /// Returns all entries except the unfinished entry of this setting; there is at most one.
     fn without(&self, entry: &Entry) -> Result<Vec<Entry>, JournalError> {
         let mut entries = self.entries()?;
         entries.retain(|other| other.lasting || other.path != entry.path);
@@ -391,7 +394,7 @@ impl Journal {
 pub(super) struct Locks {
     _own: FileLock,
     _machine: Option<FileLock>,
-    /// Other journals in use, from the note in the machine's lock.
+    /// Other journals in use, from the note in the machine-wide lock file.
     pub(super) elsewhere: Vec<Journal>,
 }
 
@@ -399,11 +402,11 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     let path = folder.join(name);
     let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
     if make_folder(folder).map_err(unusable)? {
-        // Independent of the umask: users may read the directory, and only its owner may write to it.
+        // Whatever the umask is, all users may read the directory, and only its owner may write to it.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(unusable)?;
     }
-    // Only the owner can open it and therefore lock it. O_NONBLOCK: a device or a FIFO might block. O_NOFOLLOW: a link
-    // may lead to a file of another user.
+    // Only the owner can open the file, and therefore lock it. O_NONBLOCK is set because opening a device or a FIFO
+    // might block, and O_NOFOLLOW because a link might lead to another user's file.
     let file = File::options()
         .read(true)
         .write(true)
@@ -422,7 +425,7 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
 /// The mode bits that let group and others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Refuses a file that a user other than root and the caller owns or can write to.
+/// Refuses a file that is owned by, or writable for, a user other than root and the caller.
 fn only_ours_to_write(path: PathBuf, owner: u32, mode: u32) -> Result<(), JournalError> {
     if ![0, effective_user()].contains(&owner) {
         Err(JournalError::OfAnotherUser { path, owner })
@@ -470,8 +473,8 @@ fn put_back(knob: &Knob, entries: &[&Entry]) -> Restored {
     }
 }
 
-/// Returns the value before all `entries`, oldest first, of a setting that is at `is`; `None` if none of them left it
-/// at that value.
+/// Returns the original value of a setting whose current value is `is`, according to its `entries`, oldest first;
+/// `None` if no entry set it to that value.
 fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
     entries
         .iter()
@@ -506,18 +509,18 @@ fn decode_entry(text: &str) -> Result<Entry, &'static str> {
     let mut lines = text.split('\n');
     let mut field = |name: &str| {
         let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.filter(|value| is_a_line(value)).map(str::to_owned).ok_or("a change in it has a missing field")
+        value.filter(|value| is_a_line(value)).map(str::to_owned).ok_or("a field of a change is missing")
     };
     let (kind, path, by) = (field("change")?, field("path")?, field("by")?);
     let lasting = match field("lasting")?.as_str() {
         "yes" => true,
         "no" => false,
-        _ => return Err("a change in it has an invalid `lasting` field"),
+        _ => return Err("the `lasting` field of a change is invalid"),
     };
     let before = field("before")?;
     let set_to: Option<Vec<String>> =
         lines.map(|line| line.strip_prefix("set ").filter(|value| is_a_line(value)).map(str::to_owned)).collect();
-    let set_to = set_to.filter(|values| !values.is_empty()).ok_or("a change in it has no value")?;
+    let set_to = set_to.filter(|values| !values.is_empty()).ok_or("a change has no value")?;
     Ok(Entry { kind, path, by, lasting, before, set_to })
 }
 

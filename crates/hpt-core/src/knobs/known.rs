@@ -1,4 +1,4 @@
-//! The files of the settings that hpt changes. A journal can restore only these. Opens no file.
+//! The files of the settings that hpt changes. Only these settings can be restored from a journal. Opens no file.
 
 use std::{fs, path::Path};
 
@@ -18,8 +18,8 @@ const SETTINGS: [&str; 10] = [
 
 /// Returns whether the path belongs to a setting, and contains no links.
 pub(super) fn is_setting(path: &Path) -> bool {
-    // Users cannot create links in these file systems. A link elsewhere that leads here is refused too, because it can
-    // change.
+    // Users cannot create links in these file systems. A link that leads here from elsewhere is refused too, because
+    // its target can change.
     fs::canonicalize(path).is_ok_and(|canonical| canonical == path) && is_named(path)
 }
 

@@ -1,5 +1,5 @@
-//! System-wide settings: changed and verified, recorded beforehand, and restored. Decides nothing, never prompts and
-//! measures nothing; the caller does.
+//! System-wide settings: every change is recorded beforehand, verified, and can be undone. Does not decide, prompt or
+//! measure; the caller does.
 
 mod changing;
 mod clock_source;
@@ -20,7 +20,7 @@ pub use self::{
     journal::{Contents, Entry, Journal, Outcome, Restored},
 };
 
-/// Values of kernel settings are one line; a longer one is something else.
+/// The maximum length of a value. The value of a kernel setting is a single line; anything longer is not a setting.
 const LONGEST_VALUE: usize = 4096;
 
 /// A system-wide setting: a file with one line that the kernel reads and writes.
@@ -31,7 +31,7 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Returns the setting in the file `path`; `kind` is its name for users and in the journal.
+    /// Returns the setting in the file `path`; `kind` is its name in messages and in the journal.
     #[must_use]
     pub fn new(kind: impl Into<String>, path: impl Into<String>) -> Self {
         Self { kind: kind.into(), path: path.into() }
@@ -59,7 +59,7 @@ impl Knob {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError::Unreadable`], also if it is not one line of text.
+    /// Returns [`KnobError::Unreadable`], if the file cannot be read or is not one line of text.
     pub fn value(&self) -> Result<String, KnobError> {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
         let content = fs::read(self.path()).map_err(unreadable)?;
@@ -139,7 +139,7 @@ mod tests {
             self.journal_of("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10")
         }
 
-        /// In a directory of its own, together with others of the same machine.
+        /// Returns a journal in a directory of its own, which shares the machine-wide lock with other journals.
         fn journal_in(&self, folder: &str) -> Journal {
             let journal =
                 Journal::bound_to(self.folder.path().join(folder), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
@@ -368,7 +368,7 @@ mod tests {
         assert!(matches!(second, KnobError::Journal(JournalError::Busy { .. })), "{second}");
         drop(first);
         drop(room.knob.begin(&other, "a test").expect("the first change has ended"));
-        // The machine's directory may be the journal's own.
+        // The directory of the machine-wide lock may be that of the journal.
         drop(room.knob.begin(&journal("run"), "a test").expect("two different locks"));
     }
 
@@ -382,7 +382,7 @@ mod tests {
         change.leave();
         let one_is_at = fs::canonicalize(one.folder()).expect("an existing file");
         assert_eq!((other.elsewhere(), one.elsewhere()), (vec![one_is_at.clone()], Vec::new()));
-        // The same holds a second time, when the other journal is noted too, and for a third journal.
+        // The same holds when this is repeated with the other journal already noted, and for a third journal.
         for journal in [&other, &other, &journal("run")] {
             let refused = room.knob.begin(journal, "a test").expect_err("left behind");
             let remedy = format!("hpt restore --journal {}", one_is_at.display());

@@ -10,15 +10,15 @@ use crate::{source::TimeSource, stats::Histogram, units::Frequency};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Beats {
-    /// The time by which each exceeded the period, in ticks of the source.
+    /// The time by which each iteration exceeded the period, in ticks of the source.
     pub longer: Histogram,
     /// The period, in ticks, rounded up.
     pub period_ticks: u64,
 }
 
 /// Polls `source`, which ticks at `frequency`, until `count` periods have passed, each starting at the reading that
-/// ended the previous one. Calls `act` after each; its duration is part of the next one. If `act` returns false,
-/// returns what was measured so far.
+/// ended the previous one. Calls `act` after each period; its run time is part of the next iteration. If `act` returns
+/// false, returns what was measured so far.
 pub fn beats<S: TimeSource + ?Sized>(
     source: &S,
     frequency: Frequency,
@@ -35,7 +35,7 @@ pub fn beats<S: TimeSource + ?Sized>(
     while done < count {
         let now = source.ticks();
         let passed = width.difference(last, now);
-        // A counter whose access is revoked goes back: that is not an iteration.
+        // If access to a counter is revoked, its readings go back: that is not an iteration.
         if passed < period_ticks || width.signed_difference(last, now) < 0 {
             continue;
         }

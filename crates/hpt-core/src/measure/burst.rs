@@ -34,13 +34,13 @@ impl<'a> Bursts<'a> {
         Self { reference: Reference::new(reference), source: reference }
     }
 
-    /// Returns the largest lag of readings of `source` and of the reference.
+    /// Returns the largest time by which readings of `source` and of the reference may lag.
     #[must_use]
     pub fn granules(&self, source: &dyn TimeSource) -> Granules {
         granules(source, self.source)
     }
 
-    /// Returns the reference now, in nanoseconds.
+    /// Returns the current time of the reference, in nanoseconds.
     pub fn now_ns(&mut self) -> u64 {
         self.reference.now_ns()
     }

@@ -18,19 +18,19 @@ const LOOKS: u32 = 2_000;
 /// After this many yields the other thread is considered to have ended.
 const MOST_OFFERS: u32 = 500;
 
-/// One timestamp passed on: read on the first CPU, then on the second one, then on the first again, each after the
-/// previous one was seen.
+/// One exchange of timestamps: a reading on the first CPU, then one on the second, then one on the first again. Each is
+/// taken after the previous reading has been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handover {
-    /// On the first CPU, before.
+    /// The first reading, on the first CPU.
     pub left: u64,
-    /// On the second CPU.
+    /// The reading on the second CPU.
     pub seen: u64,
-    /// On the first CPU, after.
+    /// The last reading, on the first CPU.
     pub back: u64,
 }
 
-/// The lead of the second CPU's counter over the first one's, as bounded by the timestamps.
+/// The lead of the second CPU's counter over that of the first CPU, as bounded by the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreOffset {
     /// The first CPU and the second.
@@ -39,13 +39,13 @@ pub struct CoreOffset {
     pub least_ns: f64,
     /// The upper limit of the lead, in nanoseconds.
     pub most_ns: f64,
-    /// The number of timestamps passed on.
+    /// The number of exchanges of timestamps.
     pub handovers: u64,
 }
 
 /// Returns the limits that `handovers` imply for the lead of the second CPU's counter, in ticks: the second reading
-/// happened between the other two. They hold as long as both run at the same rate. `None` without any, and if no value
-/// satisfies them all.
+/// happened between the other two. The limits hold as long as both counters run at the same rate. Returns `None` if
+/// `handovers` is empty, or if no value satisfies all limits.
 #[must_use]
 pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
     let least = handovers.iter().map(|handover| width.signed_difference(handover.back, handover.seen)).max()?;
@@ -53,10 +53,10 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
     (least <= most).then_some((least, most))
 }
 
-/// Passes timestamps of `source` between two CPUs, `rounds` times, or until `keep_going` returns false. Uses a thread
-/// on each CPU for that time. `None` if the timestamps implied no limits, for example because one of the CPUs was busy
-/// with other threads all the time, or went offline: the kernel then moves its thread to another CPU, whose counter
-/// says nothing about this one.
+/// Passes timestamps of `source` between two CPUs, `rounds` times, or until `keep_going` returns false. Runs a thread
+/// on each CPU during that time. Returns `None` if the timestamps implied no limits, for example because one of the
+/// CPUs was busy with other threads all the time, or went offline. In the latter case, the kernel moves the thread to
+/// another CPU, whose counter gives no information about this one.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ impl Channel {
         }
     }
 
-    /// Spins until the value is there; `false` if the other thread has ended.
+    /// Spins until `is_there` returns true; returns false if the other thread has ended.
     fn wait(&self, is_there: impl Fn() -> bool) -> bool {
         for _ in 0..MOST_OFFERS {
             for _ in 0..LOOKS {

@@ -11,7 +11,7 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// A longer wait is split, so that it can be interrupted.
+/// The longest single wait. A longer wait is split, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
 /// The kernel's limit per line is 1024 of its largest buffers. Edges beyond that arrived later.
 const MOST_PENDING: usize = 1_024;
@@ -39,15 +39,15 @@ pub trait Wire {
     /// Returns the error of the kernel.
     fn set(&mut self, level: bool) -> io::Result<()>;
 
-    /// Returns the next edge at the input if there is one already.
+    /// Returns the next edge at the input if one is already available.
     ///
     /// # Errors
     ///
     /// Returns the error of the kernel.
     fn pending(&mut self) -> io::Result<Option<Edge>>;
 
-    /// Waits for the next edge at the input, starting at this time (now or just before) and for this long. May return
-    /// earlier without one.
+    /// Waits for the next edge at the input for the time `at_most` from `since_ns` on, which is now or just before. May
+    /// return earlier without an edge.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ pub trait Wire {
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>>;
 }
 
-/// The lines of a machine.
+/// Two requested lines of the machine.
 #[derive(Debug)]
 pub struct LoopBack<'a> {
     output: &'a Output,
@@ -120,15 +120,15 @@ impl Wire for LoopBack<'_> {
 pub struct Crossing {
     /// The time immediately before the request to drive the line, in nanoseconds of the wire's clock.
     pub set_ns: u64,
-    /// The time at which the kernel's interrupt handler saw the edge; `None` if its timestamp lies outside of the two
-    /// others, which means that it comes from another clock.
+    /// The time at which the kernel's interrupt handler saw the edge; `None` if its timestamp is not between the two
+    /// other times, which means that it comes from another clock.
     pub edge_ns: Option<u64>,
-    /// Immediately after the edge was read.
+    /// The time immediately after the edge was read, in nanoseconds of the wire's clock.
     pub known_ns: u64,
 }
 
 impl Crossing {
-    /// Creates one with these times, in nanoseconds.
+    /// Creates an edge with these times, in nanoseconds.
     #[must_use]
     pub const fn new(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> Self {
         Self { set_ns, edge_ns, known_ns }
@@ -140,7 +140,7 @@ impl Crossing {
         self.edge_ns.map(|edge_ns| edge_ns.saturating_sub(self.set_ns))
     }
 
-    /// Returns the time from there until the program had read it, in nanoseconds.
+    /// Returns the time from when the kernel saw the edge until the program had read it, in nanoseconds.
     #[must_use]
     pub fn edge_to_program_ns(&self) -> Option<u64> {
         self.edge_ns.map(|edge_ns| self.known_ns.saturating_sub(edge_ns))
@@ -157,7 +157,7 @@ impl Crossing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Heard {
-    /// The edge arrived, and this many deadlines were skipped before its turn.
+    /// The edge arrived. This many deadlines had been skipped before it.
     Edge(Crossing, u64),
     /// No edge arrived in time.
     Nothing,
@@ -171,12 +171,11 @@ pub struct EdgeCounts {
     pub came: u64,
     /// Edges that did not arrive.
     pub lost: u64,
-    /// Edges that were not generated here: the line bounces, another device drives it, or they arrived after their
-    /// timeout.
+    /// Edges that were not measured: the line bounced, another device drove it, or the edge arrived after its timeout.
     pub strange: u64,
     /// Edges that did not fit into the kernel's buffer.
     pub dropped: u64,
-    /// Edges with a timestamp outside of the times around them: it comes from another clock.
+    /// Edges whose timestamp is not between the times around it, because it comes from another clock.
     pub elsewhen: u64,
 }
 
@@ -185,7 +184,7 @@ pub struct EdgeCounts {
 struct Ear {
     counts: EdgeCounts,
     number: Option<u32>,
-    /// A timestamp lay between the times around it: the clocks are the same.
+    /// Whether a timestamp has been between the times around it, which shows that the clocks are the same.
     is_one_clock: bool,
 }
 
@@ -204,7 +203,7 @@ impl Ear {
         }
     }
 
-    /// Drives the wire to `level` and waits for the edge. `Ok(None)` if `go_on` returned false.
+    /// Drives the wire to `level` and waits for the edge. Returns `Ok(None)` if `go_on` returned false.
     fn one(
         &mut self,
         wire: &mut impl Wire,
@@ -260,7 +259,7 @@ impl Ear {
 ///
 /// # Errors
 ///
-/// Returns the kernel's error of driving or reading a line, and the counts so far.
+/// Returns the kernel's error from driving or reading a line, together with the counts so far.
 pub fn gpio_edges(
     wire: &mut impl Wire,
     level: bool,

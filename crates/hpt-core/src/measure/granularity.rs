@@ -8,7 +8,7 @@ use crate::{
     units::{Frequency, saturating_nanos},
 };
 
-/// Enough steps to know the smallest.
+/// The number of steps after which the smallest step counts as known.
 const ENOUGH_STEPS: u64 = 1_000;
 /// Reads of the reference without progress after which it counts as stopped.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
@@ -19,18 +19,18 @@ const READS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Granularity {
-    /// The smallest non-zero step, in ticks. At least what the counter advances by during a read.
+    /// The smallest non-zero step, in ticks. It is at least as large as the advance of the counter during a read.
     pub smallest_ticks: u64,
     /// The smallest step in nanoseconds.
     pub smallest_ns: f64,
-    /// Every step seen is a multiple of this many ticks.
+    /// The number of ticks of which every observed step is a multiple.
     pub multiple_ticks: u64,
     /// Number of non-zero steps seen.
     pub steps: u64,
 }
 
 /// Reads `source`, which ticks at `frequency`, until it has stepped a thousand times or `longest` has passed on
-/// `reference`. `None` if it never stepped.
+/// `reference`. Returns `None` if it never stepped.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub fn granularity(
@@ -52,7 +52,8 @@ pub fn granularity(
         // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
         for ticks in read {
-            // A step back is for the self-test. Here it would be a huge step forward and so never the smallest.
+            // The self-test detects steps back. Here a step back looks like a huge step forward, so it is never the
+            // smallest.
             steps.record(width.difference(previous, ticks));
             previous = ticks;
         }

@@ -1,6 +1,6 @@
-//! What the kernel counted for a CPU and a thread between two reads: interrupts, softirqs, switches, waiting, steal
-//! time, firmware interrupts. Keeps its files open and its memory allocated, so that reading takes as little time as
-//! possible from the measurement. Draws no conclusion; `diagnose` does.
+//! What the kernel counted for a CPU and a thread between two reads: interrupts, softirqs, context switches, wait time,
+//! steal time, firmware interrupts. Keeps its files open and its memory allocated, so that reading the counters
+//! disturbs the measurement as little as possible. Draws no conclusion; `diagnose` does.
 
 use std::{
     fs::File,
@@ -17,7 +17,8 @@ const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 const STATISTICS: &str = "/proc/stat";
 const WAITS: &str = "/proc/thread-self/schedstat";
-/// A larger file is not evaluated: half of it would be taken for all of it.
+/// The size of the largest file that is evaluated. A larger file would be cut off, and its first part mistaken for the
+/// whole.
 const LONGEST: usize = 64 << 20;
 /// The largest number of lines followed, so that a machine that keeps adding lines does not fill the memory.
 const MOST_COUNTERS: usize = 16_384;
@@ -57,7 +58,7 @@ impl Counter {
     }
 }
 
-/// The increases between two reads. `None` for what could not be read.
+/// The increases between two reads. Values that could not be read are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {
@@ -105,7 +106,8 @@ impl Moved {
     }
 }
 
-/// The counters of one CPU, or the sum of all, and of the thread that opened this. Read it on that thread.
+/// The counters of one CPU, or their sums over all CPUs, and the counters of the thread that opened this value. Read
+/// them on that thread.
 #[derive(Debug)]
 pub struct CpuCounters {
     cpu: Option<usize>,
@@ -142,8 +144,8 @@ struct Standing {
 }
 
 impl CpuCounters {
-    /// Opens what `host` has of them, for the calling thread, which runs on `cpu`. For a thread that is not pinned, the
-    /// counts of all CPUs together.
+    /// Opens the counters that `host` provides for the calling thread and for `cpu`, on which the thread runs. If the
+    /// thread is not pinned, the counts of all CPUs are added up.
     #[must_use]
     pub fn open(host: &Host, cpu: Option<usize>) -> Self {
         let mut unread = Vec::new();
@@ -159,7 +161,7 @@ impl CpuCounters {
             Table { kind: CounterKind::SoftInterrupt, file: opened(SOFT_INTERRUPTS), places: Vec::new() },
         ];
         let (statistics, waits) = (opened(STATISTICS), opened(WAITS));
-        // Most machines have none, or only root may read it, so its absence is not reported.
+        // Most machines have no such device, or allow only root to read it, so its absence is not reported.
         let firmware = cpu.and_then(|cpu| host.open_to_read(&format!("/dev/cpu/{cpu}/msr")).ok());
         let mut counters = Self {
             cpu,
@@ -182,7 +184,7 @@ impl CpuCounters {
         &self.counters
     }
 
-    /// Returns what could not be opened, and why.
+    /// Returns the files that could not be opened, and why.
     #[must_use]
     pub fn unread(&self) -> &[(&'static str, String)] {
         &self.unread
@@ -194,9 +196,9 @@ impl CpuCounters {
         self.firmware.is_some()
     }
 
-    /// Returns the increases since the last call; it is `now_ns`.
+    /// Returns the increases since the last call. `now_ns` is the current time.
     pub fn moved(&mut self, now_ns: u64) -> Moved {
-        // The thread's own first: the rest may take a while.
+        // The thread's own counters are read first, because reading the others may take a while.
         let switches = thread_switches().ok();
         let on_cpu = current_cpu();
         let waited = self.waits.as_mut().and_then(|file| read(file, &mut self.buffer)).and_then(waited_ns);

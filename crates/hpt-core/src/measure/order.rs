@@ -1,7 +1,7 @@
-//! The order of alternating measurements: a different one each time, so that none always follows the same other one.
-//! The same orders in every run.
+//! The order of alternating measurements: it changes each time, so that no measurement always follows the same other
+//! one. The sequence of orders is the same in every run.
 
-/// Orders of the numbers below `count`, one after another.
+/// A sequence of orders of the numbers below `count`.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
     places: Vec<usize>,

@@ -1,6 +1,6 @@
 //! The difference of back-to-back reads: the time that a program measures after a pause if it does no work in between.
-//! In a loop, reads are fast; a program that reads it once per second finds cold caches and a slowed-down core. Waits
-//! with the given function, and does not convert ticks.
+//! Reads in a loop are fast; a program that reads a source once per second finds cold caches and a core at a low
+//! frequency. Waits with the given function, and does not convert ticks.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ pub struct Pairs {
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice back to back, `count` times, and calls `wait` with each of `waits` in turn before
-/// that. Their order changes each time. If `wait` returns false, returns what was read so far.
+/// Reads each of `sources` twice back to back, `count` times. Each time, first calls `wait` with the next of `waits`,
+/// which are used in turn. The order of the sources changes each time. If `wait` returns false, returns what was read
+/// so far.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
@@ -36,7 +37,7 @@ pub fn read_pairs(
             let source = sources[place];
             let start = source.ticks_start();
             let end = source.ticks_end();
-            // A counter whose access is revoked in between goes back: that is not a difference.
+            // If access to a counter is revoked in between, its readings go back: that is not a difference.
             if source.info().width.signed_difference(start, end) >= 0 {
                 pairs[place].differences.record(source.info().width.difference(start, end));
             }

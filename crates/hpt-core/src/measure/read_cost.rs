@@ -15,16 +15,17 @@ use crate::{
 const BATCH: u32 = 10_000;
 /// The largest number of timed single reads: enough for 100 samples above p99.9.
 const MOST_SINGLES: u64 = 100_000;
-/// Reads that determine the size of a batch, before the measurement.
+/// The number of reads that determine the size of a batch, before the measurement.
 const FIRST_READS: u32 = 3;
 /// The largest duration of a batch, in nanoseconds, so that a run can be ended quickly.
 const LONGEST_BATCH_NS: u64 = 100_000_000;
-/// A read that takes this long marks a slow source. A million of them take minutes, and those of a clock of whole
-/// seconds on a slow bus take hours.
+/// A source counts as slow if a read takes at least this long. A million such reads take minutes; a million reads of a
+/// clock on a slow bus that counts whole seconds take hours.
 const SLOW_READ: Duration = Duration::from_micros(10);
-/// The largest time for which a slow source is read back to back, and the same for single reads.
+/// The longest time for which a slow source is read back to back. `LONGEST_SINGLES` is the limit for single reads.
 const LONGEST_RUN: Duration = Duration::from_secs(2);
-/// Batches below which a source does not count as slow: the first may have been interrupted.
+/// The smallest number of batches after which a source can count as slow, because the first batch may have been
+/// interrupted.
 const FEWEST_BATCHES: u32 = 3;
 const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 
@@ -80,9 +81,9 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times back to back, then one at a time. A source whose read takes 10 µs or more is read back
-/// to back for at most two seconds, and one at a time for at most one second if that takes as long including the
-/// stopwatch. [`ReadCost::cut_short`] reports this. `keep_going` receives the number of reads made so far and is called
+/// Reads `source` `calls` times back to back, then one at a time. A source whose reads take 10 µs or more is read back
+/// to back for at most two seconds. Single reads that take as long, including the stopwatch, are made for at most one
+/// second. [`ReadCost::cut_short`] reports this. `keep_going` receives the number of reads made so far and is called
 /// between timed regions. If it returns false, returns what was measured so far.
 pub fn read_cost(
     source: &dyn TimeSource,
@@ -107,7 +108,7 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
     let most = batch_of(source, &elapsed, || wall.ticks_start());
-    // Returns the time of a read while the thread has its CPU. The mean also includes times in which it did not.
+    // The time of a read while the thread has its CPU. The mean also includes times in which it did not have it.
     let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
     // The first batch warms up caches and page tables and is discarded.
     source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));
@@ -295,8 +296,8 @@ mod tests {
         // No more reads than requested, however long a read takes.
         let (few, _) = cost(1_000_000, 100);
         assert_eq!((few.calls, few.complete, few.cut_short), (100, true, false));
-        // A fast source is read as often as requested, however long that takes; but one at a time only for a second,
-        // with a stopwatch that is as slow.
+        // A fast source is read as often as requested, however long that takes; but if the stopwatch is slow, it is
+        // read one at a time for only a second.
         let (quick, _) = cost(9_000, 1_000_000);
         assert_eq!((quick.calls, quick.complete, quick.cut_short), (1_000_000, true, true));
         let singles = quick.singles.expect("five or six readings each").samples;
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!((quicker.singles.expect("all").samples, quicker.cut_short), (100_000, false));
     }
 
-    /// A source during one of whose readings the thread loses its CPU for ten seconds.
+    /// A source. During one of its readings, the thread loses its CPU for ten seconds.
     #[derive(Debug)]
     struct Stopped<'a> {
         clock: &'a ManualSource,

@@ -1,4 +1,4 @@
-//! The overshoot of sleeps, with several methods in turn, and the CPU time of each. Changes neither CPU nor scheduling
+//! The overshoot of sleeps, using several methods in turn, and the CPU time of each. Changes neither CPU nor scheduling
 //! policy; the caller does.
 
 use std::{fmt, thread, time::Duration};
@@ -230,7 +230,7 @@ mod tests {
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
         let sleeps = sleep_miss(Duration::from_micros(200), 5, &mut methods, |_| true);
         drop(methods);
-        // One hour: no machine is so busy that it passes without sleeping.
+        // One hour: no machine is so busy that an hour passes before the thread sleeps.
         let unslept =
             sleep_miss(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| true);
         for (sleep, name) in sleeps.iter().zip(SleepMethod::NAMES) {

@@ -19,18 +19,18 @@ const READS: u32 = 1 << 16;
 /// and is postponed if necessary. With stalls it may take a fifth.
 const ASKED_AT_MOST: u64 = 200;
 const ASKED_EVERY_NS: u64 = 20_000_000;
-/// After a stall, counters are read at once unless they were just read: this many times their usual read time must lie
-/// in between.
+/// After a stall, counters are read at once unless they were just read: this many times their usual read time must have
+/// passed since the last read.
 const AGAIN: u64 = 4;
 /// The largest number of stalls kept until the next read.
 const WAITING: usize = 32;
-/// The clock is read again at most this often if a stall came in between.
+/// The maximum number of attempts to read the clock without a stall in between.
 const LOOKS_AGAIN: u32 = 4;
 /// Number of reads before the run, to determine how long a read of the counters takes.
 const FIRST_QUESTIONS: usize = 9;
 /// A read that takes this many times as long as usual, and longer than the threshold, was stalled itself.
 const UNUSUAL: u64 = 3;
-/// The usual duration is the median of this many.
+/// The usual duration is the median of this many durations.
 const USUAL_OF: usize = 63;
 
 /// A time in which the thread did not run.
@@ -63,14 +63,14 @@ impl Stall {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Window<'a> {
-    /// The stalls that ended in it.
+    /// The stalls that ended in this time.
     pub stalls: &'a [Stall],
-    /// The increases in it.
+    /// The increases of the counters in this time.
     pub moved: &'a Moved,
 }
 
 impl<'a> Window<'a> {
-    /// Creates one, for testing code that receives windows.
+    /// Creates a window, for tests of code that receives windows.
     #[must_use]
     pub const fn of(stalls: &'a [Stall], moved: &'a Moved) -> Self {
         Self { stalls, moved }
@@ -88,27 +88,29 @@ pub enum Told {
     End,
 }
 
-/// The time of a run, by how it was spent.
+/// How the time of a run was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watched {
     /// The time from the first reading to the last.
     pub elapsed_ns: u64,
-    /// The part of it spent reading counters and reporting them.
+    /// The part of the time spent reading counters and reporting them.
     pub asking_ns: u64,
     /// Number of reads of the counters.
     pub questions: u64,
     /// The longest time of a read and its report.
     pub longest_question_ns: u64,
-    /// A stall within a read of the counters that was shorter than this was not detected: the longest such limit.
+    /// The highest detection limit of all reads of the counters: a shorter stall within a read may have gone
+    /// undetected.
     pub blind_below_ns: u64,
     /// Number of times that the source went back, which is not a stall.
     pub went_back: u64,
 }
 
-/// Reads `source`, which ticks at `frequency`, as fast as possible. Passes each gap of more than `above` between two
-/// readings to `each`, with what `moved` since the last read of the counters, and also windows without a stall for
-/// comparison. `each` decides whether to continue, and so does `go_on`, which is called once per millisecond.
+/// Reads `source`, which ticks at `frequency`, as fast as possible. Passes each gap longer than `above` between two
+/// readings to `each`, together with the increases that `moved` returns: those since the last read of the counters.
+/// Also passes windows without a stall, for comparison. The run ends when `each` or `go_on`, which is called once per
+/// millisecond, requests it.
 ///
 /// The source must count while the thread does not run. `clock`, read once per millisecond, resolves wraps.
 pub fn watch_for_stalls<S, C>(
@@ -133,7 +135,7 @@ where
         asking.record(clock.now().nanoseconds_since(start));
     }
     let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
-    // The increases found by a read that was stalled itself: they belong to those of the next one.
+    // The increases found by a read that was itself stalled: they are added to the increases of the next read.
     let mut carried: Option<Moved> = None;
     let mut watched = Watched::default();
     let (begun, _) = loop_.begin_anew();
@@ -202,7 +204,7 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
     looked_at: Instant,
     looked_ticks: u64,
     went_back: u64,
-    /// The usual duration of a clock read, and a duration that none takes.
+    /// The usual duration of a clock read. A read that takes longer than `look_limit_ns` was stalled.
     look_ns: u64,
     look_limit_ns: u64,
 }
@@ -240,7 +242,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         }
     }
 
-    /// Starts at the returned time: what came before is not a gap. A stall during the clock read is one.
+    /// Starts at the returned time: earlier time is not a gap, but a stall during the clock read is.
     fn begin_anew(&mut self) -> (Instant, Option<Stall>) {
         let before = self.source.ticks();
         self.looked_at = self.clock.now();
@@ -270,8 +272,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
                 break;
             }
         }
-        // The clock between two readings, both at times when the thread ran. A stall during the clock read is a stall
-        // as well; its usual duration is not.
+        // The clock between two readings, both at times when the thread ran. A stall during the clock read counts as a
+        // stall; the usual duration of the read does not.
         let (mut uncertain_ns, mut now) = (0, (self.looked_at, last));
         for _ in 0..LOOKS_AGAIN {
             now = (self.clock.now(), source.ticks());
@@ -299,7 +301,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         }
         let (length_ns, uncertain_ns) = match (gap, wraps_ns) {
             (None, 0) => return None,
-            // The counter had the same value as before: somewhere in this interval.
+            // The counter wrapped to the same value as before: the stall was somewhere in this interval.
             (None, wraps_ns) => (passed_ns, passed_ns.saturating_sub(wraps_ns)),
             (Some((_, step)), wraps_ns) => (self.scale.nanoseconds(step).saturating_add(wraps_ns), uncertain_ns),
         };
@@ -308,7 +310,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         Some(Stall { start, length_ns, uncertain_ns })
     }
 
-    /// Returns the complete wraps in the elapsed time, which the counter does not show.
+    /// Returns the duration of the complete wraps in the elapsed time, which the counter does not show.
     fn wraps_ns(&self, passed_ns: u64, counted_ns: u64) -> u64 {
         let hidden = u128::from(passed_ns.saturating_sub(counted_ns));
         let wraps = (hidden + self.wrap_ns / 2) / self.wrap_ns;
@@ -316,7 +318,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
     }
 }
 
-/// The usual duration of something: the median of the newest few.
+/// The usual duration of an operation: the median of its latest durations.
 struct Usual {
     newest_ns: [u64; USUAL_OF],
     count: usize,
@@ -344,7 +346,8 @@ impl Usual {
         self.ns.saturating_mul(UNUSUAL).saturating_add(above_ns)
     }
 
-    /// Returns a stall if it took far longer than usual. The duration counts for the usual one in any case.
+    /// Returns a stall if the operation took far longer than usual. In either case, its duration is used to determine
+    /// the usual one.
     fn judge(&mut self, start: Instant, end: Instant, above_ns: u64) -> Option<Stall> {
         let took_ns = end.nanoseconds_since(start);
         let (limit_ns, usual_ns) = (self.limit_ns(above_ns), self.ns);
@@ -353,8 +356,8 @@ impl Usual {
     }
 }
 
-/// The stalls of a thread, in bounded memory: all as counts, the longest and the newest individually, each with a `T`
-/// from the caller.
+/// The stalls of a thread, in bounded memory: all of them as counts, and the longest and the newest individually, each
+/// with a `T` from the caller.
 #[derive(Clone, Debug)]
 pub struct Stalls<T> {
     lengths: Lateness,
@@ -369,7 +372,7 @@ pub struct Stalls<T> {
 const STARTS: usize = 1_024;
 
 impl<T: Clone> Stalls<T> {
-    /// Creates an empty one that will keep this many of the longest and of the newest.
+    /// Creates an empty collection that keeps this many of the longest stalls and as many of the newest.
     #[must_use]
     pub fn keeping(kept: usize) -> Self {
         Self {
@@ -382,7 +385,7 @@ impl<T: Clone> Stalls<T> {
         }
     }
 
-    /// Adds one.
+    /// Adds a stall.
     pub fn record(&mut self, stall: Stall, beside: T) {
         self.lengths.record(Wake::new(stall.start, stall.length_ns));
         self.stalled_ns = self.stalled_ns.saturating_add(stall.length_ns);
@@ -404,7 +407,7 @@ impl<T: Clone> Stalls<T> {
         }
     }
 
-    /// Returns the lengths of all of them.
+    /// Returns the lengths of all stalls.
     #[must_use]
     pub const fn lengths(&self) -> &Lateness {
         &self.lengths
@@ -416,18 +419,18 @@ impl<T: Clone> Stalls<T> {
         self.stalled_ns
     }
 
-    /// Returns the longest, the longest first.
+    /// Returns the longest stalls, in descending order of length.
     #[must_use]
     pub fn longest(&self) -> &[(Stall, T)] {
         &self.longest
     }
 
-    /// Returns the newest, the oldest of them first.
+    /// Returns the newest stalls, in chronological order.
     pub fn newest(&self) -> impl Iterator<Item = &(Stall, T)> {
         self.newest.iter()
     }
 
-    /// Returns their period, determined from the newest thousand.
+    /// Returns the period of the stalls, determined from the newest thousand.
     #[must_use]
     pub fn recurrence(&self) -> Option<Recurrence> {
         let starts_ns: Vec<u64> = self.starts_ns.iter().copied().collect();
@@ -435,7 +438,7 @@ impl<T: Clone> Stalls<T> {
     }
 }
 
-/// A time after which most stalls are followed by another one.
+/// The time after which most stalls are followed by another stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recurrence {
@@ -451,7 +454,7 @@ pub struct Recurrence {
     pub of: u64,
 }
 
-/// The smallest number of such stalls that makes a period.
+/// The smallest number of such stalls that establishes a period.
 const FEWEST_FOLLOWERS: u64 = 8;
 /// The distance of the next stall is the period, within this fraction.
 const LOOSE: u64 = 50;
@@ -482,7 +485,7 @@ pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
         {
             return Some(found);
         }
-        // The next one that is clearly different.
+        // The next distance that is clearly different.
         let beyond = from.saturating_add(from / (LOOSE * 4));
         candidate += distances[candidate..].partition_point(|&distance| distance <= beyond).max(1);
     }
@@ -506,7 +509,7 @@ fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Rec
         found.extend(near.map(|&other| other - start).min_by_key(|distance| distance.abs_diff(period)));
     }
     let followed = found.len() as u64;
-    // The number of stalls near that time if they came at random.
+    // The number of stalls near that time if stalls came at random.
     let by_chance = 1.0 - (-(2.0 * loose as f64) * (starts_ns.len() as f64 / span as f64)).exp();
     if followed < FEWEST_FOLLOWERS || followed * 2 < of || (followed as f64) < 3.0 * by_chance * of as f64 {
         return None;
@@ -592,7 +595,8 @@ mod tests {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
 
-    /// Time that advances when it is read and jumps where scripted: a source and a clock of the same time.
+    /// A scripted time that advances when it is read and jumps at given positions. It is used both as the source and as
+    /// the clock.
     #[derive(Debug)]
     struct Scripted {
         now_ns: Cell<u64>,

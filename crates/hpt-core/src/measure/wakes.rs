@@ -1,5 +1,5 @@
-//! Wake-up latency: how long after its deadline a thread runs that was blocked in the kernel, or was busy-polling the
-//! clock, until then. Pins no thread; the caller does.
+//! Wake-up latency: how long after its deadline a thread runs. Until the deadline, the thread is blocked in the kernel
+//! or polls the clock. Pins no thread; the caller does.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -54,7 +54,7 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Creates one with this latency and no misses.
+    /// Creates a wake-up with this latency and no misses.
     #[must_use]
     pub const fn new(deadline: Instant, late_ns: u64) -> Self {
         Self { deadline, late_ns, missed: 0, clock_was_set: false }
@@ -93,7 +93,7 @@ struct Roused {
     interrupter: Interrupter,
 }
 
-/// The time in which it can be interrupted.
+/// Lets the thread be interrupted while this lives.
 struct Rousable<'a> {
     rouser: &'a Rouser,
     held_back: Option<SignalSet>,
@@ -161,7 +161,8 @@ pub fn wakes(
                 return;
             }
         };
-        // The kernel uses its own clock, which this one may be behind by its bound: an early detection is not late.
+        // The kernel uses its own clock, and this clock may be behind it by up to the bound: a deadline that is
+        // detected early has no latency.
         let late_ns = now.nanoseconds_since(deadline);
         let missed = late_ns / period_ns;
         if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {
@@ -173,11 +174,12 @@ pub fn wakes(
 }
 
 /// Measures wake-up latency on the wall clock: deadlines are times of day, and `CLOCK_REALTIME` determines when they
-/// are due and the latency of each wake-up. If it is set during the run, the wake-up reports it.
+/// are due and the latency of each wake-up. If the clock is set during the run, the next wake-up reports this.
 ///
-/// The first deadline is that time of day, however the clock gets there: it comes later if the clock is set back, and
-/// at once if the clock is set beyond it. The others keep their times of day; none is repeated. A blocked thread checks
-/// whether the clock was set when it wakes or is interrupted; until then it waits for its deadline.
+/// The first deadline is the time of day `first`, even if the clock is set before then: it comes later if the clock is
+/// set back, and at once if the clock is set past it. Later deadlines keep their times of day, and none is repeated. A
+/// blocked thread checks whether the clock was set when it wakes or is interrupted; until then it waits for its
+/// deadline.
 pub fn wakes_by_wall(
     first: SystemTime,
     period: Duration,
@@ -231,7 +233,7 @@ impl Day for LiveDay {
             Waiting::Polling => {
                 let begun = SystemTime::now();
                 let mut now = begun;
-                // Until it shows a later time than that, or an earlier one than before.
+                // Polls until the clock reaches `until` or shows a time before `begun`.
                 let until = moment.min(begun + PIECE);
                 while now >= begun && now < until {
                     now = SystemTime::now();
@@ -287,7 +289,7 @@ fn moments_of_the_day(
     }
 }
 
-/// Returns the time `by` after `moment`, or the last that can be represented.
+/// Returns the time `by` after `moment`, or the latest time that can be represented.
 fn later(moment: SystemTime, by: Duration) -> SystemTime {
     const LAST: Duration = Duration::from_secs(i64::MAX.unsigned_abs());
     moment.checked_add(by).unwrap_or(SystemTime::UNIX_EPOCH + LAST)
@@ -313,8 +315,8 @@ fn sleeper(waiting: Waiting) -> Sleeper {
     })
 }
 
-/// Polls the clock until `deadline`, and returns what it showed then; `None` if the deadline is not reached after a
-/// tenth of a second.
+/// Polls the clock until `deadline`, and returns the time that it showed then; `None` if the deadline has not been
+/// reached after a tenth of a second.
 fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
     let until = deadline.min(Instant::now() + PIECE);
     loop {
@@ -345,7 +347,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Creates one without wake-ups.
+    /// Creates an empty collection.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -359,7 +361,7 @@ impl Lateness {
         }
     }
 
-    /// Adds a wake-up. Those at which the wall clock was set are only counted.
+    /// Adds a wake-up. A wake-up at which the wall clock was set is only counted.
     pub fn record(&mut self, wake: Wake) {
         if wake.clock_was_set {
             self.clock_was_set += 1;
@@ -406,7 +408,7 @@ impl Lateness {
         &self.microseconds
     }
 
-    /// Returns the number of wake-ups with a higher latency.
+    /// Returns the number of wake-ups whose latency is above those counted in [`microseconds`](Self::microseconds).
     #[must_use]
     pub const fn beyond(&self) -> u64 {
         self.beyond
@@ -439,8 +441,8 @@ impl Lateness {
     }
 }
 
-/// Returns what reading [`Instant`] adds to every value here, in nanoseconds: the median difference of back-to-back
-/// readings, and the smallest step seen.
+/// Returns the overhead that reading [`Instant`] adds to every value here, in nanoseconds: the median difference of
+/// back-to-back readings, and the smallest step seen.
 #[must_use]
 pub fn cost_of_looking() -> (u64, Option<u64>) {
     cost_of(Instant::now, |earlier, later| later.nanoseconds_since(earlier))
@@ -689,7 +691,7 @@ mod tests {
 
     #[test]
     fn a_start_time_is_awaited_even_if_the_clock_is_set_away_from_it() {
-        // After one minute, back by an hour: ten past twelve comes an hour later.
+        // After one minute, the clock is set back by an hour: ten past twelve comes an hour later.
         for rouses in [true, false] {
             let back = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], rouses).moments(3);
             let begins = 600 + HOUR;
@@ -697,7 +699,7 @@ mod tests {
                 [(begins, NOON_S + 600, false), (begins + 10, NOON_S + 610, true), (begins + 20, NOON_S + 620, true)];
             assert_eq!(back, expected, "{rouses}");
         }
-        // After one minute, to ten minutes before it.
+        // After one minute, the clock is set to ten minutes before the first deadline.
         let nearer = ScriptedDay::new(&[(60, NOON_S + 590)], true).moments(2);
         assert_eq!(nearer, [(70, NOON_S + 600, false), (80, NOON_S + 610, true)]);
     }
@@ -706,14 +708,14 @@ mod tests {
     fn a_start_time_takes_effect_at_once_if_the_clock_is_set_past_it() {
         let beyond = ScriptedDay::new(&[(60, NOON_S + HOUR + 3)], true).moments(3);
         assert_eq!(beyond[0], (60, NOON_S + HOUR + 3, false));
-        // And the others keep their times of day.
+        // The other deadlines keep their times of day.
         assert_eq!(beyond[1..], [(67, NOON_S + HOUR + 10, true), (77, NOON_S + HOUR + 20, true)]);
     }
 
     #[test]
     fn deadlines_keep_their_times_of_day_when_the_clock_is_set() {
-        // Between the second deadline and the third, back to seven seconds past a full ten an hour before: the thread
-        // does not wait for the hour.
+        // Between the second deadline and the third, the clock is set back by an hour, to seven seconds past a multiple
+        // of ten: the thread does not wait for an hour.
         let back = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], true).moments(4);
         let hour_before = NOON_S + 600 - HOUR;
         assert_eq!(
@@ -728,7 +730,7 @@ mod tests {
         // A sleep that nothing interrupts is as long as the clock takes.
         let asleep = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], false).moments(3);
         assert_eq!(asleep[2], (615 + HOUR + 13, NOON_S + 620, false));
-        // Forward by an hour: none is repeated.
+        // The clock is set forward by an hour: no deadline is repeated.
         let forwards = ScriptedDay::new(&[(615, NOON_S + 615 + HOUR)], true).moments(4);
         assert_eq!(forwards[2..], [(615, NOON_S + 615 + HOUR, false), (620, NOON_S + 620 + HOUR, true)]);
     }

@@ -21,7 +21,8 @@ pub enum Class {
         /// 1 to 99.
         priority: u8,
     },
-    /// `SCHED_DEADLINE`: `runtime` in every `period`, ahead of all other policies, and no more.
+    /// `SCHED_DEADLINE`: the thread gets `runtime` in every `period`, ahead of threads under any other policy, but no
+    /// more than that.
     Deadline {
         /// The run time per period.
         runtime: Duration,
@@ -53,7 +54,8 @@ impl Class {
     pub(super) const fn is_throttled(self) -> bool {
         match self {
             Self::Fifo { .. } | Self::RoundRobin { .. } => true,
-            // The time is reserved for the former; the latter has a guaranteed time of its own.
+            // Throttling reserves time for threads under SCHED_OTHER, and a SCHED_DEADLINE thread has a guaranteed time
+            // of its own.
             Self::Other | Self::Deadline { .. } => false,
         }
     }
@@ -66,7 +68,7 @@ impl Class {
             Self::RoundRobin { priority } => Scheduling { policy: libc::SCHED_RR, priority: priority.into(), ..none },
             Self::Deadline { runtime, deadline, period } => Scheduling {
                 policy: libc::SCHED_DEADLINE,
-                // Without it the thread could not start another.
+                // Without this flag, the thread could not start another thread.
                 flags: before.flags | libc::SCHED_FLAG_RESET_ON_FORK as u64,
                 runtime: saturating_nanos(runtime),
                 deadline: saturating_nanos(deadline),

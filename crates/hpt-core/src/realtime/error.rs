@@ -24,7 +24,7 @@ pub enum RealtimeError {
         #[source]
         cause: io::Error,
     },
-    /// The kernel would throttle a thread of that policy if it never blocks.
+    /// The kernel would throttle a thread with that policy if it never blocks.
     #[error(
         "the kernel throttles a thread with {class} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
@@ -34,14 +34,14 @@ pub enum RealtimeError {
         /// The time that the kernel reserves for other threads.
         throttling: Throttling,
     },
-    /// The kernel would kill the program for a thread of that policy that never blocks.
+    /// The kernel would kill the program because of a thread with that policy that never blocks.
     #[error(
         "the kernel kills a thread with {class} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
     )]
     Timeout {
         /// The requested policy.
         class: Class,
-        /// The largest run time.
+        /// The longest time for which such a thread may run without blocking.
         limit: Duration,
     },
     /// The process's memory was not locked.
@@ -63,7 +63,7 @@ pub enum RealtimeError {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The stack is smaller than the part of it to be touched.
+    /// The stack has less room left than was requested.
     #[error(
         "{wanted} bytes of stack were requested, but only {room} are left; start the thread with a larger stack (ulimit -s for the main thread)"
     )]
@@ -74,7 +74,7 @@ pub enum RealtimeError {
         room: usize,
     },
     /// The limit on the exit latency was not set: the kernel's file for it cannot be written.
-    #[error("cannot hold /dev/cpu_dma_latency at {microseconds} µs; {}", what_it_takes(cause))]
+    #[error("cannot set /dev/cpu_dma_latency to {microseconds} µs; {}", what_it_takes(cause))]
     Latency {
         /// The requested latency.
         microseconds: u32,
@@ -107,11 +107,11 @@ pub enum RealtimeError {
     Knob {
         /// The setting.
         what: &'static str,
-        /// Why.
+        /// The reason.
         #[source]
         cause: KnobError,
     },
-    /// System-wide settings are not changed unless they can be recorded.
+    /// The change of system-wide settings cannot be recorded, so nothing is changed.
     #[error("cannot change the system's settings")]
     Journal(#[from] JournalError),
     /// The host is a system snapshot, not the live machine.

@@ -1,5 +1,5 @@
-//! Running under a real-time policy: a guard that also restores the previous policy. Independent of what the policy is
-//! used for.
+//! A guard that applies a real-time policy to a thread and restores the previous policy. Independent of what the policy
+//! is used for.
 
 use std::{io, marker::PhantomData};
 
@@ -17,7 +17,7 @@ impl Class {
     }
 }
 
-/// The calling thread runs under a real-time policy for as long as this lives.
+/// Keeps the calling thread under a real-time policy for as long as this lives.
 ///
 /// A thread that never blocks keeps all threads of lower priority off its CPU, except for the time that the kernel
 /// reserves in each second.
@@ -56,7 +56,7 @@ impl Drop for InClass {
     }
 }
 
-/// The calling thread runs under `SCHED_FIFO` for as long as this lives: it preempts all ordinary threads until it
+/// Keeps the calling thread under `SCHED_FIFO` for as long as this lives: it preempts all ordinary threads until it
 /// blocks.
 ///
 /// A thread that never blocks keeps all others off its CPU, except for the time that the kernel reserves in each second
@@ -129,7 +129,7 @@ mod tests {
                 let during = now();
                 assert_eq!(during.policy, libc::SCHED_DEADLINE);
                 assert_eq!((during.runtime, during.deadline, during.period), (1_000_000, 20_000_000, 100_000_000));
-                // It may start others, which are ordinary threads.
+                // The thread may start other threads, which are ordinary threads.
                 let other = std::thread::spawn(now).join().expect("a thread that does not panic");
                 assert_eq!(other.policy, libc::SCHED_OTHER);
                 drop(guard);

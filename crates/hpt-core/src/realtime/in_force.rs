@@ -36,7 +36,7 @@ pub struct FairServer {
     pub period_ns: u64,
 }
 
-/// The settings in effect for a thread and the system. `None` for what is not readable.
+/// The settings in effect for a thread and the system. Settings that cannot be read are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -49,11 +49,11 @@ pub struct InForce {
     pub priority: Option<u32>,
     /// The nice value of an ordinary thread.
     pub nice: Option<i32>,
-    /// The run time in a period under `deadline`, in nanoseconds.
+    /// The run time per period under the policy `deadline`, in nanoseconds.
     pub deadline_runtime_ns: Option<u64>,
-    /// Its deadline, in nanoseconds from the start of a period.
+    /// The deadline under that policy, in nanoseconds from the start of a period.
     pub deadline_ns: Option<u64>,
-    /// The length of that period, in nanoseconds.
+    /// The length of a period under that policy, in nanoseconds.
     pub deadline_period_ns: Option<u64>,
     /// The amount of the process's memory that is locked, in bytes.
     pub locked_bytes: Option<u64>,

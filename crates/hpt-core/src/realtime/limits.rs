@@ -16,7 +16,7 @@ pub(crate) struct Limits {
     pub(crate) size: Option<u64>,
     /// The part of it that is locked, in bytes.
     pub(crate) locked: Option<u64>,
-    /// `u64::MAX` means no limit.
+    /// The amount of memory that may be locked, in bytes; `u64::MAX` means no limit.
     pub(crate) may_lock: Option<u64>,
     pub(crate) realtime_priority: Option<u64>,
     /// The time that a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.

@@ -53,7 +53,7 @@ fn fair_server_file(cpu: usize, name: &str) -> String {
     format!("{FAIR_SERVER}/cpu{cpu}/{name}")
 }
 
-/// Returns the time withheld from real-time threads on these CPUs, if it is readable; `None` if none is withheld.
+/// Returns the time withheld from real-time threads on these CPUs, if it can be read; `None` if no time is withheld.
 pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
     let (runtime, period) = (microseconds(host, RT_RUNTIME), microseconds(host, RT_PERIOD));
     if let Some((runtime, period)) = runtime.zip(period)
@@ -68,7 +68,7 @@ pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
     })
 }
 
-/// Returns the changes that let real-time threads use all of the time on these CPUs.
+/// Returns the changes that let real-time threads use all of the CPU time on these CPUs.
 pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(RT_RUNTIME).is_none() {
         return Err(RealtimeError::NoSuchSetting {
@@ -94,7 +94,7 @@ pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
     host.text(&governor_file(cpu)).map(|governor| governor.trim().to_owned())
 }
 
-/// Returns the changes that set the governor of these CPUs, each policy once: CPUs may share one.
+/// Returns the changes that set the governor of these CPUs, one for each cpufreq policy: CPUs may share a policy.
 pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Wanted>, RealtimeError> {
     let mut seen = BTreeSet::new();
     let mut settings = Vec::new();
@@ -133,8 +133,8 @@ pub(crate) fn turbo(host: &Host) -> Option<bool> {
     switch(NO_TURBO).map(|off| !off).or_else(|| switch(BOOST))
 }
 
-/// Returns the changes that disable frequencies above the nominal one: for all CPUs at once, or for each policy of
-/// these CPUs.
+/// Returns the changes that disable frequencies above the nominal one: one change for all CPUs, or one for each cpufreq
+/// policy of these CPUs.
 pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(NO_TURBO).is_some() {
         return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
@@ -175,7 +175,7 @@ pub(super) mod tests {
         realtime::RealtimeError,
     };
 
-    /// A machine with two CPUs that share a frequency, made of files.
+    /// A simulated machine, made of files, whose two CPUs share a frequency.
     pub(in crate::realtime) struct Machine {
         pub(in crate::realtime) folder: TempDir,
         pub(in crate::realtime) host: Host,

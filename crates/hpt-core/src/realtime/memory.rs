@@ -26,13 +26,14 @@ struct Holders {
     /// A child process inherits the count but not the locks of its parent.
     process: u32,
     count: usize,
-    /// Memory was locked elsewhere before the first of them, and munlockall would unlock it too.
+    /// Whether other code had locked memory before the first of these users. In that case munlockall would unlock that
+    /// memory too.
     others: bool,
 }
 
 static HOLDERS: Mutex<Holders> = Mutex::new(Holders { process: 0, count: 0, others: false });
 
-/// Tests count what is locked in the process that they share.
+/// Serializes tests, because they check how much memory is locked in the process that they share.
 #[cfg(test)]
 pub(super) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -40,9 +41,8 @@ fn holders() -> MutexGuard<'static, Holders> {
     HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps all memory of this process resident, including later mappings, for as long as one of these lives. If memory
-/// had been locked elsewhere before, it stays locked, and all the rest with it: munlockall cannot unlock less than
-/// everything.
+/// Keeps all memory of this process resident, including later mappings, for as long as one of these lives. If other
+/// code had locked memory before, all memory stays locked afterwards, because munlockall can only unlock everything.
 #[derive(Debug)]
 #[must_use = "the memory is unlocked when the last guard is dropped"]
 pub struct LockedMemory {
@@ -77,12 +77,12 @@ impl Drop for LockedMemory {
     fn drop(&mut self) {
         let mut holders = holders();
         if self.process != process::id() || holders.process != self.process {
-            // A child's copy of its parent's guard: nothing is locked there.
+            // This is a child's copy of its parent's guard: nothing is locked in the child.
             return;
         }
         holders.count -= 1;
         if holders.count == 0 && !holders.others {
-            // It always succeeds.
+            // munlockall always succeeds here.
             let _ = memory::unlock_all();
         }
     }
@@ -118,7 +118,7 @@ fn remedy(limits: Limits) -> String {
 pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
     let here = 0_u8;
     let here = std::ptr::from_ref(black_box(&here)).addr();
-    // If the size of the stack is unknown, none of it is touched.
+    // If the size of the stack is unknown, the stack is not touched.
     let room = memory::end_of_stack().map_or(0, |end| here.saturating_sub(end).saturating_sub(STACK_LEFT));
     if bytes > room {
         return Err(RealtimeError::Stack { wanted: bytes, room });
@@ -129,7 +129,7 @@ pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
 
 #[inline(never)]
 fn touch_down_to(address: usize) {
-    // Smaller than any page, so none is skipped.
+    // The step is smaller than any page, so no page is skipped.
     let piece = [0_u8; 1024];
     if std::ptr::from_ref(black_box(&piece)).addr() > address {
         touch_down_to(address);

@@ -1,7 +1,7 @@
 //! The settings of a time-critical thread: its CPU, its scheduling policy, resident memory, and system-wide settings.
-//! In effect while a guard lives, and restored when it is dropped. Measures nothing.
+//! They are in effect while a guard lives, and are restored when it is dropped. Measures nothing.
 //!
-//! [`Setup`] requests all of it at once. [`InForce`] reads back what is in effect.
+//! [`Setup`] requests all of them at once. [`InForce`] reads back what is in effect.
 //!
 //! ```no_run
 //! use hpt_core::{Host, realtime::{Class, Conduct, Setup}};

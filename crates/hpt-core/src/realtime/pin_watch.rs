@@ -20,7 +20,7 @@ const MOST_ABSENCES: usize = 64;
 #[non_exhaustive]
 pub struct Absence {
     /// The time at which the thread was first seen on another CPU, or the start of the first stretch that it did not
-    /// spend on its CPU; in the caller's time.
+    /// spend on its CPU; on the caller's clock.
     pub from: Duration,
     /// The time at which it was seen on its CPU again, or pinned again; `None` while it is elsewhere.
     pub to: Option<Duration>,
@@ -71,8 +71,8 @@ impl<'a> PinWatch<'a> {
         Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
     }
 
-    /// Returns whether the sample just taken, at `at`, belongs to the thread's CPU; otherwise counts it as taken
-    /// elsewhere.
+    /// Returns whether the latest sample, taken at the time `at`, was taken on the thread's CPU; if not, counts it as
+    /// taken elsewhere.
     ///
     /// Call it after the reading that ends a sample, so that its own cost is not part of any value. It queries the
     /// current CPU, which the C library reads from memory that the kernel keeps up to date (rseq) or from the vDSO, in
@@ -185,13 +185,13 @@ impl<K: Kernel> Follower<K> {
         self.kernel.allowed().unwrap_or_else(|_| vec![self.cpu])
     }
 
-    /// Pins the thread again if possible, and records a sample that was `there` or not: one that was not has lasted
-    /// since `since`.
+    /// Pins the thread again if possible, and records a sample. `there` is whether it was taken on the thread's CPU; if
+    /// not, the absence began at `since`.
     fn look(&mut self, (since, at): (Duration, Duration), on: Option<usize>, allowed: &[usize], there: bool) -> bool {
         self.next_look = at.saturating_add(LOOK_EVERY);
         let may_be_there = allowed.contains(&self.cpu);
         let offline = !there && !may_be_there && self.kernel.is_offline(self.cpu);
-        // Not if another process allows only other CPUs, because that is intended.
+        // The thread is not pinned again if another process has restricted it to other CPUs, because that was intended.
         let is_pinned = may_be_there && (allowed.len() == 1 || self.kernel.pin(self.cpu));
         if !there {
             let absence = self.open_or_begin(since);
@@ -266,7 +266,8 @@ mod tests {
             }
         }
 
-        /// Takes a CPU offline. The kernel lets a thread whose only CPU is gone run anywhere, even later.
+        /// Takes a CPU offline. The kernel lets a thread whose only CPU is gone run anywhere, even after the CPU has
+        /// come back.
         fn take_offline(&self, cpu: usize) {
             self.online.borrow_mut().retain(|&other| other != cpu);
             if *self.affinity.borrow() == [cpu] {

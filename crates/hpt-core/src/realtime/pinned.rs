@@ -13,7 +13,7 @@ pub enum PinError {
     NotAllowed {
         /// The requested CPU.
         cpu: usize,
-        /// The allowed ones.
+        /// The CPUs that are allowed.
         allowed: Vec<usize>,
     },
     /// The kernel refused to read or to change the affinity.
@@ -21,7 +21,7 @@ pub enum PinError {
     Refused {
         /// The requested CPU.
         cpu: usize,
-        /// Why.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
@@ -83,8 +83,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // An error cannot be handled here, and none is known: what was allowed before is still allowed, unless a CPU
-        // went offline.
+        // An error cannot be handled here, and none is expected: the previous affinity is still allowed, unless a CPU
+        // has gone offline.
         let _ = self.before.apply();
     }
 }

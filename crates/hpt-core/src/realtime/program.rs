@@ -1,5 +1,5 @@
-//! A program that runs with this thread's settings, and forwarding signals to it. Applies only the program's own
-//! scheduling policy; `setup` applies the rest.
+//! Runs a program with this thread's settings, and forwards signals to it. Applies only the scheduling policy of the
+//! program; `setup` applies the other settings.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use crate::sys::{
 /// two exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no longer known,
 /// because Rust programs ignore it from the start; the program gets the default.
 ///
-/// This does not block signals in other threads: it is for single-threaded programs.
+/// Signals are not blocked in other threads, so use this only in single-threaded programs.
 #[derive(Debug)]
 #[must_use = "the previous signal handling is restored when this is dropped"]
 pub struct Signals {
@@ -31,7 +31,7 @@ pub struct Signals {
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
-/// A program that was started, and not waited for yet.
+/// A program that has been started, and that has not been waited for yet.
 #[derive(Debug)]
 #[must_use = "the program must be waited for"]
 pub struct Program<'a> {
@@ -42,9 +42,9 @@ pub struct Program<'a> {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this exit code.
+    /// It exited with this code.
     Exited(u8),
-    /// Killed by this signal.
+    /// It was killed by this signal.
     Killed(i32),
 }
 
@@ -55,17 +55,17 @@ pub enum StartError {
     /// The scheduling policy was refused.
     #[error(transparent)]
     Class(RealtimeError),
-    /// The file does not exist, cannot be executed, or no process can be created.
+    /// The file does not exist or cannot be executed, or no process can be created.
     #[error(transparent)]
     Program(io::Error),
 }
 
 impl Signals {
-    /// Blocks the signals.
+    /// Blocks all signals that can be blocked.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel; none is known.
+    /// Returns the error of the kernel; no error is known to occur.
     pub fn hold() -> io::Result<Self> {
         // The parent may have ignored SIGCHLD, in which case the end of a child is not reported.
         let ignored_children = is_ignored(libc::SIGCHLD);
@@ -136,17 +136,17 @@ impl Program<'_> {
 
     /// Waits until the program ends. In the meantime each signal that a process sends to this one is forwarded to the
     /// program. Signals from terminal keys, such as Ctrl-C, have reached it already, because it is in the same process
-    /// group. The kernel reports a hang-up of the terminal only to the session leader; if that is this process, it
-    /// forwards it to the program. When the program stops as a job does, this process stops too, so that a shell
-    /// notices, and it continues when this process does.
+    /// group. The kernel reports a hang-up of the terminal only to the session leader; if this process is the session
+    /// leader, it forwards that signal to the program. When job control stops the program, this process stops too, so
+    /// that the shell notices. When this process is continued, it continues the program.
     ///
     /// As the first process of a container, it also reaps orphaned processes.
     ///
-    /// A sender that signals the whole process group reaches the program twice.
+    /// A signal that is sent to the whole process group reaches the program twice.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel; none is known.
+    /// Returns the error of the kernel; no error is known to occur.
     pub fn wait(self) -> io::Result<Ended> {
         let child = libc::pid_t::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let is_first = std::process::id() == 1;
@@ -166,7 +166,7 @@ impl Program<'_> {
             let Came { signal, sent_by } = self.signals.held.wait();
             if signal == libc::SIGHUP && sent_by.is_none() && leads_the_session_of(child) {
                 send(child, signal);
-                // The kernel does the same, so that a stopped process notices.
+                // The kernel also sends SIGCONT after SIGHUP, so that a stopped process notices the hang-up.
                 send(child, libc::SIGCONT);
             }
             // Signals that the program sends to its parent are not meant for the program itself.
@@ -178,9 +178,9 @@ impl Program<'_> {
 }
 
 impl Signals {
-    /// Stops this process as well, because a shell waits for the process that it started. SIGSTOP is sent on purpose to
-    /// one process, and its sender may continue that process and not this one. But a process that has the terminal must
-    /// return it to the shell: an inner shell stops itself for that reason.
+    /// Stops this process as well, because a shell waits for the process that it started. SIGSTOP does not stop this
+    /// process: it is sent to one process on purpose, and the sender may later continue only that process. However, a
+    /// process that has the terminal must return it to the shell, which is why an inner shell stops itself.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
             // Unlike SIGSTOP, this signal does not stop a process that no shell could continue.
@@ -191,10 +191,11 @@ impl Signals {
             return;
         }
         stop_by(signal);
-        // If no shell could continue it, it did not stop.
+        // If no shell could continue this process, it has not stopped.
         if SignalSet::pending().contains(libc::SIGCONT) {
             let _ = SignalSet::of([libc::SIGCONT]).take();
-            // A shell continues the whole group, others this process alone. A running process is not affected.
+            // A shell continues the whole process group; other senders may continue only this process. SIGCONT does not
+            // affect a running process.
             send(child, libc::SIGCONT);
         }
     }

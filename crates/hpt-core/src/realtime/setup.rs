@@ -1,5 +1,5 @@
-//! Everything that a time-critical thread needs, requested at once, applied in a working order and undone in reverse.
-//! Leaves unchanged whatever is not requested.
+//! All settings of a time-critical thread: requested together, applied in an order that works, and undone in reverse
+//! order. Settings that are not requested stay unchanged.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -39,9 +39,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Creates an empty request for a thread that blocks or busy-waits. RT throttling stops a busy-waiting thread for a
-    /// part of each second. A real-time policy is therefore refused to it while throttling is on, unless that is
-    /// [accepted](Self::accepting_throttling).
+    /// Creates an empty request for a thread that blocks or busy-waits. RT throttling pauses a busy-waiting thread for
+    /// part of every second. While throttling is on, a real-time policy is therefore refused for such a thread, unless
+    /// throttling is [accepted](Self::accepting_throttling).
     pub fn of_a_thread_that(conduct: Conduct) -> Self {
         Self {
             conduct,
@@ -62,8 +62,8 @@ impl Setup {
         }
     }
 
-    /// Pins the thread to this CPU. A thread under [`Class::Deadline`] cannot be pinned, unless the CPU belongs to a
-    /// cpuset partition of its own.
+    /// Pins the thread to this CPU. A thread under [`Class::Deadline`] cannot be pinned, unless the CPU has a cpuset
+    /// partition of its own.
     pub fn on_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
         self
@@ -151,7 +151,7 @@ impl Setup {
         self
     }
 
-    /// Returns whether it changes system-wide settings, which outlive a process that is killed.
+    /// Returns whether this setup changes system-wide settings, which stay changed if the process is killed.
     #[must_use]
     pub const fn changes_the_machine(&self) -> bool {
         self.without_throttling || self.governor.is_some() || self.without_turbo
@@ -260,8 +260,8 @@ impl Setup {
         }
     }
 
-    /// Changes system-wide settings, one step each: if the second of them is refused, the first one remains with best
-    /// effort.
+    /// Changes system-wide settings, each as a separate step: with best effort, if the second is refused, the first
+    /// stays in effect.
     fn change(
         &self,
         held: &mut Held,
@@ -280,13 +280,14 @@ impl Setup {
             self.step(held, what, |host| {
                 let refused = |cause| RealtimeError::Knob { what, cause };
                 let is_so = knob.value().map_err(refused)? == value;
-                // A process that may not change it accepts it as it is. One that may keeps other processes from
-                // changing it, and does not accept what a killed process left behind.
+                // A process without permission to change the setting accepts its value. A process with that permission
+                // prevents other processes from changing it, and does not accept a value that a killed process left
+                // behind.
                 match knob.may_be_set() {
                     Err(_) if is_so => return Ok(Step::AsItWas),
                     may => may.map_err(refused)?,
                 }
-                // One lock for all of them: it excludes other processes, but not the next setting of this one.
+                // One lock for all settings: it excludes other processes, but not the next setting of this process.
                 let changing = match changing {
                     Some(changing) => changing,
                     None => {
@@ -349,7 +350,7 @@ impl Held {
         self.cpu
     }
 
-    /// Returns what was requested with best effort and is not in effect.
+    /// Returns the settings that were requested with best effort and are not in effect.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
@@ -362,7 +363,7 @@ impl Held {
     }
 
     /// Undoes everything, the last step first, and returns the system-wide settings that could not be restored. The
-    /// journal keeps those. Dropping does the same without a result.
+    /// journal keeps their entries. Dropping the guard does the same, but returns nothing.
     #[must_use = "settings that could not be restored must be reported"]
     pub fn undo(mut self) -> Vec<KnobError> {
         self.undo_all()
@@ -381,7 +382,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The error cannot be returned here, but the journal has the original value.
+        // The error cannot be returned here, but the journal still holds the original value.
         let _ = self.undo_all();
     }
 }
@@ -416,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Everything that can be requested, on a machine made of files.
+    /// Requests all settings, on a simulated machine made of files.
     fn everything(machine: &Machine) -> Setup {
         machine.write(BOOST, "1");
         Setup::of_a_thread_that(Conduct::Spins)
@@ -447,8 +448,8 @@ mod tests {
         let before = InForce::of_this_thread(&Host::live());
         let held =
             everything(&machine).best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
-        // The files of the machine require no permission here; the settings of this thread depend on what the kernel
-        // grants.
+        // The files of the simulated machine require no permission here; which settings of this thread take effect
+        // depends on the kernel.
         let refused = names(&held);
         assert!(
             !["cpu", "throttling", "governor", "turbo", "stack", "timer-slack"]
@@ -502,7 +503,7 @@ mod tests {
         machine
             .write("proc/thread-self/limits", "Max realtime timeout      200000               unlimited            us");
         let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::Fifo { priority: 1 });
-        // Accepting one is not accepting the other.
+        // Accepting throttling does not imply accepting this limit.
         for setup in [spins.clone(), spins.clone().accepting_throttling()] {
             let refused = setup.put_in_force(&machine.host).expect_err("it would be killed");
             assert!(matches!(refused, RealtimeError::Timeout { limit, .. } if limit.as_millis() == 200), "{refused}");

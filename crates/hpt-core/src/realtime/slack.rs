@@ -1,4 +1,4 @@
-//! The timer slack: how late the kernel may wake a thread to save power. Waits for nothing.
+//! The timer slack: how late the kernel may wake a thread to save power. Does not wait.
 
 use std::marker::PhantomData;
 

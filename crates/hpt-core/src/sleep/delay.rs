@@ -15,7 +15,7 @@ impl DelayNs for Sleeper {
         let mut interrupted = false;
         while let Woken::Interrupted { .. } = self.sleep_until(deadline) {
             interrupted = true;
-            // It does not end the delay.
+            // The interruption does not end the delay.
             self.last = None;
         }
         if interrupted {

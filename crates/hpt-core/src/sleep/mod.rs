@@ -28,17 +28,18 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// The largest margin, whatever was learned: a host that takes milliseconds must not extend it to milliseconds.
+/// The largest margin, whatever has been learned: a host that takes the CPU away for milliseconds must not extend the
+/// margin to milliseconds.
 const LONGEST_RESERVE: Duration = Duration::from_micros(200);
 /// Blocking for less than this takes longer than the remaining time.
 const SHORTEST_PARK_NS: u64 = 5_000;
 /// Of the sleeps whose margin leaves no time to block, one in this many blocks for half of its length anyway. Otherwise
-/// nothing would be learned of them, however early they could be woken by now.
+/// nothing more would be learned about such sleeps, even if the kernel had become punctual in the meantime.
 const TRY_EVERY: u32 = 16;
-/// The wall clock counts as set if it moved by more than this relative to `CLOCK_MONOTONIC`: by more than the distance
-/// of `Instant` from that.
+/// The wall clock counts as set if it moved by more than this relative to `CLOCK_MONOTONIC`. This is more than the
+/// distance of `Instant` from that clock.
 const LEAST_STEP: Duration = Duration::from_micros(200);
-/// If the kernel's clock reaches a time this much later than `Instant`, the clock went back.
+/// If the kernel's clock reaches a time by this much later than `Instant` does, the kernel's clock went back.
 const WENT_BACK: Duration = Duration::from_millis(100);
 /// A thread that spins towards a time of the wall clock reads it this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -50,9 +51,9 @@ pub enum Strategy {
     /// Blocks in the kernel until a learned margin before the deadline, then spins.
     #[default]
     Precise,
-    /// Spins all the time: the most precise, at the cost of a whole CPU.
+    /// Spins all the time: the most precise strategy, at the cost of a whole CPU.
     SpinOnly,
-    /// Blocks until the deadline: the cheapest, but as late as the kernel wakes the thread.
+    /// Blocks until the deadline: the cheapest strategy, but the sleep is as late as the kernel's wake-up.
     KernelOnly,
 }
 
@@ -85,7 +86,7 @@ impl Woken {
 #[must_use = "an interrupted sleep did not reach its deadline"]
 #[non_exhaustive]
 pub struct WokenByWall {
-    /// The result, as of any other sleep. `late` and `left` are on the wall clock.
+    /// The result, as for any other sleep. `late` and `left` are measured on the wall clock.
     pub woken: Woken,
     /// Whether the wall clock was set in the meantime, by 0.2 ms or more, or moved by a suspend, in which
     /// `CLOCK_MONOTONIC` stops. The sleep took that into account.
@@ -100,10 +101,10 @@ pub struct Report {
     pub in_time: u64,
     /// Sleeps that were interrupted.
     pub interrupted: u64,
-    /// The mean overshoot; `None` before the first.
+    /// The mean overshoot; `None` before the first completed sleep.
     pub late: Option<Spread>,
-    /// The share of all sleeping time that was spent spinning, from 0 to 1: its cost in CPU time, not including
-    /// blocking itself.
+    /// The share of all sleeping time that was spent spinning, from 0 to 1: the cost of the sleeps in CPU time, not
+    /// including the cost of blocking.
     pub spinning_share: f64,
     /// The margin of the last sleep.
     pub reserve: Duration,
@@ -116,11 +117,11 @@ pub struct Report {
 /// # Punctuality
 ///
 /// A sleep ends at its deadline on [`Instant`] or later, never earlier. The blocked thread is woken a *margin* before
-/// the deadline, and spins from then on. The margin is learned from how late the last 64 sleeps of about that length
-/// were woken. At least three of four wake-ups are in time. A longer margin, for more of them, is used if spinning then
-/// takes no more than 3.5 µs plus 0.2 % of the sleep, on average. [`with_quantile`](Self::with_quantile) and
-/// [`with_cpu_budget`](Self::with_cpu_budget) change that. The margin never exceeds 200 µs. Other threads, and a host
-/// that takes the CPU away, can still delay a thread.
+/// the deadline, and spins from then on. The margin is learned from the wake-up latency of the last 64 sleeps of about
+/// the same length. At least three of four wake-ups are in time. A longer margin, for more punctual wake-ups, is used
+/// if spinning then takes no more than 3.5 µs plus 0.2 % of the sleep, on average.
+/// [`with_quantile`](Self::with_quantile) and [`with_cpu_budget`](Self::with_cpu_budget) change that. The margin never
+/// exceeds 200 µs. Other threads, and a host that takes the CPU away, can still delay a thread.
 ///
 /// # Examples
 ///
@@ -141,7 +142,7 @@ pub struct Sleeper {
     last_reserve_ns: u64,
     untried: u32,
     done: Done,
-    /// The last sleep, which is not yet counted: on the way out of a sleep every access to cold memory adds to the
+    /// The last sleep, which is not yet counted: on the return path of a sleep, every access to cold memory adds to the
     /// overshoot.
     last: Option<Slept>,
     /// Binds the learned statistics to one thread.
@@ -177,7 +178,7 @@ impl Sleeper {
         self
     }
 
-    /// Sets the share of wake-ups that must be in time (0 to 1, clamped). A higher share takes more CPU time for
+    /// Sets the share of wake-ups that must be in time (0 to 1, clamped). A higher share costs more CPU time for
     /// spinning. Discards what was learned.
     #[must_use]
     pub fn with_quantile(mut self, quantile: f64) -> Self {
@@ -185,9 +186,9 @@ impl Sleeper {
         self
     }
 
-    /// Makes it as precise as possible while it spends no more than this share of the time spinning (0 to 1, clamped),
-    /// on average of what was learned. Not included: blocking, which takes some 10 µs of CPU time per sleep, and sleeps
-    /// that are too short to block, which spin all the time. Discards what was learned.
+    /// Makes the sleeper as precise as possible while it spends no more than this share of the time spinning (0 to 1,
+    /// clamped), averaged over the sleeps that it learned from. This excludes blocking, which takes about 10 µs of CPU
+    /// time per sleep, and sleeps that are too short to block, which spin all the time. Discards what was learned.
     #[must_use]
     pub fn with_cpu_budget(mut self, part: f64) -> Self {
         self.reserve = reserve(Aim::budget(part));
@@ -217,7 +218,7 @@ impl Sleeper {
             let start = Instant::now();
             self.settle();
             self.park(deadline, start);
-            // A dry run: the way out was last used a sleep ago, and cold memory on it would make this sleep late.
+            // A dry run: the return path was last used one sleep ago, and cold memory on it would make this sleep late.
             let woken = self.spin_until(start, deadline, start);
             if !woken.is_in_time() {
                 return woken;
@@ -234,14 +235,15 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until the wall clock shows `deadline`. If the clock is set in the meantime, the sleep is shorter or
-    /// longer by as much.
+    /// Sleeps until the wall clock shows `deadline`. If the clock is set in the meantime, the sleep becomes shorter or
+    /// longer by the same amount.
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
         let before = WallOffset::now();
         self.settle();
         let (start, mut spun_ns) = (before.earliest, 0);
         let woken = loop {
-            // The instant before the wall clock: the result is too early rather than too late, and is checked again.
+            // The instant is read before the wall clock, so that the result is too early rather than too late. It is
+            // checked again.
             let now = Instant::now();
             let left = match deadline.duration_since(SystemTime::now()) {
                 Ok(left) if !left.is_zero() => left,
@@ -258,7 +260,7 @@ impl Sleeper {
                 let _slack = NoSlack::hold();
                 let until = deadline - Duration::from_nanos(reserve_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                // Once, followed by a clock read: the kernel's wait follows the clock even when it is set.
+                // Waits once, then reads the clock: the kernel's wait follows the wall clock even when that is set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 if let Ok(late) = SystemTime::now().duration_since(until)
                     && is_late_by_itself(saturating_nanos(late), Instant::now().nanoseconds_since(due), reserve_ns)
@@ -313,7 +315,7 @@ impl Sleeper {
         self.strategy != Strategy::SpinOnly && length_ns > reserve_ns.saturating_add(SHORTEST_PARK_NS)
     }
 
-    /// Blocks the thread until the margin before `deadline`, or an interruption.
+    /// Blocks the thread until the margin before `deadline` begins, or until an interruption.
     fn park(&mut self, deadline: Instant, start: Instant) {
         let length_ns = deadline.nanoseconds_since(start);
         let mut reserve_ns = self.reserve_for(deadline, start);
@@ -409,7 +411,7 @@ fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
 }
 
 /// Returns whether the kernel's own clock needs longer than `length_ns` to reach `until`, by more than `Instant` can be
-/// off: it went back. A clock that a sandbox has closed stays at zero and says nothing.
+/// off: it went back. A clock that a sandbox has closed stays at zero, which does not mean that it went back.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
@@ -424,8 +426,8 @@ fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
 
 /// Wakes a [`Sleeper`], from another thread or from a signal handler.
 ///
-/// An interruption ends the current sleep, blocked or spinning, or else the next one at once. Several interruptions
-/// before that end one sleep.
+/// An interruption ends the current sleep, whether it is blocked or spinning. If the thread is not sleeping, it ends
+/// the next sleep at once. Several interruptions before that sleep end only that one.
 ///
 /// # Examples
 ///
@@ -476,7 +478,7 @@ pub struct WallOffset {
 }
 
 impl WallOffset {
-    /// Reads it now.
+    /// Reads the offset now.
     #[must_use]
     pub fn now() -> Self {
         let read = || {
@@ -487,8 +489,8 @@ impl WallOffset {
         (0..3).map(|_| read()).min_by_key(|read| read.latest - read.earliest).unwrap_or_else(read)
     }
 
-    /// Returns whether the wall clock was set until `later`, by 0.2 ms or more. Slewing affects both clocks alike:
-    /// their difference changes only if one is set, or if the machine was suspended.
+    /// Returns whether the wall clock was set between this reading and `later`, by 0.2 ms or more. Slewing affects both
+    /// clocks alike: their difference changes only if one is set, or if the machine was suspended.
     #[must_use]
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);

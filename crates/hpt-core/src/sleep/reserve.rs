@@ -8,7 +8,7 @@ const REMEMBERED: usize = 64;
 const CLASSES: usize = 6;
 const SHORTEST_CLASS_NS: u64 = 100_000;
 /// Balanced means at least this quantile, and a higher one if it costs only a few microseconds of spinning per sleep
-/// and a small share of its length: less than blocking takes, and than a thread that is woken for nothing.
+/// and a small share of its length: less than blocking costs, and less than waking a thread for nothing.
 const BALANCED_PERMILLE: usize = 750;
 const BALANCED_SPIN_NS: f64 = 3_500.0;
 const BALANCED_SPIN_PART: f64 = 0.002;
@@ -48,16 +48,16 @@ impl Aim {
 }
 
 impl Reserve {
-    /// Creates one with this goal, limited to `longest_ns`.
+    /// Creates empty statistics with this goal; margins are limited to `longest_ns`.
     pub(crate) fn new(aim: Aim, longest_ns: u64) -> Self {
         Self { classes: [const { Recent::EMPTY }; CLASSES], aim, longest_ns }
     }
 
-    /// Returns the margin of a sleep of this length.
+    /// Returns the margin for a sleep of this length.
     #[expect(clippy::cast_precision_loss, reason = "a length of nanoseconds, for a part of it")]
     pub(crate) fn for_length(&self, length_ns: u64) -> u64 {
         let class = class(length_ns);
-        // If nothing is known of this class, the nearest one with data is used, longer ones first.
+        // If nothing is known about this class, the nearest one with data is used, longer ones first.
         let mut nearest = (class..CLASSES).chain((0..class).rev()).map(|class| &self.classes[class]);
         let length = length_ns as f64;
         let known = nearest.find(|recent| recent.count > 0).and_then(|recent| match self.aim {
@@ -70,7 +70,8 @@ impl Reserve {
         known.unwrap_or(FIRST_NS).min(self.longest_ns)
     }
 
-    /// Records how late a sleep of this length was woken. Values beyond the longest margin count as that.
+    /// Records how late a sleep of this length was woken. A latency above the longest margin counts as the longest
+    /// margin.
     pub(crate) fn learn(&mut self, length_ns: u64, late_ns: u64) {
         let late_ns = u32::try_from(late_ns.min(self.longest_ns)).unwrap_or(u32::MAX);
         self.classes[class(length_ns)].put(late_ns);
@@ -109,14 +110,14 @@ impl Recent {
         self.count = count + 1;
     }
 
-    /// Returns the error that this many thousandths do not exceed; `None` without errors.
+    /// Returns the error that this many thousandths of all errors do not exceed; `None` if there are no errors.
     fn at(&self, permille: usize) -> Option<u64> {
         let last = self.count.checked_sub(1)?;
         Some(self.by_size[(self.count * permille / 1_000).min(last)].into())
     }
 
     /// Returns the longest margin under which spinning would have taken no more than `spin_ns` per sleep, on average;
-    /// `None` without errors.
+    /// `None` if there are no errors.
     ///
     /// Under a margin that exceeds the k smallest errors, each of those sleeps spins for the difference.
     #[expect(
@@ -131,14 +132,14 @@ impl Recent {
         let mut reserve_ns = None;
         for (k, &error) in (1_u64..).zip(&self.by_size[..self.count]) {
             let error_ns = u64::from(error);
-            // Reaching this error would exceed the budget: the result for those below it stands.
+            // A margin that reaches this error would exceed the budget, so the result for the smaller errors stands.
             if (k - 1) * error_ns - sum_ns > all_may_spin_ns {
                 break;
             }
             sum_ns += error_ns;
             reserve_ns = Some((all_may_spin_ns.saturating_add(sum_ns)) / k);
         }
-        // Longer than the largest error is of no use.
+        // A margin longer than the largest error is of no use.
         reserve_ns.map(|reserve_ns| reserve_ns.min(self.by_size[self.count - 1].into()))
     }
 }
@@ -164,7 +165,7 @@ mod tests {
             prop_assert_eq!(recent.at(permille), expected.map(u64::from));
         }
 
-        /// No longer margin keeps to the budget, and this one does.
+        /// This margin stays within the budget, and no longer margin does.
         #[test]
         fn a_budget_is_spent_and_not_exceeded(errors in proptest::collection::vec(0..200_000_u32, 1..64), spin_ns in 0.0..1e6_f64) {
             let mut recent = Recent::EMPTY;
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(reserve.for_length(1_000_000), FIRST_NS);
         let mut sleeps = |late_ns: u64| {
             for sleep in 0..100 {
-                // One in ten is stolen.
+                // One sleep in ten loses its CPU to the host.
                 reserve.learn(1_000_000, if sleep % 10 == 0 { 8_000_000 } else { late_ns + sleep % 7 });
             }
             reserve.for_length(1_000_000)
@@ -229,7 +230,7 @@ mod tests {
             reserve.learn(10_000_000, 40_000);
         }
         assert_eq!((reserve.for_length(150_000), reserve.for_length(12_000_000)), (15_000, 40_000));
-        // Nothing is known of the classes in between: the longer one decides.
+        // Nothing is known about the classes in between: the longer one decides.
         assert_eq!(reserve.for_length(1_000_000), 40_000);
         assert_eq!(reserve.for_length(u64::MAX), 40_000);
         assert_eq!((class(0), class(u64::MAX)), (0, super::CLASSES - 1));

@@ -1,5 +1,6 @@
 //! The word that interrupts a sleeper: set by any thread at any time, taken by the sleeper when its sleep ends. Waits
-//! with the given function: the model tries every order of threads with it, and `mod` uses the kernel's futex.
+//! with a function from the caller: in the model, that function tries every order of threads; in `mod`, it uses the
+//! kernel's futex.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -25,7 +26,7 @@ impl Word {
         }
     }
 
-    /// Returns whether there is an interruption that was not taken yet.
+    /// Returns whether there is an interruption that has not been taken yet.
     #[inline(always)]
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
@@ -42,8 +43,8 @@ impl Word {
         wait(&self.0);
     }
 
-    /// Returns when `is_due` returns true or the word is set. Until then calls `wait`, which must not wait while the
-    /// word is set, and may return spuriously.
+    /// Returns when `is_due` returns true or the word is set. Until then, it calls `wait`, which must not wait while
+    /// the word is set, and may return spuriously.
     #[inline(always)]
     pub(crate) fn until_set_or(&self, mut is_due: impl FnMut() -> bool, mut wait: impl FnMut(&AtomicU32)) {
         while !is_due() && !self.is_set() {

@@ -19,14 +19,14 @@ use crate::{
 
 const ID: SourceId = SourceId::new("acpi-pm");
 const DESCRIPTION: &str = "ACPI power management timer, read through its I/O port";
-/// The kernel's name for it as a clocksource. Linux, drivers/clocksource/acpi_pm.c.
+/// The kernel's name for this timer as a clocksource. Linux, drivers/clocksource/acpi_pm.c.
 const CLOCK_SOURCE: &str = "acpi_pm";
 
 /// ACPI Specification 6.5, 4.8.2.1.
 const RATE: Frequency = Frequency::from_hertz(3_579_545).expect("not zero");
 const NARROW: Width = Width::new(24).expect("24 bits");
 
-/// The number of attempts at three readings in order, before the last one is accepted as it is.
+/// The number of attempts to obtain three readings in order. After that, the last reading is accepted without a check.
 const MOST_ATTEMPTS: u32 = 16;
 
 /// The ACPI power management timer, 24 or 32 bits wide. With 24 bits it wraps every 4.7 seconds;
@@ -42,7 +42,7 @@ const MOST_ATTEMPTS: u32 = 16;
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -75,7 +75,8 @@ impl<P: InputPort> Counter<P> {
         if self.doubtful { self.middle_of_three() } else { self.once() }
     }
 
-    /// A reading between two others, all in order: it is not before the first nor after the last, whatever those are.
+    /// Returns a reading that lies between two other readings, all three in order. It is neither before the first nor
+    /// after the last, even if one of those is invalid.
     fn middle_of_three(&self) -> u64 {
         let in_order = |earlier, later| self.width.signed_difference(earlier, later) >= 0;
         let mut middle = 0;
@@ -93,12 +94,12 @@ impl<P: InputPort> Counter<P> {
 
 impl AcpiPm {
     /// Opens the timer's port for the calling thread, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a
-    /// few milliseconds. When the last one of a thread is dropped, the port permission is released.
+    /// few milliseconds. When the last `AcpiPm` of a thread is dropped, the port permission is released.
     ///
     /// # Errors
     ///
     /// Returns [`Unavailable`] on another architecture, if the firmware describes no such timer, if the permission is
-    /// missing, if the port does not count like the timer, and for a system snapshot.
+    /// missing, if the port's values do not advance like the timer, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -192,8 +193,8 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
 }
 
 /// Returns the number of bits to rely on. Firmware may state 32 bits for a 24-bit counter; the upper bits are then
-/// never set. A true 32-bit counter has them clear for 1/256 of the time. It is then treated as narrow, which costs
-/// only width.
+/// never set. A true 32-bit counter has them clear for 1/256 of the time. If it is opened during that time, it is
+/// treated as a 24-bit counter, which costs only width.
 const fn width(says_32_bits: bool, shown: u32) -> Width {
     if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
 }
@@ -303,7 +304,7 @@ mod tests {
         units::Width,
     };
 
-    /// A timer that advances by one with every read, and returns something else where scripted.
+    /// A timer that advances by one with every read, unless the script contains another value.
     #[derive(Debug)]
     struct Flaky {
         now: Cell<u32>,
@@ -338,7 +339,7 @@ mod tests {
             nonsense in any::<u32>(),
             which in 0_usize..3,
         ) {
-            // The invalid one is the first, the middle or the last of the first three.
+            // The invalid reading is the first, the middle or the last of the first three.
             let mut script = vec![None; 3];
             script[which] = Some(nonsense);
             let counter = flaky(now, script, true);

@@ -107,8 +107,8 @@ fn width(frequency: Frequency) -> Width {
     Width::new(bits).expect("56 to 64 bits")
 }
 
-/// Refuses an ARMv6 according to its AT_PLATFORM. The timer came with ARMv7, so there is nothing to try. Arm ARM for
-/// ARMv7-A (DDI 0406C.d), chapter B8.
+/// Refuses an ARMv6 processor, identified by AT_PLATFORM. The timer was introduced with ARMv7, so there is no read to
+/// try. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
 fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
     if is_armv6(platform) {
         return Err(Unavailable::NoCounter {
@@ -198,8 +198,8 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
     lines
 }
 
-/// Returns the time in nanoseconds that a few reads take, and that as many system calls take. Each is the fastest of a
-/// few rounds. `None` if no clock works.
+/// Returns the time in nanoseconds that a few reads take, and the time that the same number of system calls takes. Each
+/// time is the shortest of a few rounds. `None` if no clock works.
 fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     const READS: u32 = 64;
     const ROUNDS: usize = 5;
@@ -221,8 +221,8 @@ fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     quickest(&reads).zip(quickest(&calls))
 }
 
-/// A read that costs half a system call or more enters the kernel: it is trapped and emulated, correct but slow,
-/// because of an erratum.
+/// Describes the cost of a read. A read that costs half a system call or more enters the kernel: it is trapped and
+/// emulated, correct but slow, because of an erratum.
 fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
     match costs {
         None => "read overhead: not measured".to_owned(),

@@ -32,9 +32,9 @@ const CONTROL_D: u32 = 1 << 3;
 /// lives, its thread stays on the CPU on which it was opened, because each core counts its own cycles and has its own
 /// permission. CPU hotplug and cpuset changes override that without notice: see docs/safety.md in the project.
 ///
-/// Access can be revoked: a perf event of any program that ends on this CPU may close the counter, and the next read
-/// raises SIGILL; on 32-bit ARM the counter stops instead. Access is therefore checked each time the source is
-/// opened. While it is open, this process opens no [`PerfCycles`](super::PerfCycles).
+/// Access can be revoked: when a perf event of any program ends on this CPU, the kernel may close the counter, and the
+/// next read raises SIGILL; on 32-bit ARM the counter stops instead. Access is therefore checked each time the source
+/// is opened. While it is open, this process opens no [`PerfCycles`](super::PerfCycles).
 ///
 /// # Ordering
 ///
@@ -92,7 +92,7 @@ impl ArmCycles {
         }
         let without_events = OneKind::begin(Kind::BareCounter)
             .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
-        // First of all: the result for one CPU does not hold for another, and a forked child inherits the affinity.
+        // This comes first: the result for one CPU does not hold for another, and a forked child inherits the affinity.
         let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
         let by_module = host.opened_cycles().is_some();
         let token = CyclesToken::detect(process::platform().as_deref(), by_module)
@@ -143,9 +143,10 @@ impl TimeSource for ArmCycles {
 ///
 /// For programs that read a counter whose access can be [revoked](SourceInfo::revocable). This crate never calls it. It
 /// installs a handler for SIGILL, which writes the words only if the instruction that raised the signal reads the cycle
-/// counter. Any other SIGILL, for example one sent by another process, ends the process without them. The exit status
-/// is that of SIGILL in either case. A program that already handles or ignores SIGILL keeps its handling. `words`
-/// should end with a newline; those of the first call count.
+/// counter. Any other SIGILL, for example one sent by another process, ends the process without them. In either case
+/// the exit status shows that SIGILL ended the process. If the program already handles or ignores SIGILL, this function
+/// changes nothing. `words` should end with a newline. If this function is called more than once, the text of the first
+/// call is used.
 ///
 /// It does nothing on machines other than ARM.
 ///

@@ -1,5 +1,5 @@
-//! The test of a clock that may be set or slewed. No daemon slews a clock by a twentieth, and none sets it three times
-//! in a row during a test. Opens no source.
+//! Tests a clock that may be set or slewed. No daemon slews a clock by a twentieth of its rate, and no daemon sets it
+//! during three tests in a row. Opens no source.
 
 use super::{PosixClock, PosixId, SourceInfo, TimeSource, Unavailable, self_test};
 use crate::{host::Host, units::Frequency};

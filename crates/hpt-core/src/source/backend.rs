@@ -1,5 +1,5 @@
-//! The results of a backend: reports, opened sources, and reasons for unavailability. Independent of particular
-//! sources.
+//! The results of a backend: reports, opened sources, and reasons for unavailability. Independent of any particular
+//! source.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// Returns one report for each of its sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
-    /// Returns one report for each of its sources, to a caller that looks for a clock. A source that can never be a
-    /// clock need not be opened.
+    /// Returns one report for each of its sources, to a caller that is looking for a clock. A source that can never be
+    /// a clock need not be opened.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         self.probe(host)
     }
@@ -64,11 +64,11 @@ impl Opened {
 /// Whether the kernel trusts a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelVerdict {
-    /// It does; the text has the evidence.
+    /// The kernel trusts it; contains the evidence.
     Trusted(String),
-    /// It does not; the text has the evidence.
+    /// The kernel does not trust it; contains the evidence.
     Distrusted(String),
-    /// Unknown; the text has the reason.
+    /// Unknown; contains the reason.
     Unknown(String),
 }
 
@@ -95,7 +95,7 @@ impl KernelVerdict {
         }
     }
 
-    /// Returns its name in tables and in JSON.
+    /// Returns the name used in tables and in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -167,7 +167,7 @@ pub enum Unavailable {
         /// The fix for the current state of this machine.
         remedy: String,
     },
-    /// The counter is used elsewhere.
+    /// The core's counters are in use by others.
     #[error("the core's counters are in use: {evidence}")]
     InUse {
         /// The evidence.
@@ -181,7 +181,7 @@ pub enum Unavailable {
         /// The fix, if there is one.
         remedy: Option<&'static str>,
     },
-    /// Another process has it open, and it allows one at a time.
+    /// Another process has the device open, which allows one user at a time.
     #[error("{path} is busy: {evidence}")]
     Taken {
         /// The file of the device.
@@ -200,7 +200,7 @@ pub enum Unavailable {
     /// It cannot be read without writing to it first, which would disturb other users.
     #[error("reading it requires a write: {evidence}")]
     NeedsWrite {
-        /// The write.
+        /// The write that a read would require.
         evidence: &'static str,
     },
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
@@ -255,13 +255,13 @@ pub enum MissingRight {
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
     #[error("kernel.perf_event_paranoid denies perf events to processes without the capability CAP_PERFMON")]
     PerfEvents {
-        /// The highest value that allows them.
+        /// The highest value that allows such events.
         highest: i32,
     },
 }
 
 impl MissingRight {
-    /// Returns the fix for this permission missing on `path`.
+    /// Returns the fix if this permission is missing for `path`.
     fn remedy(self, path: &str) -> String {
         match self {
             Self::FileMode if path.starts_with("/dev/uio") => {
@@ -292,7 +292,7 @@ impl MissingRight {
 }
 
 impl Unavailable {
-    /// The read must be tried in a child process, and none could be started.
+    /// The read must be tried in a child process, and no child could be started.
     pub(super) fn not_tried() -> Self {
         Self::Refused { reason: "could not start a child process to try the read; try again later".to_owned() }
     }
@@ -345,7 +345,7 @@ impl Unavailable {
         }
     }
 
-    /// Returns a word for the kind of reason, stable across versions.
+    /// Returns a word that identifies the kind of reason, and is stable across versions.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {

@@ -27,10 +27,10 @@ const LOW_ID: SourceId = SourceId::new("bcm-systimer-low");
 /// Peripherals, 12.1.
 const LOW: usize = 0x04;
 const HIGH: usize = 0x08;
-/// The registers that are read, and those before them.
+/// The number of bytes to map: the registers that are read, and those before them.
 const LENGTH: usize = 0x0c;
 
-/// The kernel's name for it as a clocksource, on boards where the kernel uses it. Linux,
+/// The kernel's name for this timer as a clocksource, on boards where the kernel uses it. Linux,
 /// drivers/clocksource/bcm2835_timer.c.
 const CLOCK_SOURCE: &str = "timer";
 const MEMORY: &str = "/dev/mem";
@@ -42,9 +42,9 @@ const MEMORY: &str = "/dev/mem";
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may execute them earlier or later.
-/// [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions,
-/// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may execute the loads earlier or
+/// later. [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions,
+/// [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -52,13 +52,13 @@ const MEMORY: &str = "/dev/mem";
 #[derive(Debug)]
 pub struct BcmSystimer(Counter<Window>);
 
-/// The low 32 bits of the Broadcom System Timer: a single load, its cheapest read. It wraps every 71.6 minutes;
-/// [`Widened`](super::Widened) turns it into a clock.
+/// The low 32 bits of the Broadcom System Timer: read with a single load, the cheapest read of this timer. It wraps
+/// every 71.6 minutes; [`Widened`](super::Widened) turns it into a clock.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -66,7 +66,7 @@ pub struct BcmSystimer(Counter<Window>);
 #[derive(Debug)]
 pub struct BcmSystimerLow(Counter<Window>);
 
-/// Either variant, with registers that a test may script.
+/// The counter in either variant, with registers that a test may script.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -216,7 +216,8 @@ fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavail
     Ok((Counter { registers, barrier, info }, path))
 }
 
-/// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the file used.
+/// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the path of the
+/// file used.
 fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
     let page = process::page_size();
     let length = usize::try_from(region.length).expect("a few bytes");
@@ -238,7 +239,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         .and_then(|start| Window::map(&path, page_address, start, length))
         .map(|window| (window, path))
         .map_err(|error| match refused {
-            // The window was created for this purpose, so its error is the one to fix.
+            // The window was created for this purpose, so its error is the problem to fix.
             Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
             }
@@ -246,8 +247,8 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         })
 }
 
-/// Returns the missing permission, in the order of the kernel's checks: the file's mode, the capability, lockdown, the
-/// page itself.
+/// Returns the first missing permission, in the order in which the kernel checks them: the file's mode, the capability,
+/// lockdown, the page itself.
 ///
 /// # References
 ///
@@ -266,7 +267,7 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
     }
 }
 
-/// The device tree rounds. The divider is from pigpio's documentation; it was not measured on a board.
+/// The device tree states a rounded rate. The divider is from pigpio's documentation; it was not measured on a board.
 const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; others found 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz on a Pi 1 to 3, which hpt has not verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
@@ -303,8 +304,8 @@ fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
     }
 }
 
-/// A kernel that does not offer the timer as a clocksource has no driver for it, or a better counter. That says nothing
-/// against the timer.
+/// A kernel that does not offer the timer as a clocksource has no driver for it, or has a better counter. Neither is
+/// evidence against the timer.
 fn verdict(host: &Host, here: bool) -> KernelVerdict {
     if !here {
         return KernelVerdict::Unknown("not a counter of this system".to_owned());
@@ -363,7 +364,7 @@ mod tests {
         units::Frequency,
     };
 
-    /// Returns scripted values, and requires the order.
+    /// Registers that return scripted values, and require the scripted order of reads.
     #[derive(Debug)]
     struct Scripted(RefCell<VecDeque<(usize, u32)>>);
 
@@ -375,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Device registers that advance with simulated time, some of which each read takes.
+    /// Device registers that advance with simulated time; each read takes some of that time.
     #[derive(Debug)]
     struct Moving<'a> {
         now_ns: &'a AtomicU64,

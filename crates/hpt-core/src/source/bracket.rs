@@ -9,11 +9,11 @@ use crate::{
 /// A bracketed reading: the source returned `ticks` at some time between `before_ns` and `after_ns` of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// The reference before the reading, in nanoseconds.
+    /// The reading of the reference before that of the source, in nanoseconds.
     pub before_ns: u64,
     /// The source's reading, in ticks.
     pub ticks: u64,
-    /// The reference after the reading, in nanoseconds.
+    /// The reading of the reference after that of the source, in nanoseconds.
     pub after_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         Pair { before_ns: self.nanoseconds(before), ticks, after_ns: self.nanoseconds(after) }
     }
 
-    /// Returns the reference now, in nanoseconds.
+    /// Returns the current reading of the reference, in nanoseconds.
     pub(crate) fn now_ns(&mut self) -> u64 {
         let now = self.source.ticks_end();
         self.nanoseconds(now)
@@ -68,7 +68,8 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     }
 
     fn nanoseconds(&mut self, raw: u64) -> u64 {
-        // Signed, so that a clock that is stepped back shows that and not almost a wrap forward.
+        // Signed, so that a backward step of the clock is recognized, and not taken for a forward step of almost a full
+        // wrap.
         self.widened = self.widened.wrapping_add_signed(self.width.signed_difference(self.last_raw, raw));
         self.last_raw = raw;
         self.scale.nanoseconds(self.widened)

@@ -10,8 +10,8 @@ use crate::{host::Host, units::Frequency};
 /// below it on a core of up to 3 GHz. Arm ARM (DDI 0487), D24.5, PMCR_EL0.D.
 const SLOWEST_CORE: Frequency = Frequency::from_hertz(50_000_000).expect("not zero");
 
-/// How long the core is kept busy per measurement, in nanoseconds, and the number of measurements. The fastest counts,
-/// because an interrupted one looks slower.
+/// How long the core is kept busy per measurement, in nanoseconds, and the number of measurements. The fastest
+/// measurement counts, because an interrupted measurement appears slower.
 const BUSY_NS: u64 = 200_000;
 const LOOKS: u32 = 5;
 /// The first guess at the number of work steps in that time.
@@ -35,8 +35,8 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, U
     }
 }
 
-/// Returns the current rate of a source of cycles during pure work in user mode: the core's frequency while it is busy.
-/// `None` if the source did not advance. Takes some milliseconds.
+/// Returns the current rate of a cycle counter while it counts pure work in user mode: the core's frequency while it is
+/// busy. `None` if the source did not advance. Takes some milliseconds.
 pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     let mut steps = FIRST_STEPS;

@@ -13,7 +13,7 @@ pub(super) const MOST_CHANGES: u32 = 16;
 pub(super) mod scripted {
     use std::cell::RefCell;
 
-    /// Returns scripted values, each for a number of reads, and the last one forever.
+    /// A script of values: each value is returned for a number of reads, and the last value forever.
     #[derive(Debug)]
     pub(in crate::source) struct Script<T>(RefCell<Vec<(u32, T)>>);
 

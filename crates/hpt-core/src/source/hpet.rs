@@ -28,7 +28,7 @@ const WIDE_DESCRIPTION: &str = "High Precision Event Timer, full width";
 const LOW_DESCRIPTION: &str = "High Precision Event Timer, low 32 bits";
 
 const DEVICE: &str = "/dev/hpet";
-/// The kernel's name for it as a clocksource. Linux, arch/x86/kernel/hpet.c.
+/// The kernel's name for this timer as a clocksource. Linux, arch/x86/kernel/hpet.c.
 const CLOCK_SOURCE: &str = "hpet";
 
 /// The offsets of the capability register's two words, the configuration register, and the main counter's two words, in
@@ -38,7 +38,7 @@ const PERIOD: usize = 0x004;
 const CONFIGURATION: usize = 0x010;
 const LOW: usize = 0x0f0;
 const HIGH: usize = 0x0f4;
-/// The registers that are read, and those between them.
+/// The number of bytes to map: the registers that are read, and those between them.
 const LENGTH: usize = 0x0f8;
 
 /// Capability bits 7 to 0: a revision, never zero; bit 13: the main counter has 64 bits. IA-PC HPET Specification 1.0a,
@@ -47,7 +47,7 @@ const REVISION: u32 = 0xff;
 const COUNTER_IS_WIDE: u32 = 1 << 13;
 /// Configuration bit 0: the main counter runs. IA-PC HPET Specification 1.0a, 2.3.5.
 const RUNS: u32 = 1 << 0;
-/// Femtoseconds per tick: at most the first (IA-PC HPET Specification 1.0a, 2.3.4), and at least the second (Linux,
+/// The longest period of a tick in femtoseconds (IA-PC HPET Specification 1.0a, 2.3.4), and the shortest one (Linux,
 /// drivers/char/hpet.c and arch/x86/kernel/hpet.c, `HPET_MIN_PERIOD`).
 const LONGEST_PERIOD_FS: u32 = 100_000_000;
 const SHORTEST_PERIOD_FS: u32 = 100_000;
@@ -60,13 +60,13 @@ const PATIENCE: u32 = 1_000;
 /// With 64 bits the two words are read as high, low, high, and again if the high one changed in between: three loads. A
 /// single 64-bit load would suffice on most chipsets, but some emulators split it.
 ///
-/// The kernel allows as many opens of /dev/hpet as the HPET has spare timers, often one: this process maps it once for
-/// all its sources.
+/// The kernel allows as many opens of /dev/hpet as the HPET has spare timers, often only one. This process therefore
+/// maps it once for all its sources.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -74,13 +74,13 @@ const PATIENCE: u32 = 1_000;
 #[derive(Debug)]
 pub struct Hpet(Counter<Arc<Window>>);
 
-/// The low 32 bits of the HPET's main counter: a single load, its cheapest read. It wraps within minutes;
-/// [`Widened`](super::Widened) turns it into a clock.
+/// The low 32 bits of the HPET's main counter: read with a single load, the cheapest read of this timer. It wraps
+/// within minutes; [`Widened`](super::Widened) turns it into a clock.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -88,7 +88,7 @@ pub struct Hpet(Counter<Arc<Window>>);
 #[derive(Debug)]
 pub struct HpetLow(Counter<Arc<Window>>);
 
-/// Either variant, with registers that a test may script.
+/// The counter in either variant, with registers that a test may script.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -256,8 +256,8 @@ enum Step {
     Mapping,
 }
 
-/// Returns the page, mapped once for the whole process. Each open file takes one of the timers, and there may be only
-/// one.
+/// Returns the page, mapped once for the whole process. Each open file occupies one of the timers, and there may be
+/// only one timer.
 fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     static SHARED: Mutex<Weak<Window>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +268,7 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     let mut attempts = 0;
     let file = loop {
         match mmio::open(Path::new(DEVICE)) {
-            // The last user in this process is releasing it.
+            // The last user of the page in this process is releasing it.
             Err(error) if was_ours && error.raw_os_error() == Some(libc::EBUSY) && attempts < PATIENCE => {
                 attempts += 1;
                 thread::yield_now();
@@ -427,7 +427,7 @@ mod tests {
     /// The HPET of Intel's chipsets: 14.318 18 MHz, three timers, 64 bits.
     const INTEL: (u32, u32) = (0x8086_a201, 69_841_279);
 
-    /// A page whose counter advances with simulated time, some of which each read takes.
+    /// A page whose counter advances with simulated time; each read takes some of that time.
     #[derive(Debug)]
     struct Moving<'a> {
         now_ns: &'a AtomicU64,

@@ -52,14 +52,14 @@ pub enum ReadPath {
     Vdso,
     /// A system call.
     SystemCall,
-    /// The kernel, with vDSO or system call: only a live machine shows which.
+    /// The kernel, through the vDSO or a system call; only a live machine shows which of the two.
     Kernel,
     /// Memory: a source for tests.
     Memory,
 }
 
 impl ReadPath {
-    /// Returns its name in tables and in JSON.
+    /// Returns the name used in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Returns its name in tables and in JSON.
+    /// Returns the name used in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -122,12 +122,12 @@ pub enum StatedBy {
     Cntfrq,
     /// The device itself, in one of its registers.
     Device,
-    /// The program that made the source.
+    /// The program that created the source.
     Program,
 }
 
 impl StatedBy {
-    /// Returns its name in tables and in JSON.
+    /// Returns the name used in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ pub struct Nominal {
 pub struct SourceInfo {
     /// Its name.
     pub id: SourceId,
-    /// Its width in bits, after which it wraps.
+    /// Its width in bits, which determines when it wraps.
     pub width: Width,
     /// Its nominal frequency, if one is stated.
     pub nominal: Option<Nominal>,
@@ -191,15 +191,16 @@ pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration>
 pub(crate) const FASTEST_CORE: Frequency = Frequency::from_hertz(10_000_000_000).expect("not zero");
 
 impl SourceInfo {
-    /// Returns the longest time over which it certainly wrapped at most once, so that a difference is valid: at the
-    /// nominal frequency, or without one, at that of the fastest core. `None` if it takes years.
+    /// Returns the longest time in which the counter is certain to wrap at most once, so that a difference between two
+    /// readings is valid. Assumes the nominal frequency or, without one, the frequency of the fastest core. Returns
+    /// `None` if a wrap takes years.
     #[must_use]
     pub fn longest_difference(&self) -> Option<Duration> {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
     }
 
-    /// Returns a source of which only the name is known: 64 bits, no nominal frequency, neither constant-rate nor
-    /// slewed.
+    /// Creates the properties of a source of which only the name is known: 64 bits, no nominal frequency, neither
+    /// constant-rate nor slewed.
     #[must_use]
     pub const fn new(id: SourceId) -> Self {
         Self {
@@ -216,7 +217,7 @@ impl SourceInfo {
         }
     }
 
-    /// Returns its resolution, in nanoseconds: the one stated by the system, otherwise one nominal tick.
+    /// Returns the resolution in nanoseconds: the value stated by the system, otherwise one nominal tick.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics and printing")]
     pub fn resolution_ns(&self) -> Option<f64> {
@@ -233,8 +234,8 @@ impl SourceInfo {
         u64::try_from(claimed).unwrap_or(u64::MAX)
     }
 
-    /// Returns whether its stated resolution is several ticks: it advances with the kernel's tick, and lags by as much
-    /// as the tick is late.
+    /// Returns whether the stated resolution is several ticks. Such a source advances with the kernel's tick, and lags
+    /// by as much as the tick is late.
     pub(crate) fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
     }

@@ -8,7 +8,7 @@ use crate::host::{Host, SYSTEM_TIMER};
 const ONE_READING: [(&str, &str); 3] =
     [("hpet", "hpet-low"), ("bcm-systimer", "bcm-systimer-low"), ("realtime", "gettimeofday")];
 
-/// Returns whether two names refer to the same reading: comparing these sources shows nothing.
+/// Returns whether two names refer to the same reading, in which case a comparison of the two sources shows nothing.
 ///
 /// # Examples
 ///
@@ -22,10 +22,10 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
     one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
 }
 
-/// Returns the source that reads the counter of this clocksource of the kernel, or `None` if hpt has none.
+/// Returns the source that reads the counter of this clocksource of the kernel, or `None` if hpt has no such source.
 ///
 /// The kernel calls the System Timer of the BCM283x `timer`, which is also the name used by drivers of other boards.
-/// The device tree of `host` distinguishes them.
+/// The device tree of `host` distinguishes the two.
 #[must_use]
 pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
     match clock_source {

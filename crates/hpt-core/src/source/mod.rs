@@ -1,5 +1,5 @@
-//! Time sources: their definition, the list of all, and opening one by name. Does not convert to time, and measures no
-//! quality beyond the self-test.
+//! Time sources: their definition, the list of all sources, and the opening of a source by its name. Does not convert
+//! ticks to time, and measures no quality beyond the self-test.
 
 mod acpi_pm;
 mod arm_counter;
@@ -63,7 +63,7 @@ pub use self::{
 };
 use crate::host::Host;
 
-/// Every kind of source, in the order of the list. A new one is added here and in the modules above.
+/// Every kind of source, in the order of the list. A new kind is added here and to the modules above.
 pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
@@ -107,8 +107,8 @@ pub fn open(host: &Host, name: &str) -> Result<Opened, Unavailable> {
     }
 }
 
-/// Returns the names of all sources on this host, in the order of the list: those of [`names`], and more if it has
-/// several devices of a kind.
+/// Returns the names of all sources on this host, in the order of the list: the result of [`names`], and further names
+/// if the host has several devices of a kind.
 #[must_use]
 pub fn names_on(host: &Host) -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids_on(host)).collect()
@@ -120,7 +120,7 @@ pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
 }
 
-/// The largest edit distance at which a known name is suggested for an unknown one.
+/// The largest edit distance at which a known name is suggested for an unknown name.
 const MOST_EDITS: usize = 2;
 
 /// Returns up to three names with the smallest edit distance from `name`.
@@ -132,8 +132,8 @@ fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     scored.into_iter().take_while(|(distance, _)| Some(*distance) == nearest).take(3).map(|(_, id)| id).collect()
 }
 
-/// Returns the edit distance from `a` to `b`: the number of letters to insert, delete, replace or swap with the next
-/// one. Implemented here to avoid a dependency: see docs/design.md.
+/// Returns the edit distance from `a` to `b`: the number of letters to insert, delete, replace, or swap with the next
+/// letter. Implemented here to avoid a dependency: see docs/design.md.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! Kinds of clocks that are devices with a number: rtc0, ptp0, ptp1. Opens none.
+//! Kinds of clocks whose devices have a number, for example rtc0, ptp0 and ptp1. Opens no clock.
 
 use std::{
     io,
@@ -11,12 +11,12 @@ use crate::host::Host;
 /// The properties that all clocks of a kind share.
 #[derive(Debug)]
 pub(super) struct Numbered {
-    /// The name of their devices and of their class, without a number.
+    /// The name of the devices and of their class, without a number.
     pub(super) kind: &'static str,
     pub(super) description: &'static str,
-    /// Why the kernel makes no statement about them.
+    /// Why the kernel gives no verdict on such clocks.
     pub(super) unknown: &'static str,
-    /// Possible reasons why one does not exist.
+    /// Possible reasons why such a clock does not exist.
     pub(super) missing: &'static str,
 }
 
@@ -61,8 +61,8 @@ impl Numbered {
         ProbeReport { id, description: self.description, kernel, evidence, availability }
     }
 
-    /// Returns a report for each, without opening any: none of them has a constant rate. `is_there` says whether it
-    /// exists.
+    /// Returns a report for each clock without opening it, because none of these clocks has a constant rate. `is_there`
+    /// determines whether a clock exists.
     pub(super) fn outline(
         &self,
         host: &Host,

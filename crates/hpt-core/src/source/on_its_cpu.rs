@@ -9,7 +9,7 @@ thread_local! {
     static HELD: Cell<Option<Held>> = const { Cell::new(None) };
 }
 
-/// The number of guards of this thread, the CPU that they pin it to, and its affinity before the first of them.
+/// The number of guards of this thread, the CPU that they pin it to, and the thread's affinity before the first guard.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     guards: usize,

@@ -1,9 +1,10 @@
-//! Keeps the two ways of reading a core's cycles apart in this process: a perf event revokes the counter from readers
-//! without one, and their next read would end the process. Does not cover other processes.
+//! Prevents this process from reading a core's cycles in two ways at the same time: a perf event revokes the counter
+//! from readers without an event, and their next read would kill the process. Does not cover other processes.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-/// The number of open sources of one kind: perf events count up, bare counters down.
+/// The number of open sources: positive for perf events, negative for bare counters. Both kinds are never open
+/// together.
 static OPEN: AtomicIsize = AtomicIsize::new(0);
 
 /// The way of reading a core's cycles.
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn only_one_kind_is_open_at_a_time_but_any_number_of_it() {
-        // Other tests open and close the same kinds at the same time: only the one held here is certain.
+        // Other tests open and close the same kinds at the same time: only the state of the kind held here is certain.
         if let Some(first) = OneKind::begin(Kind::PerfEvent) {
             let second = OneKind::begin(Kind::PerfEvent);
             assert!(second.is_some() && OneKind::begin(Kind::BareCounter).is_none());

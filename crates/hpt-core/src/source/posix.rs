@@ -19,7 +19,7 @@ use crate::{
 pub enum PosixId {
     /// `CLOCK_REALTIME`: wall clock, stepped and slewed.
     Realtime,
-    /// `CLOCK_MONOTONIC`: time since boot without suspend, slewed, never stepped.
+    /// `CLOCK_MONOTONIC`: time since boot excluding suspend, slewed, never stepped.
     Monotonic,
     /// `CLOCK_MONOTONIC_RAW`: the hardware's count, neither stepped nor slewed.
     MonotonicRaw,
@@ -37,7 +37,7 @@ pub enum PosixId {
     Gettimeofday,
 }
 
-/// All clocks in the order of the list; `None` is the thread's CPU time, which has a type of its own.
+/// All clocks in the order of the list; `None` stands for the thread's CPU time, which has a type of its own.
 const ORDER: [Option<PosixId>; 10] = [
     Some(PosixId::Realtime),
     Some(PosixId::Monotonic),
@@ -90,7 +90,7 @@ impl PosixId {
         }
     }
 
-    /// Returns the kernel's clock ID; gettimeofday has none.
+    /// Returns the kernel's clock ID; `None` for gettimeofday, which has no ID.
     const fn clock_id(self) -> Option<ClockId> {
         match self {
             Self::Realtime => Some(ClockId::Realtime),
@@ -172,8 +172,8 @@ impl Reader {
 }
 
 impl PosixClock {
-    /// Opens the clock, through the vDSO if that supports it, and with a system call if prctl closed the counter that
-    /// the vDSO reads.
+    /// Opens the clock, through the vDSO if the vDSO supports it, or with a system call if prctl closed the counter
+    /// that the vDSO reads.
     ///
     /// # Errors
     ///
@@ -325,7 +325,8 @@ fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
     path_of_costs(by_library, by_call)
 }
 
-/// Returns the path that the costs imply: a read that costs less than two thirds of the system call did not make one.
+/// Returns the path that the costs imply: a read that costs less than two thirds of the system call did not enter the
+/// kernel.
 fn path_of_costs(library_ns: u64, system_call_ns: u64) -> ReadPath {
     if library_ns < system_call_ns / 3 * 2 { ReadPath::Vdso } else { ReadPath::SystemCall }
 }
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_vdso_is_found_even_under_an_emulator() {
-        // As seen under QEMU: both reads are equally slow for a while, the first one a little more.
+        // As seen under QEMU: both reads are equally slow for a while, the first read a little slower.
         for cold in [0_u32, 1, 7, 40] {
             let mut rounds = 0;
             let path = settled_path(|| {

@@ -25,14 +25,15 @@ const CLOCKS: Numbered = Numbered {
     missing: "there is no card with such a clock, its driver is not loaded (ptp_kvm in a guest), or the container does not have the device",
 };
 
-/// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI if a daemon disciplines it, otherwise any.
+/// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI if a daemon disciplines the clock, otherwise
+/// an arbitrary one.
 ///
 /// A daemon may set and slew it, so its rate is not constant. Reading it is a system call that queries the device over
 /// a bus.
 ///
 /// # Ordering
 ///
-/// A read is a system call, which is ordered by itself.
+/// A read is a system call, which is inherently ordered.
 ///
 /// # References
 ///
@@ -44,11 +45,11 @@ pub struct PtpClock {
     device: Ptp,
 }
 
-/// How the offset of a PTP clock from the system's was determined, the best way first.
+/// How the offset of a PTP clock from the system's clock was determined, the best method first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PtpOffsetMethod {
-    /// `PTP_SYS_OFFSET_PRECISE`: hardware, or a hypervisor, captured both at the same time.
+    /// `PTP_SYS_OFFSET_PRECISE`: hardware, or a hypervisor, captured both clocks at the same time.
     Precise,
     /// `PTP_SYS_OFFSET_EXTENDED`: the driver read the system's clock immediately before and after the device's
     /// register.
@@ -75,10 +76,10 @@ impl PtpOffsetMethod {
 pub struct PtpOffset {
     /// The PTP clock minus `CLOCK_REALTIME`, in nanoseconds.
     pub offset_ns: i64,
-    /// Its worst-case error, in nanoseconds, from readings of the system's clock before and after that of the device.
-    /// `None` if both were captured at the same time and no such readings are available.
+    /// Its worst-case error, in nanoseconds, from readings of the system's clock before and after the reading of the
+    /// device. `None` if both clocks were captured at the same time and no such readings are available.
     pub bound_ns: Option<u64>,
-    /// How it was determined.
+    /// How the offset was determined.
     pub method: PtpOffsetMethod,
     /// The number of readings.
     pub readings: usize,
@@ -106,7 +107,8 @@ impl PtpClock {
         tested_as_steady(open(host, &CLOCKS.id(number))?)
     }
 
-    /// Returns the offset of the clock from `CLOCK_REALTIME` now, determined in the best way that its driver supports.
+    /// Returns the offset of the clock from `CLOCK_REALTIME` now, determined with the best method that its driver
+    /// supports.
     ///
     /// # Errors
     ///
@@ -296,8 +298,8 @@ mod tests {
     }
 
     proptest! {
-        /// Verifies that the true offset is within the bound, for any reading of a clock with a lead of `offset`
-        /// between two readings of the other.
+        /// Verifies that the true offset is within the bound, for any reading of a clock that is `offset` ahead,
+        /// between two readings of the other clock.
         #[test]
         fn the_true_offset_is_within_the_bound(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,

@@ -32,15 +32,16 @@ const CLOCKS: Numbered = Numbered {
 const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A real-time clock of the machine, in seconds since 1970 as it shows them; some are set to local time. It may be set,
-/// so its rate is not constant, and it changes once per second, so it is not suitable for measurements.
+/// A real-time clock of the machine. Its reading is the date that the clock shows, as seconds since 1970; some clocks
+/// are set to local time. A real-time clock may be set, so its rate is not constant, and it changes once per second, so
+/// it is not suitable for measurements.
 ///
 /// It is read through its device, which allows one user at a time, or, if that cannot be opened, from the file
 /// `since_epoch`, which is readable by all users. If the chip refuses a reading, the previous one is returned.
 ///
 /// # Ordering
 ///
-/// A read is a system call, which is ordered by itself.
+/// A read is a system call, which is inherently ordered.
 ///
 /// # References
 ///

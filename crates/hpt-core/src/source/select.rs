@@ -1,5 +1,5 @@
-//! The choice of a source, with a reason for each one. `select` is pure: it takes candidates that were examined before.
-//! `choose` examines them and opens the best.
+//! The choice of a source, with a reason for every candidate. `select` is pure: its candidates were examined before.
+//! `choose` examines the candidates and opens the best one.
 
 use std::{fmt, time::Duration};
 
@@ -17,8 +17,8 @@ pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 /// timer.
 const SURELY_WIDE_BITS: u8 = 56;
 
-/// Costs that differ by less than this factor are considered equal, given the accuracy of a short run: the first in the
-/// list wins, so that the choice does not change from run to run.
+/// Read overheads that differ by less than this factor are considered equal, because a short run is not more accurate.
+/// In that case the first source in the list wins, so that the choice does not change from run to run.
 const AS_FAST: f64 = 1.25;
 
 /// A source with everything that the choice depends on.
@@ -34,12 +34,12 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fitness {
-    /// It is the fastest of the suitable ones.
+    /// It is the fastest of the suitable sources.
     Chosen {
         /// Time per read, in nanoseconds.
         read_cost_ns: f64,
     },
-    /// Suitable, but not faster than the chosen one.
+    /// It is suitable, but not faster than the chosen source.
     Slower {
         /// Time per read, in nanoseconds.
         read_cost_ns: f64,
@@ -67,7 +67,7 @@ struct Cost(f64);
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // According to the printed digits: 999.96 ns is 1 µs.
+        // Chooses the unit according to the printed digits: 999.96 ns is 1 µs.
         if self.0 < 999.95 { write!(f, "{:.1} ns", self.0) } else { write!(f, "{:.1} µs", self.0 / 1e3) }
     }
 }

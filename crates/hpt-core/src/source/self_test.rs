@@ -1,5 +1,5 @@
-//! Whether an opened source behaves like a counter: advances, runs forwards, at its nominal rate. Does not judge
-//! quality: a slow or coarse source passes.
+//! Tests whether an opened source behaves like a counter: it must advance, run forwards, and have its nominal rate.
+//! Does not judge quality: a slow or coarse source passes.
 
 use std::time::Duration;
 
@@ -19,19 +19,21 @@ const SLOW_ROUNDS: usize = 3;
 const SHORTEST_WINDOW_NS: u64 = 1_000_000;
 /// The longest time for a source that advances.
 const LONGEST_WINDOW_NS: u64 = 50_000_000;
-/// A source that has not advanced twice after this has stopped.
+/// The time after which a source that has not advanced twice counts as stopped.
 const PATIENCE_NS: u64 = 250_000_000;
-/// The time after which a source that advances with the kernel's tick has stopped. On a busy host ticks are late by
-/// tens of milliseconds; in a virtual machine, whose timers and processors are stopped separately, by seconds.
+/// The time after which a source that advances with the kernel's tick counts as stopped. On a busy host ticks are late
+/// by tens of milliseconds; in a virtual machine, whose timers and processors are stopped separately, by seconds.
 const PATIENCE_WITH_TICKS_NS: u64 = 10_000_000_000;
-/// The number of checks of a source, however long they take: a thread that loses its CPU is not watching.
+/// The smallest number of checks of a source, however long they take: a thread that loses its CPU does not watch the
+/// source.
 const FEWEST_LOOKS: u32 = 16;
 const FEWEST_STEPS: u64 = 2;
 /// The number of reads of the reference without progress, with many reads in between, after which it counts as stopped.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
 /// The number of stated resolutions for which a source is watched, so that a coarse one advances at least twice.
 const RESOLUTIONS_TO_WATCH: u64 = 3;
-/// A rate further than this from the nominal one belongs to another counter, or none: a twentieth, in either direction.
+/// A rate further than this from the nominal one belongs to another counter, or to no counter: a twentieth, in either
+/// direction.
 const RATE_TOLERANCE: f64 = 0.05;
 
 /// The results of a self-test that a source passed.
@@ -61,7 +63,7 @@ pub enum SelfTestFailure {
     /// The reference for the test does not advance.
     #[error("the reference clock for the self-test does not advance")]
     ReferenceStandsStill,
-    /// A later reading was lower.
+    /// A later reading was lower than an earlier one.
     #[error("it ran backwards, from {from_ticks} to {to_ticks}")]
     RunsBackwards {
         /// The earlier, larger reading.
@@ -133,8 +135,8 @@ where
     let mut looks = 0_u32;
     let patience_ns = if info.is_moved_by_the_tick() { PATIENCE_WITH_TICKS_NS } else { PATIENCE_NS };
     let rate = loop {
-        // Only what certainly lay between the two readings: while this thread is stopped within a bracket, it does not
-        // watch the source.
+        // Counts only the time that certainly lay between the two readings: while this thread is stopped within a
+        // bracket, it does not watch the source.
         let watched_ns = last.before_ns.saturating_sub(first.after_ns);
         let is_patient = watched_ns < patience_ns || looks < FEWEST_LOOKS;
         let has_moved = steps.count() >= FEWEST_STEPS || !must_move(info);
@@ -157,7 +159,7 @@ where
         }
         last = reference.pair(source);
         // The pair's reading comes after the last one above: a clock that advances with the kernel's tick may have
-        // advanced just there, after a stop of this thread.
+        // advanced just then, after this thread was stopped.
         record(info, previous, last.ticks, &mut steps)?;
         looks += 1;
     };
@@ -187,8 +189,8 @@ where
         reference_scale.nanoseconds(reference.info().width.difference(start, reference.ticks_end()))
     };
     let quickest_ns = |rounds, reads| (0..rounds).map(|_| time(reads)).min().unwrap_or(0);
-    // The two readings of the reference are not part of it: those of a kernel clock may take longer than many reads of
-    // a counter.
+    // The two readings of the reference are not part of the measured time: a read of a kernel clock may take longer
+    // than many reads of a counter.
     let empty_ns = quickest_ns(EMPTY_ROUNDS, 0);
     let quickest = |rounds, reads| {
         let taken_ns = quickest_ns(rounds, reads).saturating_sub(empty_ns);
@@ -228,8 +230,8 @@ fn judge(
     // often the host takes the CPU away.
     let shortest_ns = last.before_ns.saturating_sub(first.after_ns).max(1);
     let longest_ns = last.after_ns.wrapping_sub(first.before_ns).max(1);
-    // A source that advances with the kernel's tick lags by as much as the tick is late, and the one due at the end may
-    // be as late as the latest one seen.
+    // A source that advances with the kernel's tick lags by as much as the tick is late, and the tick due at the end
+    // may be as late as the latest tick observed.
     let step = if info.is_moved_by_the_tick() {
         steps.largest_ticks().max(info.claimed_resolution_ticks()).saturating_mul(2)
     } else {
@@ -244,7 +246,8 @@ fn judge(
         return Err(still);
     };
     match info.nominal {
-        // CPU-time clocks run at the rate of the running threads, and a clock that may be stepped may be stepped now.
+        // CPU-time clocks run at the rate of the running threads, and a clock that may be stepped may be stepped during
+        // the test.
         Some(nominal) if info.scope == Scope::System && info.steady => {
             let stated = nominal.frequency;
             let low = stated.hertz_f64() * (1.0 - RATE_TOLERANCE);

@@ -1,5 +1,5 @@
-//! A 64-bit counter in two 32-bit registers without a latch. Independent of a device: the source knows where its words
-//! are.
+//! A 64-bit counter in two 32-bit registers without a latch. Independent of the device: the source provides the
+//! location of its words.
 
 use crate::sys::mmio::Registers;
 
@@ -12,8 +12,8 @@ const MOST_CARRIES: u32 = 4;
 pub(super) fn read_split_counter<R: Registers>(registers: &R, low_offset: usize, high_offset: usize) -> u64 {
     let mut high = registers.read_u32(high_offset);
     let mut low = registers.read_u32(low_offset);
-    // A carry happens once in minutes. A page that is something else may seem to carry all the time, and must not be
-    // read forever.
+    // A carry happens once every few minutes. If the page belongs to something else, its values may look like permanent
+    // carries, and the loop must still end.
     for _ in 0..MOST_CARRIES {
         let again = registers.read_u32(high_offset);
         if again == high {

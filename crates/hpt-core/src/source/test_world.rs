@@ -8,7 +8,7 @@ use crate::testing::ManualSource;
 /// The nanoseconds that a reading of the simulated clock takes.
 const CLOCK_READ_NS: u64 = 50;
 
-/// Returns the ticks of a counter at the simulated time, and advances it by the time of a reading.
+/// Returns the ticks of a counter at the simulated time, and advances that time by the duration of a read.
 pub(super) fn ticks_after(now_ns: &AtomicU64, read_ns: u64, ticks_per_ms: u64) -> u128 {
     u128::from(now_ns.fetch_add(read_ns, Ordering::Relaxed)) * u128::from(ticks_per_ms) / 1_000_000
 }

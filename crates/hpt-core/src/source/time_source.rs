@@ -1,4 +1,4 @@
-//! The trait of a time source, for all code that reads one. Independent of particular sources.
+//! The trait of a time source, for all code that reads one. Independent of any particular source.
 
 use std::{fmt::Debug, sync::Arc};
 

@@ -18,7 +18,7 @@ const ID: SourceId = SourceId::new("tsc");
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) is a plain RDTSC, which the processor may execute early or late: passed between two
-/// CPUs, its readings can appear to go back by some hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start) is
+/// CPUs, its readings can appear to go back by a few hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start) is
 /// LFENCE;RDTSC, [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
 ///
 /// # References
@@ -31,7 +31,7 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// Opens the counter for the calling thread and those it starts.
+    /// Opens the counter for the calling thread and the threads that it starts.
     ///
     /// The permission to read it belongs to the thread: a thread that calls `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`
     /// afterwards is killed by its next read. No other process can revoke it.
@@ -184,7 +184,8 @@ fn evidence(host: &Host) -> Vec<String> {
 /// Allows the calling thread, and the threads and programs it starts, to read the counter again after
 /// `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`. Returns whether it was forbidden before.
 ///
-/// Until then, every read of the vDSO's clocks in this thread raises SIGSEGV too, even in the standard library.
+/// Until then, every read of a clock through the vDSO in this thread raises SIGSEGV too, including reads by the
+/// standard library.
 ///
 /// # Errors
 ///

@@ -14,29 +14,30 @@ use crate::{
 };
 
 /// The largest drift between the counter and the system's clock: one part in this many. The kernel slews its clock by
-/// at most 500 ppm, and a quartz that is off by as much again is broken.
+/// at most 500 ppm, and a crystal whose frequency is off by as much again is defective.
 const ONE_IN: u64 = 1_000;
-/// The largest lateness of a clock that advances with the kernel's tick: ten times what was seen on a loaded machine.
+/// The largest lateness of a clock that advances with the kernel's tick: ten times the lateness observed on a loaded
+/// machine.
 const TICK_LATENESS: Duration = Duration::from_millis(250);
-/// If half a wrap is shorter than this, a clock that advances with the kernel's tick would leave too little room.
+/// If half a wrap is shorter than this, a clock that advances with the kernel's tick would leave too small a margin.
 const COARSE_FROM: Duration = Duration::from_secs(10);
 
 /// A narrow constant-rate counter extended to 64 bits, for example [`BcmSystimerLow`](super::BcmSystimerLow) or a
 /// 24-bit ACPI timer.
 ///
-/// A reading takes one reading of the counter between two of a clock of the system. The clock determines the number of
-/// wraps, and may be off by almost half a wrap. The counter provides the rest, so that readings are as fine as those of
-/// the counter. If the thread was stopped for long in between, all three are taken again.
+/// A reading consists of one reading of the counter between two readings of a system clock. The clock determines the
+/// number of wraps, and may be off by almost half a wrap. The counter provides the rest, so the result is as fine as a
+/// reading of the counter. If the thread was stopped for a long time in between, all three readings are repeated.
 ///
 /// # Error
 ///
-/// None, as long as it is read once per [`horizon`](Self::horizon), which is more than a hundred wraps. Until then,
-/// counter and clock may drift apart by one part in a thousand. After that the number of wraps is the clock's best
-/// estimate; readings continue from there, still forwards, and [`guesses`](Self::guesses) counts it.
+/// There is no error as long as the counter is read once per [`horizon`](Self::horizon), which is more than a hundred
+/// wraps. Until then, counter and clock may drift apart by one part in a thousand. After that the number of wraps is
+/// the clock's best estimate; readings continue from there, still forwards, and [`guesses`](Self::guesses) counts it.
 ///
 /// # Ordering
 ///
-/// Readings are ordered like those of the counter.
+/// Readings are ordered like readings of the counter.
 ///
 /// # Examples
 ///
@@ -61,7 +62,7 @@ pub struct Widened<S, R = PosixClock> {
     /// Ticks of the counter per nanosecond of the reference.
     ticks_per_ns: Scale,
     ns_per_reference_tick: Scale,
-    /// The time since its anchor for which wraps can be counted.
+    /// The time after the anchor within which wraps can be counted.
     horizon_ns: u64,
     /// A reading that took longer is repeated.
     patience_ns: u64,
@@ -73,13 +74,13 @@ pub struct Widened<S, R = PosixClock> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WidenError {
-    /// Its rate changes, so that the elapsed time does not determine its wraps.
+    /// The counter's rate changes, so the elapsed time does not determine the number of wraps.
     #[error("{0} is not constant-rate: the elapsed time does not determine how often it wrapped")]
     NotSteady(SourceId),
     /// It has no nominal frequency, or one below 56 kHz.
     #[error("{0} has no stated frequency of at least 56 kHz, which counting its wraps requires")]
     NoRate(SourceId),
-    /// It wraps within the possible lateness of the clock that should count its wraps.
+    /// The counter wraps in less time than the clock that should count its wraps may be late.
     #[error("{source_id} wraps every {wraps_after:?}: no system clock can reliably count its wraps")]
     TooNarrow {
         /// The counter.
@@ -93,8 +94,8 @@ pub enum WidenError {
 }
 
 impl<S: TimeSource> Widened<S> {
-    /// Widens `source` with a clock of the system: `CLOCK_BOOTTIME` if the counter runs during suspend, otherwise
-    /// `CLOCK_MONOTONIC_COARSE`, the cheapest, or `CLOCK_MONOTONIC` for a counter that wraps within seconds.
+    /// Widens `source` with a system clock: `CLOCK_BOOTTIME` if the counter runs during suspend, otherwise
+    /// `CLOCK_MONOTONIC_COARSE`, the cheapest to read, or `CLOCK_MONOTONIC` for a counter that wraps within seconds.
     ///
     /// # Errors
     ///
@@ -133,7 +134,8 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             narrow,
             ticks_per_ns: ticks_per_ns(source.info())?,
             ns_per_reference_tick: reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ)),
-            // Half of the room is for a thread that is stopped, the other half for the drift between the two.
+            // Half of the margin is for a thread that is stopped, the other half for the drift between counter and
+            // clock.
             patience_ns: room_ns / 2,
             horizon_ns: (room_ns / 2).saturating_mul(ONE_IN),
             anchors: Anchors::default(),
@@ -142,7 +144,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             reference,
             info,
         };
-        // A reference that takes longer to read than the available room would be read forever.
+        // A reference that takes longer to read than the available margin would be read forever.
         if widened.quickest_bracket_ns() > widened.patience_ns {
             let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
             return Err(WidenError::TooNarrow { source_id: widened.source.info().id.clone(), wraps_after });
@@ -193,13 +195,13 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
         let anchor = self.anchors.current();
         let elapsed_ns = reference_ns.wrapping_sub(anchor.reference_ns).cast_signed();
         let elapsed_ticks = self.ticks_per_ns.nanoseconds(elapsed_ns.unsigned_abs());
-        // Before the anchor, if another thread moved it after this one took its readings.
+        // The time is before the anchor if another thread moved the anchor after this thread took its readings.
         let expected = if elapsed_ns < 0 {
             anchor.ticks.wrapping_sub(elapsed_ticks)
         } else {
             anchor.ticks.wrapping_add(elapsed_ticks)
         };
-        // Of all readings that end in these bits, the one nearest to the expected value.
+        // Of all readings that end in these bits, choose the one nearest to the expected value.
         let ticks = expected.wrapping_add_signed(self.narrow.signed_difference(expected, narrow_ticks));
         if elapsed_ns.unsigned_abs() > self.horizon_ns / 2 {
             self.go_on_from(Anchor { ticks, reference_ns }, anchor);
@@ -249,7 +251,7 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
     Ok(scale.nanoseconds(info.width.mask() / 2))
 }
 
-/// Returns the scale that converts nanoseconds to ticks: that of the inverse rate.
+/// Returns the scale that converts nanoseconds to ticks, which is the scale of the inverse rate.
 fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
     // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits from
     // 55.5 kHz on.
@@ -262,7 +264,7 @@ fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
         .ok_or_else(|| WidenError::NoRate(info.id.clone()))
 }
 
-/// A reading, and the reference at that time.
+/// A reading, and the reading of the reference at that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anchor {
     ticks: u64,
@@ -271,14 +273,15 @@ struct Anchor {
 
 /// The active anchor, which any thread may read or replace without waiting.
 ///
-/// Two slots and a generation, whose last bit says which slot is active. A replacement fills the other slot and then
+/// Two slots and a generation, whose lowest bit selects the active slot. A replacement fills the other slot and then
 /// increments the generation, so a reader is disturbed only if two replacements happen during its reading, which the
 /// generation shows.
 #[derive(Debug, Default)]
 struct Anchors {
     generation: AtomicU32,
     slots: [Slot; 2],
-    /// The process that does it: in a forked child, another number belongs to a thread that does not exist there.
+    /// The ID of the process that is replacing the anchor. In a forked child, any other ID belongs to a thread that
+    /// does not exist there.
     being_replaced_by: AtomicU32,
 }
 
@@ -307,7 +310,7 @@ impl Anchors {
     }
 
     /// Returns whether `next` is active now. It is not if another thread is replacing it at this moment, or has set a
-    /// later one.
+    /// later anchor.
     fn replace(&self, next: Anchor) -> bool {
         let me = std::process::id();
         let replacing = self.being_replaced_by.load(Ordering::Relaxed);
@@ -403,7 +406,7 @@ mod tests {
             prop_assert_eq!(widened.guesses(), 0);
         }
 
-        /// Verifies that readings never go back as long as time does not.
+        /// Verifies that readings never go backwards as long as time does not.
         #[test]
         fn readings_never_go_back_even_past_the_horizon(waits in proptest::collection::vec(any::<u32>(), 1..50)) {
             let now_ns = AtomicU64::new(0);
@@ -457,7 +460,7 @@ mod tests {
     fn time_is_monotonic_across_many_threads() {
         let now_ns = AtomicU64::new(0);
         let widened = Widened::by(seen(&now_ns, 8, 1_000_000_000, 1_000_000_000), clock(&now_ns));
-        // 8 bits at 1 GHz: half a wrap is 127 ns, less than the smallest room.
+        // 8 bits at 1 GHz: half a wrap is 127 ns, less than the smallest margin.
         assert!(matches!(widened, Err(WidenError::TooNarrow { .. })));
         let widened = Widened::by(seen(&now_ns, 16, 1_000_000_000, 1_000_000_000), clock(&now_ns))
             .expect("a counter that can be widened");

@@ -1,5 +1,5 @@
-//! The number of cycles of a piece of work, with the overhead of the measurement. Does not convert to time, because
-//! the length of a core's cycles is not constant.
+//! Counts the cycles that a piece of work takes, and reports the overhead of the measurement. Does not convert to time,
+//! because the length of a core's cycles is not constant.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
 /// [`ArmCycles`](crate::ArmCycles).
 ///
 /// The overhead of an empty lap is measured when the stopwatch is created, and reported with every lap. A lap during
-/// which a narrow counter may have wrapped more than once is refused, because its length is unknown. The system's clock
-/// is read for that, outside the lap.
+/// which a narrow counter may have wrapped more than once is refused, because its length is unknown. To determine that
+/// length, the system's clock is read outside the lap.
 ///
 /// # Examples
 ///
@@ -33,14 +33,15 @@ use crate::{
 pub struct CycleStopwatch<S> {
     source: S,
     own_cost: u64,
-    /// `None` if no lap can be too long.
+    /// The limit on the length of a lap; `None` if no lap can be too long.
     limit: Option<Limit>,
 }
 
-/// The reference for laps of a counter that may wrap twice within years.
+/// The longest supported lap, and the clock that checks it, for a counter that may wrap twice within years.
 #[derive(Clone, Debug)]
 struct Limit {
-    /// The system's clock. If a sandbox refuses it, the length of a lap cannot be determined, and each lap is refused.
+    /// The system's clock. If a sandbox refuses access to the clock, the length of a lap cannot be determined, and each
+    /// lap is refused.
     clock: Option<PosixClock>,
     longest: Duration,
 }
@@ -56,7 +57,7 @@ impl Limit {
     }
 
     fn took_since(&self, begun_ns: u64) -> Duration {
-        // A clock that was refused to the process later on returns zero.
+        // A clock that a sandbox refuses after it was opened returns zero.
         match self.now_ns() {
             0 => Duration::MAX,
             now_ns => Duration::from_nanos(now_ns.wrapping_sub(begun_ns)),
@@ -81,16 +82,16 @@ pub enum LapRefused {
         "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; the longest supported lap is {longest:?}"
     )]
     TooLong {
-        /// Its length on the system's clock; [`Duration::MAX`] if that is not available.
+        /// The length of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.
         took: Duration,
-        /// The longest possible lap.
+        /// The longest supported lap.
         longest: Duration,
         /// The width of the counter.
         bits: u8,
     },
     /// A counter that never wraps in practice was lower at the end than at the start: it was reset, or its access was
     /// revoked.
-    #[error("the counter went back, from {from} to {to}: it was reset, or access was revoked")]
+    #[error("the counter ran backwards, from {from} to {to}: it was reset, or access was revoked")]
     WentBack {
         /// The reading at the start, in ticks.
         from: u64,
@@ -100,7 +101,7 @@ pub enum LapRefused {
 }
 
 impl<S: TimeSource> CycleStopwatch<S> {
-    /// Creates a stopwatch and measures its overhead, in a fraction of a millisecond.
+    /// Creates a stopwatch and measures its overhead, which takes a fraction of a millisecond.
     #[must_use]
     pub fn new(source: S) -> Self {
         let limit = Limit::of(source.info());
@@ -120,7 +121,7 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Ordering
     ///
-    /// As for [`TimeSource::ticks_start`].
+    /// Ordered like [`TimeSource::ticks_start`].
     #[inline(always)]
     pub fn start(&self) -> CyclesStarted {
         let clock_ns = self.limit.as_ref().map_or(0, Limit::now_ns);
@@ -131,11 +132,11 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Errors
     ///
-    /// Returns [`LapRefused`] for a lap during which the counter may have wrapped more than once, or went back.
+    /// Returns [`LapRefused`] for a lap during which the counter may have wrapped more than once, or ran backwards.
     ///
     /// # Ordering
     ///
-    /// As for [`TimeSource::ticks_end`].
+    /// Ordered like [`TimeSource::ticks_end`].
     #[inline(always)]
     pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapRefused> {
         let ticks = self.source.ticks_end();
@@ -177,13 +178,13 @@ pub struct CycleLap {
 }
 
 impl CycleLap {
-    /// Cycles from start to stop, including the read overhead.
+    /// Returns the cycles from start to stop, including the read overhead.
     #[must_use]
     pub const fn cycles(&self) -> u64 {
         self.cycles
     }
 
-    /// Returns the overhead: cycles of an empty lap, the median of a thousand.
+    /// Returns the overhead in cycles: the median of a thousand empty laps.
     #[must_use]
     pub const fn own_cost(&self) -> u64 {
         self.own_cost
@@ -225,7 +226,7 @@ mod tests {
         let source = narrow();
         source.set(u64::from(u32::MAX) - 100);
         let stopwatch = CycleStopwatch::new(&source);
-        // A thread that is stopped in the middle for as long as a wrap is refused.
+        // A lap in which the thread is stopped for as long as a wrap takes is refused.
         let mut laps = (0..20).map(|_| {
             source.set(u64::from(u32::MAX) - 100);
             stopwatch.time(|| source.advance(500)).1

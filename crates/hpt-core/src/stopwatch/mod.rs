@@ -1,5 +1,5 @@
-//! How long a piece of work took, with the overhead of the measurement. Subtracts nothing unless requested, and repeats
-//! nothing; `measure` does.
+//! Times a piece of work, and reports the overhead of the measurement. Subtracts the overhead only on request, and does
+//! not repeat the work; `measure` does.
 
 mod cycles;
 
@@ -20,7 +20,7 @@ use crate::{
 const EMPTY_LAPS: usize = 1001;
 /// The calibration time of a source of unknown rate.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// A result of fewer granules than this is mostly granularity.
+/// A result of fewer granules than this is dominated by the granularity.
 const FEWEST_GRANULES: u64 = 10;
 
 /// Times pieces of work: `ticks_start`, the work, `ticks_end`.
@@ -71,8 +71,8 @@ pub struct Started {
 }
 
 impl<S: TimeSource> Stopwatch<S> {
-    /// Creates a stopwatch from a source with a known rate. Measures its overhead and granularity, in a fraction of a
-    /// millisecond.
+    /// Creates a stopwatch from a source with a known rate. Measures the overhead and the granularity, which takes a
+    /// fraction of a millisecond.
     #[must_use]
     pub fn new(source: S, frequency: Frequency) -> Self {
         let width = source.info().width;
@@ -95,8 +95,8 @@ impl<S: TimeSource> Stopwatch<S> {
         }
     }
 
-    /// Creates a stopwatch from a source whose rate follows from its definition, or is measured now against
-    /// `CLOCK_MONOTONIC_RAW` for 10 ms.
+    /// Creates a stopwatch from a source. If the rate of the source does not follow from its definition, this function
+    /// measures it against `CLOCK_MONOTONIC_RAW` for 10 ms.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl<S: TimeSource> Stopwatch<S> {
     ///
     /// # Ordering
     ///
-    /// As for [`TimeSource::ticks_start`].
+    /// Ordered like [`TimeSource::ticks_start`].
     #[inline(always)]
     pub fn start(&self) -> Started {
         Started { ticks: self.source.ticks_start() }
@@ -126,7 +126,7 @@ impl<S: TimeSource> Stopwatch<S> {
     ///
     /// # Ordering
     ///
-    /// As for [`TimeSource::ticks_end`].
+    /// Ordered like [`TimeSource::ticks_end`].
     #[inline(always)]
     pub fn stop(&self, started: Started) -> Lap {
         let ticks = self.source.ticks_end();
@@ -169,13 +169,13 @@ pub struct Lap {
 }
 
 impl Lap {
-    /// Ticks from start to stop, including the read overhead.
+    /// Returns the ticks from start to stop, including the read overhead.
     #[must_use]
     pub const fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// Nanoseconds from start to stop, including the read overhead.
+    /// Returns the nanoseconds from start to stop, including the read overhead.
     #[must_use]
     pub const fn nanoseconds(&self) -> u64 {
         self.scale.nanoseconds(self.ticks)
@@ -187,7 +187,7 @@ impl Lap {
         Duration::from_nanos(self.nanoseconds())
     }
 
-    /// Returns the overhead: nanoseconds of an empty lap, the median of a thousand.
+    /// Returns the overhead in nanoseconds: the median of a thousand empty laps.
     #[must_use]
     pub const fn own_cost_ns(&self) -> u64 {
         self.scale.nanoseconds(self.own_cost_ticks)
@@ -199,13 +199,14 @@ impl Lap {
         Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
-    /// Returns the smallest non-zero lap seen, in nanoseconds rounded down, at least one.
+    /// Returns the granularity: the shortest non-zero lap observed, in nanoseconds, rounded down but at least one.
     #[must_use]
     pub fn granularity_ns(&self) -> u64 {
         self.scale.nanoseconds(self.granularity_ticks).max(1)
     }
 
-    /// Returns whether the lap is shorter than ten granules and therefore inaccurate: repeat the work within the lap.
+    /// Returns whether the lap is shorter than ten granules and therefore inaccurate. In that case, repeat the work
+    /// within the lap.
     #[must_use]
     pub const fn is_too_short(&self) -> bool {
         self.ticks < self.granularity_ticks.saturating_mul(FEWEST_GRANULES)

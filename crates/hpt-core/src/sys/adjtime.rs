@@ -18,14 +18,14 @@ pub(crate) struct Timex {
 /// the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slew {
-    /// The rest of the offset.
+    /// The remaining offset.
     pub(crate) offset_ns: i64,
     pub(crate) time_constant: i64,
     pub(crate) tick_us: i64,
     pub(crate) usual_tick_us: i64,
 }
 
-/// Queries what the kernel is slewing; changes nothing.
+/// Queries the adjustments that the kernel is currently making; changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read_slew() -> io::Result<Slew> {
     /// The offset is in nanoseconds. Linux, include/uapi/linux/timex.h.

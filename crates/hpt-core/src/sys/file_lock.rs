@@ -1,4 +1,5 @@
-//! A file lock that ends with the process that holds it, however that ends: flock(2). Never waits for another holder.
+//! A file lock that is released when the process that holds it ends, for whatever reason (flock(2)). Never waits for
+//! another holder.
 
 use std::{
     fs::File,

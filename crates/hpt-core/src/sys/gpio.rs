@@ -71,7 +71,7 @@ pub(crate) struct Event {
     /// The time at which its interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) rising: bool,
-    /// The sequence number on its line; missing numbers were dropped.
+    /// The sequence number on its line; missing numbers belong to dropped events.
     pub(crate) number: u32,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens it, which changes no line.
+    /// Opens the chip, which changes no line.
     ///
     /// # Errors
     ///

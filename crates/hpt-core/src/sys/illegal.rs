@@ -1,5 +1,5 @@
-//! A last message of a process whose read of the cycle counter is refused: a handler for SIGILL that writes one line.
-//! Does not rescue the process: SIGILL ends it, as it would without the handler.
+//! The last message of a process whose read of the cycle counter is refused, written by a handler for SIGILL. Does not
+//! rescue the process: SIGILL ends it, as it would without the handler.
 
 use std::{
     io, ptr,
@@ -15,10 +15,10 @@ static WORDS: OnceLock<&'static str> = OnceLock::new();
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Makes a read of the cycle counter that raises SIGILL write `words` to standard error before the process ends. SIGILL
-/// for any other reason ends the process without the message. If the program already handles or ignores SIGILL, that
-/// stays, and nothing is written.
+/// for any other reason ends the process without the message. If the program already handles or ignores SIGILL, this
+/// function changes nothing.
 ///
-/// The text of the first call counts.
+/// If it is called more than once, the text of the first call is used.
 pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -124,7 +124,7 @@ mod tests {
         );
         #[cfg(target_arch = "arm")]
         let (reads, others) = (
-            // mrc p15, 0, r0, c9, c13, 0, with r12, in T32, and that of the ARM1176.
+            // mrc p15, 0, r0, c9, c13, 0, with r12, in T32, and the instruction of the ARM1176.
             [0xee19_0f1d, 0xee19_cf1d, 0x0f1d_ee19, 0xee1f_0f3c],
             // udf #0; mcr p15, 0, r0, c9, c13, 0; mrc p15, 0, r0, c9, c12, 0; mrrc of the generic timer.
             [0xe7f0_00f0, 0xee09_0f1d, 0xee19_0f1c, 0xec51_0f1e],

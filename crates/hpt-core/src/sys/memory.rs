@@ -9,7 +9,7 @@ pub(crate) fn lock_all() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// Allows the kernel to page them out again.
+/// Allows the kernel to page out the pages of the process again.
 pub(crate) fn unlock_all() -> io::Result<()> {
     Ok(munlockall()?)
 }

@@ -1,5 +1,5 @@
-//! A device's registers, mapped read-only. Independent of the device: `source` knows where its registers are and what
-//! they mean.
+//! A device's registers, mapped read-only. Independent of the device: `source` provides the location of the registers
+//! and interprets their values.
 
 use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ pub(crate) trait Registers {
     ///
     /// # Panics
     ///
-    /// Panics if `offset` is not that of a register, which is a bug in the program.
+    /// Panics if `offset` is not the offset of a register, which is a bug in the program.
     fn read_u32(&self, offset: usize) -> u32;
 }
 
@@ -48,8 +48,8 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening or mapping it; [`io::ErrorKind::InvalidInput`] for a `start` that is not that of a
-    /// register.
+    /// Returns the error of opening or mapping it; [`io::ErrorKind::InvalidInput`] for a `start` that is not the offset
+    /// of a register.
     pub(crate) fn map(path: &Path, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         Self::of(&open(path)?, offset, start, length)
     }

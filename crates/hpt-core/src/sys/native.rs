@@ -1,5 +1,5 @@
-//! The counter that this program reads with an instruction, once it is known that it may, and the words with which it
-//! computes the time. Does not decide whether that counter is suitable; `clock::system` does.
+//! The counter that this program reads with an instruction, once that is known to be permitted, and the words from
+//! which it computes the time. Does not decide whether that counter is suitable; `clock::system` does.
 
 use std::{
     ptr,
@@ -86,7 +86,7 @@ pub(crate) fn install(native: Native, words: &'static Words) {
     INSTALLED.store(packed, Ordering::Release);
 }
 
-/// Removes the token and the words. A thread that already has them continues with them.
+/// Removes the token and the words. A thread that has already obtained them continues to use them.
 pub(crate) fn remove() {
     INSTALLED.store(ptr::null_mut(), Ordering::Release);
 }
@@ -100,7 +100,8 @@ pub(crate) fn words() -> (&'static Words, bool) {
     if page.is_null() {
         let made = words_wiped_on_fork().unwrap_or(&IN_THE_PROGRAM);
         let made = ptr::from_ref(made).cast_mut();
-        // A thread that comes second uses the first one's page and leaves its own unused.
+        // If two threads create a page at the same time, the second uses the page of the first, and its own stays
+        // unused.
         page = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
             Err(first) => first,

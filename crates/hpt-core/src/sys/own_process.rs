@@ -1,5 +1,5 @@
-//! Whether this is still the process that created something, or a child forked from it since. Queries the kernel only
-//! when a mark is created: comparing is one load.
+//! Determines whether this is still the process that created something, or a child that was forked from it since.
+//! Queries the kernel only when a mark is created: comparing is one load.
 
 use std::sync::{
     OnceLock,
@@ -8,7 +8,7 @@ use std::sync::{
 
 use super::native::{Words, words_wiped_on_fork};
 
-/// A value that the creating process sees, and no child of it.
+/// A value that is visible in the process that created it, and in no child of that process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     shown: &'static AtomicU64,
@@ -23,7 +23,8 @@ impl Mark {
         // Relaxed: no other data depends on these words.
         let shown = &(*WORDS.get_or_init(words_wiped_on_fork))?[0];
         if shown.load(Ordering::Relaxed) == 0 {
-            // A child continues to count where its parent was: no mark of the parent is one of its own.
+            // A child continues counting where its parent was, so that none of its own marks equals a mark of the
+            // parent.
             let own = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             let _ = shown.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
         }

@@ -40,8 +40,8 @@ const CPU_CYCLES: u64 = 0;
 /// include/uapi/linux/perf_event.h, since 3.12.
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
-/// Bits of the flags: always on the counter or not at all; without the kernel; without the hypervisor. Linux,
-/// include/uapi/linux/perf_event.h.
+/// Bits of the flags: the event is always on its counter or in an error state; the kernel is excluded; the hypervisor
+/// is excluded. Linux, include/uapi/linux/perf_event.h.
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
@@ -80,7 +80,7 @@ impl Event {
         })
     }
 
-    /// Opens an event of the calling thread that counts nothing, for its page. It occupies no counter.
+    /// Opens an event of the calling thread that counts nothing, to obtain its page. It occupies no counter.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl Event {
     }
 }
 
-/// The first page of an event, which the kernel changes whenever the event is moved, and the counters it refers to, as
-/// a trait so that a test can script both.
+/// The first page of an event, which the kernel changes whenever the event is moved, and the counters that the page
+/// refers to, as a trait so that a test can script both.
 pub(crate) trait EventPage {
     /// Returns the field of 16 bits at `offset` bytes.
     fn read_u16(&self, offset: usize) -> u16;
@@ -222,8 +222,8 @@ impl EventPage for Page {
     #[inline(always)]
     fn read_u64(&self, offset: usize) -> u64 {
         let field = self.field::<u64>(offset);
-        // SAFETY: as `read_u16`. On a 32-bit machine the two halves may be of two states: the page's own count of
-        // changes shows that.
+        // SAFETY: as `read_u16`. On a 32-bit machine the two halves may belong to different states, which the page's
+        // own count of changes reveals.
         unsafe { field.read_volatile() }
     }
 

@@ -1,5 +1,5 @@
-//! A register of 32 bits that is accessed through an I/O port. Independent of the device: `source` knows where its port
-//! is and what it means.
+//! A register of 32 bits that is accessed through an I/O port. Independent of the device: `source` provides the port
+//! and interprets its values.
 
 pub(crate) use super::arch::OpenPort;
 

@@ -33,7 +33,7 @@ pub(crate) fn tsc_permission() -> TscPermission {
     }
 }
 
-/// Allows this thread, and those it starts, to read the TSC again.
+/// Allows this thread, and the threads that it starts, to read the TSC again.
 pub(crate) fn permit_tsc() -> io::Result<()> {
     Ok(set_time_stamp_counter_readability(TimeStampCounterReadability::Readable)?)
 }
@@ -57,14 +57,14 @@ impl CpuSet {
     /// Creates a set with one CPU, or an empty one if the kernel's sets do not reach that far.
     pub(crate) fn only(cpu: usize) -> Self {
         let mut set = rustix::thread::CpuSet::new();
-        // Beyond the last one `set` panics.
+        // `set` panics for a CPU beyond the last one.
         if cpu < rustix::thread::CpuSet::MAX_CPU {
             set.set(cpu);
         }
         Self(set)
     }
 
-    /// Allows this thread exactly these CPUs.
+    /// Restricts this thread to exactly these CPUs.
     pub(crate) fn apply(&self) -> io::Result<()> {
         Ok(sched_setaffinity(None, &self.0)?)
     }
@@ -82,14 +82,15 @@ pub(crate) struct Scheduling {
     pub(crate) flags: u64,
     pub(crate) nice: i32,
     pub(crate) priority: u32,
-    /// In nanoseconds, like the following two. Under the ordinary policy the length of a slice, since Linux 6.12.
+    /// The runtime in nanoseconds; the following two are also in nanoseconds. Under the ordinary policy, this is the
+    /// length of a slice, since Linux 6.12.
     pub(crate) runtime: u64,
     pub(crate) deadline: u64,
     pub(crate) period: u64,
 }
 
 impl Scheduling {
-    /// Returns those of this thread.
+    /// Returns the scheduling parameters of this thread.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
         // SAFETY: sched_attr consists of integers, for which zero is a value.
         let mut told = unsafe { std::mem::zeroed::<libc::sched_attr>() };
@@ -111,7 +112,7 @@ impl Scheduling {
         })
     }
 
-    /// Applies them to this thread.
+    /// Applies these scheduling parameters to this thread.
     #[expect(clippy::cast_possible_truncation, reason = "a structure of 48 bytes")]
     pub(crate) fn apply(self) -> io::Result<()> {
         let wanted = libc::sched_attr {
@@ -140,15 +141,15 @@ pub(crate) enum NotStarted {
     Program(io::Error),
 }
 
-/// Starts a program with these scheduling parameters from its first instruction on. It blocks no signal, and ignores
-/// the given one in addition to those that are ignored here.
+/// Starts a program with these scheduling parameters from its first instruction on. The program blocks no signal, and
+/// ignores the given signal in addition to the signals that this process ignores.
 pub(crate) fn start(
     command: &mut Command,
     scheduling: Option<Scheduling>,
     ignored: Option<libc::c_int>,
 ) -> Result<Child, NotStarted> {
-    /// Added to the reason that a child returns, which is an error number of the kernel, and those are below 4096.
-    /// errno(3).
+    /// An offset that marks an error number returned by the child as one of the scheduling call. The kernel's error
+    /// numbers are below 4096. errno(3).
     const OF_SCHEDULING: i32 = 1 << 16;
     let none = SignalSet::of([]);
     let prepare = move || {
@@ -179,7 +180,7 @@ pub(crate) fn current_cpu() -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
-/// Returns the CPU time this thread has used: in user mode, in the kernel.
+/// Returns the CPU time that this thread has used, in user mode and in the kernel.
 pub(crate) fn thread_cpu_time() -> io::Result<(Duration, Duration)> {
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -196,7 +197,7 @@ pub(crate) struct Switches {
     pub(crate) major_faults: u64,
 }
 
-/// Returns those of this thread since it started.
+/// Returns the counts of this thread since it started.
 pub(crate) fn thread_switches() -> io::Result<Switches> {
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -250,7 +251,7 @@ pub(crate) fn platform() -> Option<String> {
     platform.to_str().ok().map(str::to_owned)
 }
 
-/// Returns whether AT_PLATFORM is that of an ARMv6 processor, the only way to distinguish it from later versions.
+/// Returns whether AT_PLATFORM names an ARMv6 processor, the only way to distinguish it from later versions.
 pub(crate) fn is_armv6(platform: Option<&str>) -> bool {
     platform.is_some_and(|platform| platform.starts_with("v6"))
 }

@@ -1,5 +1,5 @@
-//! PTP hardware clocks: their time through a clock id of their file, and their readings next to those of the system's
-//! clock. Judges no reading; `source::ptp` does.
+//! PTP hardware clocks: their time, read through the clock ID of their open file, and their readings between readings
+//! of the system's clock. Judges no reading; `source::ptp` does.
 
 use std::{
     fs::File,
@@ -30,7 +30,8 @@ impl PtpTime {
 const SAMPLES: u32 = 25;
 const MOST: usize = SAMPLES as usize;
 
-/// `struct ptp_sys_offset`: the system's time, then the clock's and the system's in turn.
+/// `struct ptp_sys_offset`: the time of the system's clock, then the time of the PTP clock and that of the system's
+/// clock in turn.
 #[repr(C)]
 struct SystemOffset {
     samples: u32,
@@ -38,8 +39,8 @@ struct SystemOffset {
     times: [PtpTime; 2 * MOST + 1],
 }
 
-/// `struct ptp_sys_offset_extended`: the clock's time between two of the system's. Since 6.12 the second field selects
-/// one of the system's clocks: 0 is CLOCK_REALTIME, as on all kernels.
+/// `struct ptp_sys_offset_extended`: the time of the PTP clock between two readings of the system's clock. Since 6.12
+/// the second field selects which of the system's clocks is read: 0 is CLOCK_REALTIME, as on all kernels.
 #[repr(C)]
 struct SystemOffsetExtended {
     samples: u32,
@@ -47,7 +48,7 @@ struct SystemOffsetExtended {
     times: [[PtpTime; 3]; MOST],
 }
 
-/// `struct ptp_sys_offset_precise`: both at the same time.
+/// `struct ptp_sys_offset_precise`: the time of both clocks, captured at the same instant.
 #[repr(C)]
 #[derive(Default)]
 struct SystemOffsetPrecise {
@@ -66,7 +67,7 @@ const _: () = assert!(size_of::<SystemOffset>() == 0x340, "the layout must match
 const _: () = assert!(size_of::<SystemOffsetPrecise>() == 0x40, "the layout must match the kernel's");
 const _: () = assert!(size_of::<SystemOffsetExtended>() == 0x4c0, "the layout must match the kernel's");
 
-/// The clock's reading between two of the system's.
+/// A reading of the PTP clock between two readings of the system's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Between {
     pub(crate) before: PtpTime,
@@ -91,7 +92,7 @@ impl Ptp {
         Ok(Self { file })
     }
 
-    /// Returns the clock as one of the kernel's, for as long as this file is open.
+    /// Returns the clock as a clock of the kernel, which is valid for as long as this file is open.
     ///
     /// # Errors
     ///
@@ -100,8 +101,9 @@ impl Ptp {
         Clock::of_descriptor(self.file.as_raw_fd())
     }
 
-    /// Returns readings of the clock, each between two of CLOCK_REALTIME, taken by the driver around the device's
-    /// register or, if it does not support that, around the whole driver; and which of the two it was.
+    /// Returns readings of the clock, each between two readings of CLOCK_REALTIME. The driver reads CLOCK_REALTIME
+    /// around the device's register or, if the driver does not support that, the kernel reads it around the call of the
+    /// driver. The second result tells which of the two methods was used.
     ///
     /// # Errors
     ///
@@ -128,7 +130,8 @@ impl Ptp {
         Ok((triples.map(|triple| Between { before: triple[0], device: triple[1], after: triple[2] }).collect(), false))
     }
 
-    /// Returns the clock's time and CLOCK_REALTIME at the same time, as captured by hardware or a hypervisor.
+    /// Returns the time of the clock and of CLOCK_REALTIME at the same instant, as captured by hardware or a
+    /// hypervisor.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! RTC_RD_TIME: the date and time of a real-time clock. Does not convert it; `source::rtc` does.
+//! RTC_RD_TIME: the date and time of a real-time clock. Does not convert the date; `source::rtc` does.
 
 use std::{
     fs::File,
@@ -28,7 +28,7 @@ pub(crate) struct RtcTime {
 const RTC_RD_TIME: libc::Ioctl = libc::_IOR::<RtcTime>(b'p' as u32, 9);
 const _: () = assert!(size_of::<RtcTime>() == 0x24, "the layout must match the kernel's");
 
-/// An open real-time clock. It allows one user at a time: for the second the kernel returns EBUSY.
+/// An open real-time clock. It allows one user at a time: the kernel refuses a second one with EBUSY.
 #[derive(Debug)]
 pub(crate) struct Rtc {
     file: File,
@@ -45,7 +45,7 @@ impl Rtc {
         Ok(Self { file })
     }
 
-    /// Returns what the clock shows.
+    /// Returns the date and time that the clock shows.
     ///
     /// # Errors
     ///

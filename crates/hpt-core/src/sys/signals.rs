@@ -72,13 +72,13 @@ impl SignalSet {
         (1..=libc::SIGRTMAX()).filter(|&signal| self.contains(signal))
     }
 
-    /// Blocks these in the calling thread in addition to those already blocked. [`apply`](Self::apply) of the result
-    /// restores the previous state.
+    /// Blocks these signals in the calling thread, in addition to the signals already blocked. [`apply`](Self::apply)
+    /// of the result restores the previous state.
     pub(crate) fn hold_back(&self) -> io::Result<Self> {
         self.change(libc::SIG_BLOCK)
     }
 
-    /// Blocks exactly these.
+    /// Blocks exactly these signals.
     pub(crate) fn apply(&self) -> io::Result<Self> {
         self.change(libc::SIG_SETMASK)
     }
@@ -90,7 +90,7 @@ impl SignalSet {
         if answer == 0 { Ok(before) } else { Err(io::Error::from_raw_os_error(answer)) }
     }
 
-    /// Returns those that are pending.
+    /// Returns the signals that are pending for the calling thread.
     pub(crate) fn pending() -> Self {
         let mut set = Self::of([]);
         // SAFETY: the set is live and filled by the call. sigpending(2).
@@ -98,7 +98,7 @@ impl SignalSet {
         set
     }
 
-    /// Waits for one of these, which must be blocked.
+    /// Waits for one of these signals, which must be blocked.
     pub(crate) fn wait(&self) -> Came {
         loop {
             // SAFETY: siginfo_t consists of integers and pointers, for which zero is a value.
@@ -112,7 +112,7 @@ impl SignalSet {
         }
     }
 
-    /// Returns one of these that is already pending.
+    /// Returns one of these signals if it is already pending.
     pub(crate) fn take(&self) -> Option<Came> {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: siginfo_t consists of integers and pointers, for which zero is a value.
@@ -151,8 +151,8 @@ pub(crate) fn ignore(signal: libc::c_int) {
     let _ = unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Returns whether this process leads the session that the child is in as well: the kernel reports a hang-up of the
-/// terminal to the session leader only.
+/// Returns whether this process leads the session that the child belongs to as well: the kernel reports a hang-up of
+/// the terminal to the session leader only.
 pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
     // Not with rustix: a session that was started outside of the process's PID namespace is 0 in it, which the number
     // that rustix returns must not be. SAFETY: takes a number; a process that does not exist returns -1. getsid(2).
@@ -160,8 +160,8 @@ pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
     u32::try_from(session) == Ok(std::process::id())
 }
 
-/// Returns whether the terminal of this process, if there is one, currently belongs to its process group or to that of
-/// the child: a shell has one of its own.
+/// Returns whether the terminal of this process, if there is one, currently belongs to its process group or to the
+/// child's: a shell has a process group of its own.
 pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
@@ -174,8 +174,8 @@ pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     tcgetpgrp(terminal).is_ok_and(|foreground| [own, of_the_child].contains(&foreground.as_raw_pid()))
 }
 
-/// Interrupts a thread's wait in the kernel, and does nothing else: programs without a handler for it do not need it,
-/// and programs with one must expect it at any time. signal(7).
+/// Interrupts a thread's wait in the kernel, and does nothing else: programs without a handler for this signal do not
+/// need it, and programs with a handler must expect it at any time. signal(7).
 const ROUSING: libc::c_int = libc::SIGURG;
 
 /// Allows [`rouse`] to interrupt this thread, until [`SignalSet::apply`] of the signals blocked before. A handler of
@@ -207,13 +207,13 @@ pub(crate) fn rouse(thread: libc::pid_t) {
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, ROUSING) };
 }
 
-/// Sends a signal to a child that was not waited for yet, so that its process ID is still its own.
+/// Sends a signal to a child that was not waited for yet, so that its process ID cannot belong to another process.
 pub(crate) fn send(child: libc::pid_t, signal: libc::c_int) {
     // SAFETY: takes two numbers. kill(2); it is not an error if the child has already ended.
     let _ = unsafe { libc::kill(child, signal) };
 }
 
-/// Applies the default action of a blocked signal to this process. For signals that stop the process.
+/// Applies the default action of a blocked signal to this process. Intended for signals that stop the process.
 pub(crate) fn stop_by(signal: libc::c_int) {
     let only = SignalSet::of([signal]);
     // SAFETY: takes a number. raise(3).

@@ -13,10 +13,10 @@ use rustix::{
 pub(crate) enum Trial {
     /// The child completed.
     Lived,
-    /// A signal killed the child, or it ended itself early.
+    /// A signal killed the child, or the child ended early on its own.
     Died,
-    /// No child could be started, it did not end, or another part of the program collected it. The result is unknown; a
-    /// later trial may succeed.
+    /// No child could be started, the child did not end, or another part of the program collected it. The result is
+    /// unknown; a later trial may succeed.
     NotTried,
 }
 
@@ -85,8 +85,8 @@ fn end_of(child: Pid, longest: Duration) -> Trial {
     }
 }
 
-/// Forks with this signal to the parent when the child ends, or none. Returns like fork(2): 0 in the child, which may
-/// only call async-signal-safe functions.
+/// Forks. The parent receives this signal, or none, when the child ends. Returns like fork(2): 0 in the child, which
+/// may only call async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
     // Not fork(3): the C library's version takes its own locks, which a signal handler that calls this may have
     // interrupted. SAFETY: without flags and without a stack of its own the call is the kernel's fork: the child has a

@@ -43,8 +43,8 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
 const SYS_FUTEX_TIME64: libc::c_long = 422;
 
 fn timespec64(moment: Duration) -> Timespec64 {
-    // The kernel takes every time beyond its own 64 bits of nanoseconds for the last one. Linux, include/linux/ktime.h,
-    // ktime_set.
+    // The kernel treats every time beyond its own 64 bits of nanoseconds as the last representable one. Linux,
+    // include/linux/ktime.h, ktime_set.
     let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
     Timespec64 { seconds, nanoseconds: moment.subsec_nanos().into() }
 }
@@ -73,8 +73,8 @@ pub(crate) fn sleep_until(till: Till, moment: Duration) {
     while !sleep_once(till, moment) {}
 }
 
-/// Sleeps until the clock shows `moment` since its epoch, or until a signal is handled. Returns whether it reached its
-/// end.
+/// Sleeps until the clock shows `moment` since its epoch, or until a signal is handled. Returns whether the sleep
+/// reached its deadline.
 #[allow(clippy::unnecessary_fallible_conversions, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     let clock = match till {
@@ -108,8 +108,8 @@ pub(crate) fn wake(word: &AtomicU32) {
     };
 }
 
-/// Returns how late the kernel may wake this thread in order to wake others at the same time, in nanoseconds; `None` if
-/// it does not report it.
+/// Returns how late, in nanoseconds, the kernel may wake this thread in order to wake others at the same time; `None`
+/// if the kernel does not report it.
 pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
     // SAFETY: reads no further argument. prctl(2), PR_GET_TIMERSLACK. Not through the C library's function, which
     // returns an int: the slack is a long.
@@ -118,7 +118,7 @@ pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
     (nanoseconds != -1).then_some(nanoseconds.cast_unsigned())
 }
 
-/// Sets it, in nanoseconds; 0 is the thread's own default.
+/// Sets the timer slack of this thread, in nanoseconds; 0 selects the thread's default.
 pub(crate) fn set_timer_slack(nanoseconds: libc::c_ulong) {
     // SAFETY: takes a number. prctl(2), PR_SET_TIMERSLACK.
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_past_deadline_or_a_changed_word_is_not_waited_for() {
-        // That both return is the proof: nothing else ends the second.
+        // The test passes if both waits return: nothing else ends the second.
         wait_while_zero(&AtomicU32::new(0), Till::Monotonic, Duration::ZERO);
         wait_while_zero(&AtomicU32::new(1), Till::Monotonic, Duration::from_secs(u64::MAX));
     }

@@ -583,7 +583,7 @@ fn kthreadd_and_unbound_workers_are_among_the_kernel_threads() {
     let examined = examined(&host(name), Some(1));
     let one = examined.iter().find(|one| one.rule.id == "kernel-threads").expect("there is such a rule");
     let observed = &finding(&one.verdict).expect("they may run there").observed;
-    assert!(observed.contains("(kthreadd, ") && observed.contains("1 of kworker/u*"), "{observed}");
+    assert!(observed.contains("(kthreadd, ") && observed.contains("1 named kworker/u*"), "{observed}");
     let said = fixes_of(&examined, "kernel-threads");
     assert!(said.contains("taskset --pid --cpu-list 0,2 2\n") && said.contains("workqueue/cpumask"), "{said}");
 }

@@ -1,4 +1,5 @@
-//! `hpt clocksource compare`: the read overhead of the kernel's clocks under every clocksource. Restores the first one.
+//! `hpt clocksource compare`: the read overhead of the kernel's clocks under every clocksource. Restores the original
+//! clocksource.
 
 use clap::Args;
 use hpt_core::realtime::Pinned;
@@ -16,14 +17,14 @@ use crate::{
 };
 
 pub(super) const COMPARE_EXAMPLES: &str = "  \
-  sudo hpt clocksource compare                  compare all available ones
+  sudo hpt clocksource compare                  compare all clocksources
   sudo hpt clocksource compare --count 1e6 --yes --format csv > costs.csv
   sudo hpt clocksource compare --source tsc,hpet";
 
 /// Measure the kernel's clocks under each clocksource
 ///
-/// Needs root, and asks for confirmation. hpt restores the first clocksource at the end, even after
-/// Ctrl-C, SIGTERM, SIGHUP or a panic. After SIGKILL, `hpt restore` restores it.
+/// Needs root, and asks for confirmation. hpt restores the original clocksource at the end, even after Ctrl-C, SIGTERM,
+/// SIGHUP or a panic. After SIGKILL, `hpt restore` restores it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept a clocksource")), COMPARE_EXAMPLES))]
 pub(super) struct CompareArguments {

@@ -12,11 +12,11 @@ use crate::{
 };
 use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
 
-/// The clocks whose reads depend on the clocksource, and for comparison those that do not.
+/// The clocks whose reads depend on the clocksource, and, for comparison, clocks whose reads do not.
 pub(super) const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
-/// Assumed duration of a read, from which the progress bar estimates the duration of the run. It is the duration of a
-/// device read, and a single read takes three of them.
+/// The assumed duration of a read. The progress bar uses it to estimate the duration of the run. It is the typical
+/// duration of reading a device. Timing a single read takes three such reads.
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! `hpt clocksource`: lists every clocksource with its read overhead and its risks, why one is missing, and the boot
-//! parameters. Changes nothing.
+//! `hpt clocksource`: lists every clocksource with its read overhead and its risks, the reasons why clocksources are
+//! missing, and the boot parameters that affect them. Changes nothing.
 
 use hpt_core::{
     Host,

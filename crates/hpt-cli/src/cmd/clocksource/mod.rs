@@ -22,14 +22,14 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt clocksource                    list clocksources, and why one is missing
-  sudo hpt clocksource compare       measure clock reads under each, and restore
-  sudo hpt clocksource set hpet      switch to another one, until hpt restore";
+  hpt clocksource                    list clocksources, and why some are missing
+  sudo hpt clocksource compare       measure clock reads under each clocksource
+  sudo hpt clocksource set hpet      switch to hpet until `hpt restore`";
 
 /// Show, change or compare the kernel's clocksource
 ///
-/// Lists each clocksource with its read overhead and its risks, the clocksources that the kernel
-/// dropped with the reason from its log, and the boot parameters that affect clocksources.
+/// Lists each clocksource with its read overhead and its risks, the clocksources that the kernel dropped (with the
+/// reason from the kernel log), and the boot parameters that affect clocksources.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -49,7 +49,7 @@ enum Action {
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     match (&arguments.action, &arguments.host) {
         (Some(_), Some(_)) => {
-            Err(Failure::Usage("--host reads a system snapshot: nothing can be set or measured in it"))
+            Err(Failure::Usage("--host reads a system snapshot, in which nothing can be set or measured"))
         }
         (None, file) => {
             let captured = file.as_deref().map(Context::captured).transpose()?;

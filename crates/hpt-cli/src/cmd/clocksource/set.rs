@@ -1,4 +1,4 @@
-//! `hpt clocksource set`: changes the clocksource of the machine, and measures a clock before and after.
+//! `hpt clocksource set`: changes the clocksource of the machine, and measures a clock before and after the change.
 
 use clap::Args;
 use hpt_core::{
@@ -20,14 +20,14 @@ use crate::{
 };
 
 pub(super) const SET_EXAMPLES: &str = "  \
-  sudo hpt clocksource set hpet       change it after confirmation
-  sudo hpt clocksource set tsc --yes  change it without confirmation (scripts)
+  sudo hpt clocksource set hpet       switch after confirmation
+  sudo hpt clocksource set tsc --yes  switch without confirmation (scripts)
   sudo hpt restore                    restore the previous clocksource";
 
 /// Change the clocksource, and measure a clock before and after
 ///
-/// Changes the system-wide clocksource until the next boot or `hpt restore`. Needs root, and asks
-/// for confirmation. The kernel may refuse the change, so hpt reads the clocksource back.
+/// Changes the system-wide clocksource until the next boot or `hpt restore`. Needs root, and asks for confirmation. The
+/// kernel may refuse the change, so hpt then checks which clocksource is active.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept the clocksource")), SET_EXAMPLES))]
 pub(super) struct SetArguments {
@@ -44,7 +44,7 @@ pub(super) fn warning(from: &str, to: &str) -> String {
         .map(|known| format!("\nRead overhead of {to}: {}. Risk: {}.", known.cost, known.risk))
         .unwrap_or_default();
     format!(
-        "this changes the system-wide clocksource from {from} to {to}; clock reads of all programs then have the overhead of {to}.{known}\n\
+        "this changes the system-wide clocksource from {from} to {to}; every clock read in every program then has the read overhead of {to}.{known}\n\
          CLOCK_MONOTONIC_RAW then runs at the rate of {to}, and the kernel reports the clock as unsynchronized until a time daemon updates it again.\n\
          The change lasts until the next boot or `hpt restore`."
     )
@@ -65,8 +65,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         }
     }
     context.signals.listen_until_the_end()?;
-    // Must precede the measurement: a value that another process set temporarily, or that a killed
-    // process left behind, is not the setting of the machine.
+    // Begin before measuring: a value that another process set temporarily, or that a killed process left behind, is
+    // not the setting of the machine.
     let mut change = match may {
         Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
         Err(_) => None,
@@ -144,8 +144,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns a note if another process changed the clocksource while hpt was restoring one that the
-/// kernel had overridden. hpt does not touch that change, and does not treat it as an error.
+/// Returns a note if another process changed the clocksource while hpt was restoring it after the kernel had overridden
+/// the request. hpt keeps that change, and does not treat it as an error.
 pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
     match restored {
         Ok(()) => Ok(None),

@@ -1,5 +1,5 @@
-//! A short measurement that supports the findings: the read overhead, throttling of real-time threads, and wake-up
-//! latency. Reaches no verdict; `diagnose` does.
+//! A short measurement that supports the findings: the read overhead, the throttling of real-time threads, and the
+//! wake-up latency. The verdicts come from `diagnose`.
 
 use std::{fs, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
     output::{progress::Progress, short_time},
 };
 
-/// The polling time: contains three whole periods of one second, regardless of when it begins.
+/// The polling time. It contains three whole periods of one second, regardless of when polling begins.
 const POLL: Duration = Duration::from_millis(4_300);
-/// The interval between clock reads. A gap is as long as the latency of a deadline in it.
+/// The interval between clock reads. The length of a gap equals the latency of the deadline that falls in it.
 const STEP: Duration = Duration::from_micros(100);
-/// Shorter gaps are negligible here: `hpt latency poll` counts all of them.
+/// The minimum length of a gap. Shorter gaps are ignored here; `hpt latency poll` counts all of them.
 const GAP: Duration = Duration::from_millis(5);
 const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
@@ -53,7 +53,8 @@ pub(super) fn measure(
     let is_found = |rules: &[&str]| {
         examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Problem(_)))
     };
-    // Without reserved time, a thread that never blocks would stop all others; and with a limit, hpt would be killed.
+    // If no CPU time is reserved for ordinary threads, a real-time thread that never blocks would stop all of them. If
+    // the CPU time of real-time threads is limited, the kernel would kill hpt.
     let may_preempt = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
     let fifo = if may_preempt { Fifo::at(PRIORITY).ok() } else { None };
     let policy =
@@ -114,7 +115,7 @@ fn waited() -> Option<Duration> {
     waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?).map(Duration::from_nanos)
 }
 
-/// Polls the clock.
+/// Polls the clock, and returns the gaps.
 fn poll(context: &Context) -> Gaps {
     let begun = Instant::now();
     let end = begun + POLL;
@@ -141,7 +142,7 @@ fn poll(context: &Context) -> Gaps {
     Gaps { gaps, window: Instant::now().saturating_duration_since(begun) }
 }
 
-/// Sleeps repeatedly with the kernel's timer; `None` if nothing was measured.
+/// Sleeps repeatedly with the kernel's timer, and formats the wake-up latency. Returns `None` if nothing was measured.
 fn woken(context: &Context) -> Option<String> {
     let mut lateness = Lateness::new();
     let mut left = WAKES;

@@ -29,7 +29,10 @@ const EXAMPLES: &str = "  \
 
 /// Find what causes latency and clock errors, and how to fix it
 ///
-/// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions for counters and devices. Changes nothing, and does not need root; checks that need root are listed. With --measure, also measures for five seconds which of the problems occur now.
+/// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still
+/// runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions
+/// for counters and devices. Changes nothing, and does not need root; checks that need root are listed. With --measure,
+/// hpt also measures for five seconds to confirm problems that occur now.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a problem was found")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -48,7 +51,7 @@ pub(crate) struct Arguments {
     host: Option<PathBuf>,
 }
 
-/// The results in addition to the verdicts of the rules.
+/// The results other than the verdicts of the rules.
 struct Said {
     measured: Option<Vec<DoctorMeasurement>>,
     interrupted: bool,
@@ -117,7 +120,7 @@ fn answer(examined: &[Examined]) -> Answer {
     let has_problem = |certain: bool| {
         findings(examined).any(|finding| finding.severity >= Severity::Low && finding.certain == certain)
     };
-    // Rules that only root can decide, and unlikely problems, are reported, but do not make the verdict unknown.
+    // Rules that only root can check, and unlikely problems, are reported, but do not make the verdict unknown.
     let is_unknown = || {
         let matters =
             |verdict: &Verdict| matches!(verdict, Verdict::Unknown { needs_root: false, is_unlikely: false, .. });
@@ -207,7 +210,7 @@ fn verdict_line(data: &DoctorDocument) -> String {
     format!("{found}: {} high, {} low; notes: {}", data.high, data.low, data.info)
 }
 
-/// Formats the rules with this verdict, combining those with the same text.
+/// Formats the rules with this verdict, combining rules with the same text.
 fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
     let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in data.rules.iter().filter(|row| row.verdict == verdict) {
@@ -255,7 +258,7 @@ mod tests {
     use super::{Said, answer, document, measure::measured};
     use crate::{golden, output::Answer};
 
-    /// Three of this length, one second apart.
+    /// Creates three gaps of this length, one second apart.
     fn gaps(length_ms: u64) -> Gaps {
         let length = Duration::from_millis(length_ms);
         let gaps = [0, 1, 2].map(|second| Gap { began: Duration::from_secs(second), length, waited: Some(length) });

@@ -11,7 +11,7 @@ use crate::{
     experiments::{Experiment, Measured},
 };
 
-/// Returns every published value with the measured one, then the other measured values.
+/// Returns every published value with the corresponding measured value, then the other measured values.
 pub(super) fn compared(
     experiment: &'static Experiment,
     measured: Vec<Measured>,
@@ -68,7 +68,7 @@ pub(super) fn data(
 ) -> ExperimentDocument {
     let head = head_of("experiment", &context.host);
     if let Some(by) = head.machine.emulated_by.clone() {
-        // Repeated in each row, because rows may be separated from each other.
+        // Repeat this in each row, because a reader may extract single rows.
         let measured = results.iter_mut().filter(|row| row.state == FigureState::Measured);
         measured.for_each(|row| row.method.push_str(&format!("; emulated by {by}")));
         if thread.is_some() {

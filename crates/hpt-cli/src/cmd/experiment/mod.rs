@@ -34,8 +34,8 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt experiment                       list the experiments and their duration
-  hpt experiment pairs --short         run one with fewer samples, in seconds
+  hpt experiment                       list the experiments and their durations
+  hpt experiment pairs --short         run one in seconds, with fewer samples
   hpt experiment all --short
   sudo hpt experiment pairs isolated-core --resume
   sudo hpt experiment isolated-core --no-throttling --no-turbo --cpu 3
@@ -47,15 +47,15 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 
 /// Repeat published measurements, and compare the results
 ///
-/// Without NAME, lists the experiments. hpt saves each part when it is finished, and long parts at
-/// intervals, so that --resume can continue an interrupted run of this boot.
+/// Without NAME, lists the experiments. hpt saves each part when it is finished, and long parts at intervals, so that
+/// --resume can continue an interrupted run until the next boot.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Experiments, or all; without NAME, list them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
     names: Vec<String>,
-    /// Take fewer samples, in seconds
+    /// Take fewer samples, to finish within seconds
     ///
     /// The result states the number of samples.
     #[arg(long, conflicts_with = "count")]
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// For example 10000 or 1e4.
     #[arg(short = 'n', long, value_name = "N", value_parser = calls)]
     count: Option<u64>,
-    /// Continue an earlier run of this boot
+    /// Continue an earlier run since the last boot
     ///
     /// Reuses finished parts with the same settings, and continues interrupted ones.
     #[arg(long, requires = "names")]
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         context.signals.listen()?;
         return Ok(list(arguments, context));
     }
-    // Before this thread is pinned, after which only one CPU is allowed.
+    // Determine this before the thread is pinned. Afterwards, only one CPU is allowed.
     let mut ways = arguments.ways(&experiments, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
     ways.cpu = held.cpu();
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let plans = experiments.iter().zip(&conditions);
     let plans: Vec<(&Experiment, Vec<Planned<'_>>)> =
         plans.map(|(&experiment, conditions)| (experiment, arguments.plan(experiment, conditions, &kept))).collect();
-    // Printed before an hour of measuring, not after it.
+    // Print the notes before an hour of measuring, not after it.
     kept.tell(|note| message::note(note));
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
@@ -207,7 +207,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns no if a published value could not be measured on this machine.
+/// Returns `Answer::No` if a published value could not be measured on this machine.
 fn answer(data: &ExperimentDocument, warnings: &[String]) -> Answer {
     let measured = data.results.iter().any(|row| row.state == FigureState::Measured);
     let unavailable = data.results.iter().any(|row| row.state == FigureState::Unavailable);
@@ -247,7 +247,7 @@ impl Arguments {
         self.alone != Alone::default() || self.all_clock_sources
     }
 
-    /// Applies the requested system-wide settings. Fails if they are refused, before an hour of measuring.
+    /// Applies the requested system-wide settings. Fails at once if they are refused, not after an hour of measuring.
     fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {

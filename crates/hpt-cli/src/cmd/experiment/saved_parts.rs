@@ -1,4 +1,4 @@
-//! Finished parts of experiments. They are saved until the next boot, so that `--resume` can continue.
+//! Finished parts of experiments. They remain valid until the next boot, so that `--resume` can continue.
 
 use std::{
     cell::{Cell as Shared, RefCell},
@@ -23,13 +23,13 @@ pub(super) const STATE: &str = "experiment";
 pub(super) struct SavedPart {
     pub(super) count: u64,
     pub(super) made: u64,
-    /// The conditions that must be equal for it to be the same measurement.
+    /// The conditions of the measurement. A part can be continued only under the same conditions.
     pub(super) conditions: Vec<String>,
     pub(super) figures: Vec<Measured>,
 }
 
 impl SavedPart {
-    /// Returns whether it is the same measurement as `kept`, with fewer samples.
+    /// Returns whether this part is the same measurement as `kept`, with fewer samples.
     pub(super) fn is_less_than(&self, kept: &Self) -> bool {
         self.count == kept.count && self.conditions == kept.conditions && self.made < kept.made
     }
@@ -66,7 +66,7 @@ pub(super) struct SavedParts {
     /// The lock. If it is not held, another process is measuring at the same time.
     pub(super) _alone: Option<Locked>,
     pub(super) notes: RefCell<Vec<String>>,
-    /// The number of these notes already printed.
+    /// The number of notes that were already printed.
     pub(super) told: Shared<usize>,
 }
 
@@ -108,7 +108,7 @@ impl SavedParts {
         notes[self.told.replace(notes.len())..].iter().for_each(|note| how(note));
     }
 
-    /// Returns what an earlier run saved of the same measurement.
+    /// Returns the saved result of the same measurement in an earlier run.
     pub(super) fn find(&self, experiment: &Experiment, planned: &Planned<'_>) -> Option<SavedPart> {
         let Planned { part, count, conditions, .. } = *planned;
         let (store, binding) = self.store.as_ref().filter(|_| self.resume)?;
@@ -144,7 +144,7 @@ impl SavedParts {
         let name = format!("{}, {}", experiment.name, planned.part.name);
         let finished = SavedPart { count: planned.count, made, conditions: planned.conditions.to_vec(), figures };
         match store.load(&purpose, binding) {
-            // A file that cannot be read may be valid.
+            // Keep a file that cannot be read, because it may be valid.
             Err(error @ StateError::Unreadable { .. }) => {
                 return self.note(format!("{name} is not saved: {}", causes(&error)));
             }
@@ -161,7 +161,7 @@ impl SavedParts {
     }
 }
 
-/// Returns the file of a part; a different sample count has a different file.
+/// Returns the name of the file for a part. Each sample count has its own file.
 pub(super) fn file_of(experiment: &Experiment, part: &Part, count: u64) -> String {
     let name = part.name.replace('µ', "u").replace(' ', "-");
     format!("{STATE}-{}-{name}-{count}", experiment.name)

@@ -11,7 +11,7 @@ use crate::{
     sampling::realtime_settings::words,
 };
 
-/// Formats a value with about three digits, or as many as the published value if it is large.
+/// Formats a value with about three digits. A large value has as many decimals as the published value.
 pub(super) fn figure(value: Option<f64>, compared: Option<f64>) -> Cell {
     let Some(value) = value else { return Cell::faint("-") };
     let decimals = match value.abs() {
@@ -84,7 +84,7 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
         });
         blocks.push(Block::Table(Table { columns, rows: cells.collect() }));
         let hows = hows.iter().enumerate().map(|(place, how)| vec![Cell::plain(format!("{}: {how}", letter(place)))]);
-        blocks.push(Block::Section("How measured, or why not".to_owned(), hows.collect()));
+        blocks.push(Block::Section("Methods, or reasons why a value is missing".to_owned(), hows.collect()));
         let spread = rows.iter().filter(|row| !row.distribution.is_empty());
         let spread = spread
             .map(|row| vec![Cell::plain(format!("{} ({}): {}", row.quantity, row.unit, classes(&row.distribution)))]);
@@ -105,7 +105,7 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     blocks
 }
 
-/// Formats the requested number of samples of each part, and its state.
+/// Formats the requested number of samples and the state of each part.
 pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
     let parts = parts.iter().zip(reached).map(|(part, reached)| {
         let fewer =
@@ -122,7 +122,7 @@ pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// Formats the machine on which it was measured.
+/// Describes the machine on which the experiments ran.
 pub(super) fn here(data: &ExperimentDocument) -> String {
     let thread = data.thread.as_ref().map(|thread| format!("{}; ", words(thread, data.cpu))).unwrap_or_default();
     let machine = &data.head.machine;

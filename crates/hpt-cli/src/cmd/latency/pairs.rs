@@ -36,17 +36,16 @@ const EXAMPLES: &str = "  \
 
 /// The kind of its document.
 pub(super) const KIND: &str = "latency-pairs";
-/// Ctrl-C is checked after this many consecutive pairs.
+/// The number of consecutive pairs between checks for Ctrl-C.
 const LOOK_EVERY: u64 = 1_000;
-/// Assumed duration of a pair of reads, for the progress bar only.
+/// The assumed duration of a pair of reads. Only the progress bar uses it.
 const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 
 /// Measure the interval between back-to-back reads
 ///
-/// Reads a source twice with nothing in between. The difference is what a program adds to the time
-/// of an operation when it reads a clock before and after it. Reads in a loop show the minimum.
-/// After a pause, caches are cold and the CPU frequency may be lower. hpt reads the sources in
-/// turn, in a different order each time.
+/// Reads a source twice with nothing in between. The difference is the time that a program adds to a measured operation
+/// by reading a clock before and after it. Reads in a loop show the minimum. After a pause, caches are cold and the CPU
+/// frequency may be lower. hpt reads the sources in turn, in a different order each time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -100,7 +99,7 @@ impl Waits {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // First, because a source of one core's cycles pins its thread to the current CPU.
+    // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let opened = subjects(arguments, context)?;
     let reference = context.open("monotonic-raw")?;
@@ -156,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns the requested sources; by default, those that a program could use to time its work.
+/// Returns the requested sources; by default, the sources that a program could use to time its work.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
@@ -172,7 +171,7 @@ fn reads(sources: usize, ways: usize, count: u32) -> Duration {
     GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(sources * ways).unwrap_or(u32::MAX))
 }
 
-/// Pauses in one sleep. Returns false if Ctrl-C ended it.
+/// Pauses with a single sleep. Returns `false` if Ctrl-C ended the sleep.
 fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> bool {
     !context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted()
 }

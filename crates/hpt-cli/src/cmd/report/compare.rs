@@ -1,4 +1,4 @@
-//! Compares two reports, and finds the values that differ by more than their spread.
+//! Compares two reports, and finds the values that differ by more than the spread of their samples.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// A value of one report: its middle, and the range of most samples.
+/// A value of one report: its central value, and the range that contains most samples.
 #[derive(Clone, Debug, PartialEq)]
 struct One {
     part: &'static str,
@@ -40,8 +40,8 @@ struct One {
     value: f64,
     range: Option<(f64, f64)>,
     samples: u64,
-    /// The origin of the nominal frequency, and the frequency, if the value is a rate. Nominal
-    /// frequencies from two origins differ by more than clocks do.
+    /// The origin of the nominal frequency, and the frequency, if the value is a rate. Nominal frequencies from
+    /// different origins differ more than the clocks themselves.
     against: Option<(String, f64)>,
     /// The number of earlier values with this name in the report. If the kernel provides no vDSO, two rows of `bench`
     /// measure a clock via system call.
@@ -60,7 +60,7 @@ impl One {
     }
 }
 
-/// The maximum length of a name. A chart truncates longer names, and two with the same start would look equal.
+/// The maximum length of a name. A chart truncates longer names, so two names that begin alike could look the same.
 const LONGEST_NAME: usize = 24;
 
 pub(super) fn run(
@@ -71,7 +71,7 @@ pub(super) fn run(
     keeping.spare(&[one, other])?;
     let (first, second) = (sound(one)?, sound(other)?);
     if keeping.page.is_none() && keeping.charts.is_some() {
-        return Err(Failure::Usage("--svg with --compare also requires --output: the charts are those of the page"));
+        return Err(Failure::Usage("--svg with --compare also requires --output: the charts are taken from the page"));
     }
     let unreadable = |why: Unreadable| Failure::NotAReport {
         path: format!("{} or {}", one.display(), other.display()).into(),
@@ -87,7 +87,7 @@ pub(super) fn run(
     Ok(Document::new(data, blocks))
 }
 
-/// Reads a report, which must be complete. Values of an incomplete one would silently be missing.
+/// Reads a report, which must be complete. The values missing from an incomplete report would go unnoticed.
 fn sound(path: &Path) -> Result<Report, Failure> {
     let report = Report::read(path)?;
     let made = super::html_page::page(&report);

@@ -14,7 +14,7 @@ use super::plan::PLANS;
 use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
-/// The maximum size of a report. The report of a machine with a hundred CPUs has a hundredth of this size.
+/// The maximum size of a report. The report of a machine with a hundred CPUs is a hundredth of this size.
 const LARGEST: u64 = 256 << 20;
 
 /// A report, with typed access to its documents.
@@ -86,7 +86,8 @@ impl Report {
     }
 }
 
-/// Returns why a report of another layout is refused: which version of hpt wrote it, and which layout this one reads.
+/// Explains why a report with another layout is rejected: which version of hpt wrote it, and which layout this version
+/// reads.
 fn other_layout(report: &Value, schema: u64) -> String {
     let writer = report.get("hpt").and_then(Value::as_str).unwrap_or("of an unknown version");
     let advice = if schema > u64::from(SCHEMA) {
@@ -100,11 +101,11 @@ fn other_layout(report: &Value, schema: u64) -> String {
 fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt};
     let regular = |what: &std::fs::Metadata| what.is_file();
-    // Before opening it: opening a device may have side effects.
+    // Check this before opening the file, because opening a device may have side effects.
     if !regular(&path.metadata()?) {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    // Non-blocking, so that opening a pipe does not wait for a writer.
+    // Open the file in non-blocking mode, so that opening a pipe does not wait for a writer.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let what = file.metadata()?;
     let wrong = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());

@@ -1,5 +1,5 @@
-//! The files of a report. All of them are written to temporary files before any is renamed, so that
-//! a full disk leaves no incomplete file. Independent of their content.
+//! The files of a report. All of them are written to temporary files before any is renamed, so that a full disk leaves
+//! no incomplete file. Does not depend on the content of the files.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct ReportFiles<'a> {
     pub(super) page: Option<PathBuf>,
     pub(super) data: Option<PathBuf>,
-    /// A directory.
+    /// The directory for the charts.
     pub(super) charts: Option<&'a Path>,
     pub(super) force: bool,
 }
@@ -64,7 +64,7 @@ impl ReportFiles<'_> {
         Ok(())
     }
 
-    /// Rejects a page or data file that would replace a file that is read, which may be the only copy.
+    /// Rejects a page or data file that would replace an input file, which may be the only copy of its data.
     pub(super) fn spare(&self, read: &[&Path]) -> Result<(), Failure> {
         let is_read = |path: &&PathBuf| {
             let place = fs::canonicalize(path).ok();
@@ -101,7 +101,7 @@ impl ReportFiles<'_> {
             file.put(self.force).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         made.into_iter().for_each(MadeFolders::stay);
-        // Charts of an earlier report would look like charts of this machine.
+        // Remaining charts of an earlier report would look like charts of this report.
         let earlier = self.charts.map(drawings).unwrap_or_default();
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
             fs::remove_file(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
@@ -130,7 +130,7 @@ impl MadeFolders {
         missing.reverse();
         let made = Self(missing);
         fs::create_dir_all(folder)?;
-        // After creating it, so that a link in the path is detected.
+        // Check this after creating the directory, so that a link in the path is detected.
         files::check_folder(folder)?;
         Ok(made)
     }
@@ -149,7 +149,7 @@ impl Drop for MadeFolders {
     }
 }
 
-/// Returns the files in a directory that have the name of a chart of a report, such as `01-cost.svg`.
+/// Returns the files in a directory whose names look like those of report charts, such as `01-cost.svg`.
 fn drawings(folder: &Path) -> Vec<PathBuf> {
     let is_called_so = |name: &str| {
         let numbered = name.strip_suffix(".svg").and_then(|name| name.split_once('-'));

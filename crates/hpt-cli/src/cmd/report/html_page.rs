@@ -19,7 +19,7 @@ use crate::output::{
     short_time,
 };
 
-/// A page, and its charts as files with name and content.
+/// A page, and its charts: the name and the content of each file.
 pub(super) struct Made {
     pub(super) page: Page,
     pub(super) charts: Vec<(String, String)>,
@@ -279,7 +279,7 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
 }
 
-/// Formats how the report was created.
+/// Formats the section on how the report was created.
 fn made(report: &ReportDocument) -> Section {
     let rows = report.parts.iter().map(|part| {
         let note = part.reason.clone().unwrap_or_else(|| words(part.state).to_owned());

@@ -39,7 +39,7 @@ const EXAMPLES: &str = "  \
   hpt report                                  write hpt-report.html and .json in
                                               about 90 seconds
   hpt report --short --output quick.html      take about ten seconds
-  hpt report --part bench,timer --svg charts  measure only these, save charts
+  hpt report --part bench,timer --svg charts  measure two parts, save charts
   hpt report --from hpt-report.json --output again.html
   hpt report --compare monday.json friday.json --output comparison.html";
 
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     /// Replace existing files
     ///
-    /// Also removes charts of an earlier report. Never replaces the data that are read.
+    /// Also removes charts of an earlier report. Never replaces the input data.
     #[arg(long)]
     force: bool,
     /// Parts to measure, separated by commas [default: all]
@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, watch, experiment.
     #[arg(long, value_name = "PART", hide_possible_values = true, value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
     part: Vec<String>,
-    /// Take fewer samples: about ten seconds in all
+    /// Take fewer samples: the report takes about ten seconds
     #[arg(long, conflicts_with_all = ["from", "compare"])]
     short: bool,
     /// Run on this CPU; any: not pinned [default: highest]
@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// Runs a command line as a part.
+/// A function that runs a command line as a part of a report.
 pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, Failure>;
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
         ));
     }
     let keeping = arguments.keeping(Some(out), Some(data));
-    // Must precede the measurement.
+    // Check this before measuring.
     keeping.check()?;
     context.signals.listen()?;
     let report = measure(arguments, context, runs);
@@ -210,7 +210,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
         Some(home) if home.len() > 1 => text.replace(home, "~"),
         _ => text.to_owned(),
     };
-    // Also the home directories of other users: the part up to the next slash is a name.
+    // Replace the home directories of other users too: the text up to the next slash is a user name.
     let mut parts = text.split("/home/");
     let mut hidden = parts.next().unwrap_or_default().to_owned();
     for part in parts {

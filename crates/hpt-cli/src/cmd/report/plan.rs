@@ -2,7 +2,7 @@
 
 use crate::arguments::CpuChoice;
 
-/// A measurement that a report may hold.
+/// A measurement that a report can contain.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) name: &'static str,

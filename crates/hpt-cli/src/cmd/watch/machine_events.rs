@@ -17,7 +17,7 @@ use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
 
 use crate::{context::Context, exit::Failure, output::rounded};
 
-/// The online CPUs, and when others were offline.
+/// The online CPUs, and the times when other CPUs were offline.
 #[derive(Debug, Default)]
 pub(super) struct Cpus {
     /// `None` if neither sysfs nor /proc lists the online CPUs.
@@ -128,7 +128,7 @@ impl MachineWatch {
         self.cpus.follow(now, at_s)
     }
 
-    /// Returns the source that the kernel uses now, if hpt has it.
+    /// Returns the source that the kernel uses now, if hpt supports it.
     pub(super) fn counter(&self, context: &Context) -> Option<&'static str> {
         self.last.clock_source.as_deref().and_then(|name| counter_of_clock_source(&context.host, name))
     }
@@ -169,7 +169,7 @@ pub(super) fn snapshot(
         after_ns: monotonic.as_dyn().ticks_end(),
     };
     let disruption = clock::disruption_marker();
-    // Read before the log: the kernel writes to its log first, so this value is never newer.
+    // Read this file before the log: the kernel writes to its log first, so this value is never newer than the log.
     let clock_source = host.clock_sources().current;
     let log_is_read = timed_by.log.is_some();
     let set_at = timed_by.setting.as_ref().and_then(|file| file.metadata().ok()?.modified().ok());
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(told(&snapshot(1), set(false)), (vec![MachineEventKind::Clocksource], Some("tsc".to_owned())));
         // The log would show that the kernel switched to another one.
         assert!(told(&snapshot(1), set(true)).0.is_empty());
-        // It is reported once, even if it made the kernel lose its synchronization.
+        // The change is reported once, even if it made the kernel lose its synchronization.
         let forgot = Snapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
         assert_eq!(told(&snapshot(1), forgot).0, [MachineEventKind::Clocksource]);
         let other = Snapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronized]);
         // The log would have shown another clocksource: the wall clock was set, which is not a reason to restart.
         assert!(told(&snapshot(1), forgot(true)).0.is_empty());
-        // It was so before, and without a daemon the error grows until it is so.
+        // The error had this value before, and without a time daemon it grows until it reaches this value.
         assert!(told(&forgot(false), forgot(false)).0.is_empty());
         let grown = Snapshot { maximum_error: Some(Duration::from_micros(15_999_500)), ..snapshot(1) };
         assert!(told(&grown, forgot(false)).0.is_empty());

@@ -37,7 +37,8 @@ const EXAMPLES: &str = "  \
   hpt watch --source tsc --reference boottime  one source against another clock
   hpt watch --format json | jq .sources        one JSON document per line";
 
-/// The interval at which sources are read. A step is detected if it exceeds what their rates can explain in that time.
+/// The interval at which sources are read. A step is detected if it is larger than their rates can explain within that
+/// time.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// Watch clocks for drift, steps and offsets between CPUs
@@ -65,7 +66,8 @@ pub(crate) struct Arguments {
     interval: Duration,
     /// Accepted frequency error, in ppm [default: 50]
     ///
-    /// hpt adds the uncertainty of the nominal frequency. Also limits the change of the frequency.
+    /// hpt adds the uncertainty of the nominal frequency to this limit. The limit also applies to changes of the
+    /// frequency.
     #[arg(long, value_name = "PPM", value_parser = parts_per_million, allow_negative_numbers = true)]
     threshold_ppm: Option<f64>,
     /// Accepted step
@@ -87,7 +89,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns whether only a signal ends it.
+    /// Returns whether only a signal ends the run.
     pub(crate) const fn is_endless(&self) -> bool {
         self.duration.is_none()
     }
@@ -95,7 +97,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // Before this thread is pinned, after which only one CPU is allowed.
+    // Determine this before the thread is pinned. Afterwards, only one CPU is allowed.
     let cpus = allowed_cpus();
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
@@ -146,15 +148,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             events.extend(happened);
             // A round in which a CPU goes offline or comes online is valid, because sources are system-wide.
             events.extend(machine.cpus_that_went_or_came(context));
-            // Once per round, between the readings of two rounds, so that this system call is in no bracket.
+            // Once per round, between the readings of two rounds, so that this system call is not inside a bracket.
             if presence.as_mut().is_some_and(|presence| !presence.stayed(machine.at())) {
                 elsewhere += 1;
             }
             rounds += 1;
             let now_s = machine.now_s();
             let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
-            // A single round is enough only for runs shorter than the time between two rounds,
-            // because it has nothing to compare with.
+            // A single round leaves nothing to compare. It is enough only if the run is shorter than the time between
+            // two rounds.
             if is_one_round || (is_over && rounds > 1) || context.interrupted() {
                 break;
             }
@@ -220,7 +222,7 @@ fn compare_cpus(
             Err(refused) => {
                 let at_s = machine.at_s();
                 events.extend(machine.cpus_that_went_or_came(context));
-                // An offline CPU is reported with its time.
+                // If a CPU went offline, an event already reports this with its time.
                 if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
                     so_far.note_refusal(pair, &refused, at_s);
                 }

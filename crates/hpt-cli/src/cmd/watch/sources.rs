@@ -1,4 +1,4 @@
-//! The sources and the pairs of CPUs that `hpt watch` compares, and the expectations of each source.
+//! The sources and the pairs of CPUs that `hpt watch` compares, and the expected behavior of each source.
 
 use std::{io, time::Duration};
 
@@ -17,11 +17,11 @@ const HANDOVERS: u32 = 400;
 const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
 /// The number of pairs of CPUs examined in one interval.
 const PAIRS_IN_AN_INTERVAL: usize = 4;
-/// How long a source without a nominal frequency is calibrated.
+/// The time for which a source without a nominal frequency is calibrated.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
-/// The bound of a measurement that has none: any rate is possible.
+/// The bound assumed for a measurement that has no bound: any rate is possible.
 const ANY_PPM: f64 = 1e6;
-/// The coarsest resolution of sources that are watched by default; coarser ones are watched only on request.
+/// The coarsest resolution of sources that are watched by default. Coarser sources are watched only on request.
 const COARSEST_NS: f64 = 1_000.0;
 
 pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failure> {
@@ -37,8 +37,8 @@ pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failur
     }
 }
 
-/// Returns the requested sources; by default hpt's choice, all constant-rate sources that are not coarse, and the
-/// wall clock.
+/// Returns the requested sources; by default, the source that hpt chooses, all constant-rate sources that are not
+/// coarse, and the wall clock.
 pub(super) fn sources(
     wanted: &[String],
     context: &Context,
@@ -71,8 +71,8 @@ pub(super) fn sources(
     Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
 }
 
-/// Returns the sources that have a rate, each with its expectation. `notes` lists those without a rate, and those
-/// without a nominal one.
+/// Returns the sources that have a rate, each with its expectation. `notes` receives a note for each source without a
+/// rate, and for each source without a nominal rate.
 pub(super) fn with_expectations(
     sources: Vec<Opened>,
     reference: &dyn TimeSource,
@@ -97,7 +97,7 @@ pub(super) fn with_expectations(
     (kept, expected)
 }
 
-/// Returns the expectation of a source; one without a nominal frequency is measured.
+/// Returns the expectation for a source. Measures the frequency of a source that has no nominal frequency.
 fn expected_of(
     source: &dyn TimeSource,
     reference: &dyn TimeSource,
@@ -112,7 +112,7 @@ fn expected_of(
     })
 }
 
-/// Returns a note that the reference used a watched counter, and from when to when if that changed.
+/// Returns notes that the reference used a watched counter, with start and end times if this changed during the run.
 pub(super) fn common_counters(
     watched: &[Opened],
     reference: &dyn TimeSource,
@@ -128,7 +128,7 @@ pub(super) fn common_counters(
     notes.collect()
 }
 
-/// Returns the first CPU paired with each of the others.
+/// Pairs the first CPU with each of the other CPUs.
 pub(super) fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
     match cpus.split_first() {
         Some((&first, others)) => others.iter().map(|&other| (first, other)).collect(),
@@ -140,7 +140,7 @@ pub(super) fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
 pub(super) struct Turns {
     /// The CPUs that hpt may use.
     allowed: Vec<usize>,
-    /// Whether it may use all CPUs: one that comes online later is then compared as well.
+    /// Whether hpt may use all CPUs. If so, a CPU that comes online later is also compared.
     are_all: bool,
     place: usize,
 }
@@ -151,7 +151,7 @@ impl Turns {
         Self { allowed, are_all, place: 0 }
     }
 
-    /// Returns the next pairs: the first online CPU is compared with the other online ones.
+    /// Returns the next pairs: the first online CPU is compared with the other online CPUs.
     pub(super) fn next(&mut self, running: Option<&CpuList>) -> Vec<(usize, usize)> {
         let cpus: Vec<usize> = match running {
             Some(running) if self.are_all => running.iter().collect(),
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(turns.next(Some(&list("1-3"))), [(1, 3), (1, 2)], "the turns continue");
         assert_eq!(turns.next(Some(&list("2"))), []);
         assert_eq!(turns.next(None).len(), 3, "if the online CPUs are unknown, all are tried");
-        // One that comes online later, if hpt may use all of them, and if it may not.
+        // A CPU comes online later: hpt may use all CPUs in one case, but not in the other.
         assert!(turns.next(Some(&list("0-4"))).contains(&(0, 4)));
         let mut some = Turns::among(vec![1, 3], Some(&list("0-3")));
         assert_eq!((some.next(Some(&list("0-3"))), some.next(Some(&list("0-2")))), (vec![(1, 3)], vec![]));
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
     }
 
-    /// Expectations of a captured machine's TSC compared with the kernel's clock.
+    /// Returns the expectation for the TSC of a captured machine, compared with the kernel's clock.
     fn tsc_on(host: &Host) -> Option<Expected> {
         let mut reports = source::outline(host).into_iter();
         let tsc = reports.find(|report| report.id.as_str() == "tsc").expect("it is listed");
@@ -246,8 +246,8 @@ mod tests {
         let path =
             |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-core/tests/hosts/{name}.capture"));
         let host = |name: &str| Context::captured(&path(name)).expect("it is there");
-        // From BogoMIPS of a kernel that was told the rate, from a kernel log, and from a kernel
-        // log that is not readable.
+        // The rates come from the BogoMIPS of a kernel that was given the rate, from a kernel log, and from a machine
+        // whose kernel log is not readable.
         let mut closed = Capture::open(&path("qemu-q35")).expect("it is there");
         closed.insert("dev/kmsg", Entry::Unreadable(ReadRefused::PermissionDenied)).expect("a sound path");
         let closed = Host::captured(closed, host("qemu-q35").facts().clone());

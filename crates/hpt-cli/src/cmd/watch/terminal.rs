@@ -16,7 +16,7 @@ pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 
-/// A line for each source, and one for each event.
+/// Formats a line for each source, and a line for each event.
 pub(super) fn lines(data: &WatchDocument) -> String {
     let mut lines = Vec::new();
     if data.interval == 1 {

@@ -27,7 +27,7 @@ use crate::{
 
 /// The maximum number of points in the time series of a source.
 const MAX_POINTS: usize = 500;
-/// A daemon that starts during the run is detected after at most this many intervals.
+/// The number of intervals between checks for a time daemon that started during the run.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
 pub(super) struct Totals {

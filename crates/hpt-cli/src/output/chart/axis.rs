@@ -1,7 +1,7 @@
 //! Axes of charts: their range, ticks and tick labels.
 //! Draws nothing.
 
-/// The powers of ten that a logarithmic scale can show. Values outside are drawn at its ends.
+/// The powers of ten that a logarithmic scale can show. Values outside this range are drawn at the ends of the scale.
 const LEAST_POWER: f64 = -3.0;
 const MOST_POWER: f64 = 15.0;
 
@@ -72,7 +72,7 @@ impl Axis {
     }
 
     /// Creates an axis with a position for each name, the first one on top.
-    #[expect(clippy::cast_precision_loss, reason = "as many names as a page has lines")]
+    #[expect(clippy::cast_precision_loss, reason = "a page has few lines, and so few names")]
     pub(super) fn names(names: Vec<String>) -> Self {
         let high = names.len().max(1) as f64;
         let ticks = (0_u32..).zip(names).map(|(place, name)| (high - f64::from(place) - 0.5, name)).collect();
@@ -90,7 +90,7 @@ impl Axis {
         if position.is_nan() { self.low } else { position.clamp(self.low, self.high) }
     }
 
-    /// Whether it is an axis of names.
+    /// Returns whether this is an axis of names.
     pub(super) fn is_of_names(&self) -> bool {
         self.kind == Kind::Names
     }
@@ -100,7 +100,7 @@ fn power(value: f64) -> f64 {
     value.log10().clamp(LEAST_POWER, MOST_POWER)
 }
 
-/// Returns 1, 2 or 5 times a power of ten, at least `least`.
+/// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let factors = [1.0, 2.0, 5.0];

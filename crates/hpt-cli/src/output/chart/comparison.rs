@@ -19,7 +19,7 @@ pub(crate) struct Pair {
     pub(crate) words: String,
 }
 
-/// Returns a panel of such pairs on a logarithmic scale.
+/// Returns a panel of pairs of figures on a logarithmic scale.
 fn panel(title: &str, scale: &str, names: (&str, &str), pairs: &[Pair], text: &dyn Fn(f64) -> String) -> Panel {
     let values = pairs.iter().flat_map(|pair| [pair.first, pair.second]).flatten();
     let x = Axis::log(scale, values.flat_map(|value| [value, value * 3.0]), text);
@@ -91,7 +91,7 @@ fn ns_in(unit: &str) -> Option<f64> {
     }
 }
 
-/// Returns the charts of published measurements compared with those on this system: one chart per
+/// Returns charts that compare published measurements with measurements on this system: one chart per
 /// experiment, with a panel per unit.
 pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
     let mut charts = Vec::new();

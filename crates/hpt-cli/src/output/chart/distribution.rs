@@ -16,12 +16,12 @@ use super::{
     titled_chart::{Figures, TitledChart, Unreadable, count, whole},
 };
 
-/// If there are more rows than this, they are drawn as one curve.
+/// The maximum number of curves. If there are more rows, all rows are drawn as one curve.
 const MOST_CURVES: usize = 6;
 /// The minimum ratio of neighboring points of a curve: smaller differences are not visible.
 const LEAST_RATIO: f64 = 1.008;
-/// Ends of the bins in each decade from 10 µs, in tenths of its start. All are whole microseconds,
-/// because samples are counted per microsecond.
+/// The ends of the bins in each decade from 10 µs, in tenths of the start of the decade. All ends are
+/// whole microseconds, because samples are counted per microsecond.
 const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
 /// The latencies of a document.
@@ -35,7 +35,7 @@ pub(crate) struct Latencies<'a> {
     rows: Vec<Row>,
 }
 
-/// The common figures of rows of wake-ups, edges and stalls.
+/// The figures that rows of wake-ups, edges and stalls have in common.
 #[derive(Clone, Debug)]
 struct Row {
     cpu: Option<usize>,
@@ -313,8 +313,8 @@ fn least(row: &Row) -> f64 {
     begin.max(1.0)
 }
 
-/// Returns the start and the end in nanoseconds and the share of all samples of each bin, from the
-/// first to the last that is not empty.
+/// Returns, for each bin, the start and the end in nanoseconds and the share of all samples. Omits empty
+/// bins at both ends.
 fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
     let mut ends = (1..10).collect::<Vec<u64>>();
     ends.extend([10, 100, 1_000].into_iter().flat_map(|ten| IN_TEN.map(|part| part * ten / 10)));
@@ -339,7 +339,7 @@ fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
             (start_ns, whole(*end) * 1e3, whole(count) / whole(row.samples.max(1)))
         })
         .collect();
-    // Samples that are not in the counts per microsecond are above them, up to the maximum.
+    // Samples that are missing from the counts per microsecond are above the counted range, up to the maximum.
     let beyond = row.samples.saturating_sub(counted);
     if beyond > 0 {
         let from_ns = 1e7;
@@ -364,8 +364,8 @@ fn outline(look: usize, curve: &Curve, has_name: bool, floor_power: f64) -> Seri
     Series { name: has_name.then(|| curve.name.clone()), look, marks: vec![Mark::Outline(points)] }
 }
 
-/// Returns the share of samples above each time: quantiles to the nanosecond, counts at whole
-/// microseconds, and the maximum last.
+/// Returns the share of samples above each time. The times are the quantiles to the nanosecond, the whole
+/// microseconds of the counts, and finally the maximum.
 fn later(row: &Row) -> Vec<(f64, f64)> {
     let all = whole(row.samples.max(1));
     let begin = (row.min_ns.unwrap_or(1.0).max(1.0), 1.0);

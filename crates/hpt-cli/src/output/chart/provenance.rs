@@ -11,7 +11,7 @@ use hpt_document::{
 #[derive(Clone, Debug)]
 pub(crate) struct Origin<'a> {
     head: &'a Head,
-    /// The CPU of a thread whose other settings the document does not have.
+    /// The CPU of the thread, if the document does not contain the other settings of the thread.
     cpu: Option<usize>,
     thread: Option<&'a Thread>,
     /// The CPUs of the measuring threads.
@@ -20,7 +20,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    /// Returns the origin of a document, of any kind that is drawn.
+    /// Returns the origin of a document of any kind that has a chart.
     pub(crate) fn of_any(document: &'a Document) -> Option<Self> {
         Some(match document {
             Document::Bench(document) => document.into(),
@@ -126,7 +126,8 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
     }
 }
 
-/// Describes several documents, each with its prefix. Gives the description only once if it is the same for all.
+/// Describes several documents, each with its prefix. If the description is the same for all documents, it appears
+/// only once.
 pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     let own: Vec<String> = origins.iter().map(|(_, origin)| about(origin, "")).collect();
     if let Some(one) = own.first()
@@ -139,7 +140,7 @@ pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     origins.iter().map(|(first, origin)| about(origin, first)).collect::<Vec<_>>().join(" — ")
 }
 
-/// Describes settings, system and version. `first` is the prefix: source and samples.
+/// Describes settings, system and version. `first` is the prefix, with the source and the samples.
 pub(crate) fn about(origin: &Origin<'_>, first: &str) -> String {
     let mut parts = vec![first.to_owned()];
     parts.extend(origin.settings());
@@ -202,7 +203,7 @@ mod tests {
     }
 
     fn thread() -> Thread {
-        let Document::Sleep(document) = golden::empty("sleep") else { panic!("it is another one") };
+        let Document::Sleep(document) = golden::empty("sleep") else { panic!("expected sleep") };
         Thread {
             cpus: vec![1],
             policy: Some("fifo".to_owned()),

@@ -1,4 +1,4 @@
-//! The read overhead of each source, as bars, compared with the bare instruction.
+//! The read overhead of each source, drawn as bars, compared with the bare instruction.
 
 use hpt_document::bench::{BenchDocument, BenchRow};
 
@@ -14,10 +14,10 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     let mut rows: Vec<&BenchRow> = bench.results.iter().filter(|row| cost(row).is_some()).collect();
     rows.sort_by(|one, other| cost(one).unwrap_or(0.0).total_cmp(&cost(other).unwrap_or(0.0)));
     let Some(cheapest) = rows.first() else { return Err(Unreadable::Nothing) };
-    // One instruction reads a register: no source that builds on it can be cheaper.
+    // A register is read with a single instruction, so no source that uses the register can be cheaper.
     let limit = rows.iter().find(|row| row.read_path == "register").and_then(|row| Some((row.id.clone(), cost(row)?)));
-    // A cheaper source that is not coarse shows that the measurement of the register was disturbed:
-    // it cannot serve as a limit.
+    // If a source that is not coarse is cheaper, the measurement of the register was disturbed and
+    // cannot serve as a limit.
     let is_fine = |row: &BenchRow| !row.id.ends_with("-coarse");
     let cheaper = limit.as_ref().and_then(|(id, ns)| {
         let row = rows.iter().find(|row| is_fine(row) && cost(row).is_some_and(|cost| cost < *ns))?;
@@ -42,7 +42,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     let height = 22 * i32::try_from(rows.len()).unwrap_or(1_000).min(1_000) + 8;
     let says = match (&limit, &cheaper) {
         (_, Some((id, ns, row))) => format!(
-            "The run was disturbed: the bare instruction that reads {id} took {}, but {}, which is not coarse, took {}. No limit is drawn.",
+            "The run was disturbed: the bare instruction that reads {id} took {}, but {}, which is not coarse, took only {}. Therefore, no limit is drawn.",
             time(*ns),
             name(row),
             super::titled_chart::time(cost(row))
@@ -50,7 +50,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
         (Some((id, ns)), None) => {
             let under = rows.iter().filter(|row| cost(row).is_some_and(|cost| cost < 2.0 * ns)).count();
             format!(
-                "The dashed line is the bare instruction that reads {id} ({}): only coarse clocks can be cheaper. {under} of {} take less than twice as long.",
+                "The dashed line marks the bare instruction that reads {id} ({}); only coarse clocks can be cheaper. {under} of {} sources take less than twice as long.",
                 time(*ns),
                 rows.len()
             )
@@ -145,7 +145,7 @@ mod tests {
             resolution_ns: None,
             granularity_ns: None,
         };
-        let Document::Bench(mut bench) = golden::empty("bench") else { panic!("it is another one") };
+        let Document::Bench(mut bench) = golden::empty("bench") else { panic!("expected bench") };
         bench.results = vec![
             row("tsc", "register", register_ns),
             row("monotonic", "vdso", 30.0),

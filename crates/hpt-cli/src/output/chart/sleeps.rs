@@ -1,4 +1,4 @@
-//! The overshoot of sleeps against the CPU time that they take. Closer to the lower left is better.
+//! The overshoot of sleeps against the CPU time that they take. Points closer to the lower left are better.
 
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
@@ -85,7 +85,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
             std.cpu_share.unwrap_or(0.0) * 100.0,
             hpt.cpu_share.unwrap_or(0.0) * 100.0
         ),
-        _ => "Closer to the lower left is better.".to_owned(),
+        _ => "Points closer to the lower left are better.".to_owned(),
     };
     let samples = document.results.iter().map(|row| row.samples).max().unwrap_or(0);
     Ok(TitledChart {

@@ -54,13 +54,13 @@ pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
     (CURVES[4], RGBColor(0xcd, 0xbe, 0x4b)),
     (CURVES[5], RGBColor(0xc4, 0xcb, 0xd6)),
 ];
-/// Lengths of a dash and of the gap after it, in pixels. The first look is a solid line; the last dash
-/// marks limits.
+/// The length of each dash and of the gap after it, in pixels. The first look is a solid line; the last
+/// dash marks limits.
 const DASHES: [(i32, i32); 6] = [(8, 3), (2, 3), (14, 3), (5, 2), (3, 7), (5, 3)];
 const LIMIT_DASH: u32 = 5;
-/// A chart draws no more panels than this.
+/// The maximum number of panels in a chart.
 pub(super) const MOST_PANELS: usize = 24;
-/// Rows beyond these overlap.
+/// The number of rows above which rows overlap.
 const MOST_ROWS: usize = 1_000;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -167,7 +167,7 @@ impl Chart {
 
 const NEVER_FULL: &str = "drawing to a string does not fail";
 
-/// Lines of names with their looks.
+/// A legend: lines of names, each with its look.
 struct Legend {
     lines: Vec<Vec<(i32, usize, String, bool)>>,
 }
@@ -241,7 +241,7 @@ impl Panel {
         self.y.ticks.iter().map(|tick| width_of(&tick.1)).max().unwrap_or(0) + 14
     }
 
-    /// Returns whether names are above their rows, because there is no room next to them.
+    /// Returns whether names are drawn above their rows because there is no room next to the rows.
     fn has_names_above(&self, width: i32) -> bool {
         self.y.is_of_names() && self.width_of_names() > width * 45 / 100
     }
@@ -367,7 +367,7 @@ impl Panel {
     }
 }
 
-/// Draws a label to the right of a point, or to its left if there is no room, in the color `before`.
+/// Draws a label to the right of a point. If there is no room, draws it to the left, in the color `before`.
 fn label(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
     let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
     let is_tight = x + (width_of(words) + 8) * FINE > i32::try_from(room).unwrap_or(i32::MAX);
@@ -433,8 +433,8 @@ fn stroke(area: &Area<'_>, points: Vec<(i32, i32)>, look: usize) {
     area.draw(&PathElement::new(points, color(look).stroke_width(thick))).expect(NEVER_FULL);
 }
 
-/// Adds the dashes to dashed lines, as one attribute per line. Drawn as separate strokes, the dashes of
-/// a page took a megabyte.
+/// Adds the dashes to dashed lines, as one attribute per line. If each dash were drawn as
+/// a separate stroke, the dashes of a page would take a megabyte.
 fn with_dashes(drawing: &str) -> String {
     (DASHED_LINE..).zip(DASHES).fold(drawing.to_owned(), |drawing, (thick, (dash, gap))| {
         let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);

@@ -1,4 +1,4 @@
-//! A chart with its text and its data table, and the reasons why a document has none.
+//! A chart with its text and its data table, and the reasons why a document has no chart.
 //! Independent of the kinds of documents.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::{
     svg::{BY_NIGHT, Chart, INK, Width, name},
 };
 
-/// A chart with its description and its data, which serve readers who cannot see it.
+/// A chart with its description and its data, which serve readers who cannot see the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TitledChart {
     /// The base of the file name.
@@ -32,7 +32,7 @@ pub(crate) struct Figures {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// A document has no chart.
+/// The reason why a document has no chart.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
     #[error("a document of this kind has no chart")]
@@ -47,7 +47,7 @@ pub(crate) enum Unreadable {
     Nothing,
 }
 
-/// The text that identifies SVG files drawn by hpt: only these begin with it.
+/// The text that identifies SVG files drawn by hpt: no other files have it near their beginning.
 pub(crate) const MARK: &str = r#"aria-labelledby="chart-title" aria-describedby="chart-desc""#;
 
 impl TitledChart {

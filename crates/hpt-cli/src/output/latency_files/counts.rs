@@ -5,7 +5,7 @@ use hpt_core::measure::Lateness;
 /// The latencies of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLatencies {
-    /// The CPU it ran on; `None` when not pinned.
+    /// The CPU that the thread was pinned to; `None` if it was not pinned.
     pub(crate) cpu: Option<usize>,
     pub(crate) lateness: Lateness,
 }

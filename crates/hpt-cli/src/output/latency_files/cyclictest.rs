@@ -33,7 +33,7 @@ pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     text
 }
 
-/// Returns the results as JSON. The colons in two of the keys are cyclictest's.
+/// Returns the results as JSON. Two of the keys end in a colon, as they do in cyclictest.
 pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {
     let of_thread = |thread: &ThreadLatencies| {
         let (min, max) = ends_us(&thread.lateness);

@@ -3,7 +3,7 @@
 
 use super::counts::ThreadLatencies;
 
-/// Returns a line per thread, up to the last microsecond with samples. Appends the number of samples
+/// Returns a line per thread, up to the last microsecond that has samples. Appends the number of samples
 /// above ten milliseconds, if any.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let line = |thread: &ThreadLatencies| {

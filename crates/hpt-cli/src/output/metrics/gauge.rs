@@ -6,7 +6,7 @@
 pub(crate) struct Gauge {
     /// The name without the unit, which is appended.
     pub(crate) name: &'static str,
-    /// `seconds`, `hertz` or `ratio`; empty for counts and for yes or no.
+    /// The unit: `seconds`, `hertz` or `ratio`; empty for counts and for yes/no values.
     pub(crate) unit: &'static str,
     pub(crate) help: &'static str,
     pub(crate) samples: Vec<Sample>,
@@ -56,7 +56,7 @@ pub(super) fn cpu_label(cpu: Option<usize>) -> (&'static str, String) {
     ("cpu", cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()))
 }
 
-/// Returns a gauge with one figure of the whole document.
+/// Returns a gauge with a single sample, for a figure of the whole document.
 pub(super) fn single((name, unit, help): (&'static str, &'static str, &'static str), value: Option<f64>) -> Gauge {
     let samples = value.map(|value| Sample { labels: Vec::new(), value }).into_iter().collect();
     Gauge { name, unit, help, samples }
@@ -83,7 +83,7 @@ pub(super) fn ratio(ppm: f64) -> f64 {
     ppm / 1e6
 }
 
-/// Converts yes to 1 and no to 0.
+/// Converts `true` to 1 and `false` to 0.
 pub(super) fn yes(is: bool) -> f64 {
     f64::from(u8::from(is))
 }

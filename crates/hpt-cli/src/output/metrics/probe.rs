@@ -33,7 +33,7 @@ pub(super) fn gauges(document: &ProbeDocument) -> Vec<Gauge> {
         of_rows(
             sources,
             source,
-            ("hpt_source_resolution", "seconds", "Resolution that the time source states"),
+            ("hpt_source_resolution", "seconds", "Resolution that the time source reports"),
             |row| row.resolution_ns.map(seconds),
         ),
         of_rows(
@@ -42,7 +42,7 @@ pub(super) fn gauges(document: &ProbeDocument) -> Vec<Gauge> {
             ("hpt_source_granularity", "seconds", "Observed granularity: the smallest step between two reads"),
             |row| row.granularity_ns.map(seconds),
         ),
-        of_rows(sources, source, ("hpt_source_read_cost", "seconds", "Mean time of one read, back to back"), |row| {
+        of_rows(sources, source, ("hpt_source_read_cost", "seconds", "Mean time of one back-to-back read"), |row| {
             row.read_cost_ns.map(seconds)
         }),
         kernel(&document.head.machine),
@@ -66,7 +66,7 @@ fn kernel(machine: &Machine) -> Gauge {
     Gauge {
         name: "hpt_kernel_clocksource",
         unit: "",
-        help: "Clocksources of the kernel: 1 current, 0 available",
+        help: "The kernel's clocksources: 1 active, 0 available but not active",
         samples: samples.collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! Which counters and devices the current user may use. Opens none of them.
+//! Rules about which counters and devices the current user may use. Opens neither counters nor devices.
 
 use super::facts::CAP_SYS_ADMIN;
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
@@ -8,8 +8,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "perf-paranoid",
         title: "No permission to count cycles",
-        about: "whether this user may count the events of a thread (kernel.perf_event_paranoid)",
-        why: "From level 3 on, in kernels that support it (Debian's default), only root may count cycles.",
+        about: "whether this user may count performance events (kernel.perf_event_paranoid)",
+        why: "At level 3 or higher, only root may count cycles. Not all kernels support this level; Debian uses it by default.",
         affects: "programs that count cycles",
         references: &[
             "Documentation/admin-guide/perf-security.rst",
@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "perf-user-access",
         title: "Cycle counter reads need a system call (ARM)",
         about: "whether programs may read their event counters without a system call on ARM (kernel.perf_user_access)",
-        why: "Otherwise, each read of the cycle counter is a system call, which takes more cycles than most code that is measured.",
+        why: "Without this permission, each read of the cycle counter is a system call, which takes more cycles than most measured code.",
         affects: "programs that count cycles",
         references: &[
             "Documentation/arch/arm64/perf.rst",
@@ -33,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "rdpmc",
         title: "Cycle counter reads need a system call (x86)",
         about: "whether programs may read their event counters without a system call on x86 (rdpmc)",
-        why: "Otherwise, each read of the cycle counter is a system call, which takes more cycles than most code that is measured.",
+        why: "Without this permission, each read of the cycle counter is a system call, which takes more cycles than most measured code.",
         affects: "programs that count cycles",
         references: &[
             "Documentation/ABI/testing/sysfs-bus-event_source-devices",
@@ -45,8 +45,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "system-timer",
         title: "No access to the System Timer",
         about: "whether this user may read the System Timer of a Raspberry Pi (/dev/mem, UIO)",
-        why: "It is the cheapest clock of a Pi 1 or Zero, and an independent reference on the other models.",
-        affects: "users of the source bcm-systimer",
+        why: "The System Timer is the cheapest clock to read on a Pi 1 or Zero, and an independent reference on the other models.",
+        affects: "programs that use the source bcm-systimer",
         references: &["mem(4)", "Documentation/driver-api/uio-howto.rst"],
         judge: system_timer,
     },
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "gpio",
         title: "No access to GPIO lines",
         about: "whether this user may open the GPIO chips (/dev/gpiochip*)",
-        why: "The kernel reports edges on a pin with a timestamp, through the device file of the chip.",
+        why: "Through the device file of the chip, the kernel reports edges on a pin, each with a timestamp.",
         affects: "programs that measure GPIO edge latency",
         references: &["Documentation/userspace-api/gpio/chardev.rst"],
         judge: gpio,
@@ -71,15 +71,15 @@ fn no_counter(facts: &MachineFacts) -> bool {
 
 fn paranoid(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.paranoid {
-        None => Verdict::not_applicable("this kernel has no perf events, or /proc is missing"),
+        None => Verdict::not_applicable("this kernel does not support perf events, or /proc is missing"),
         Some(_) if no_counter(facts) => {
-            Verdict::not_applicable("the kernel shows no performance counters of the cores here")
+            Verdict::not_applicable("the kernel exposes no performance counters of the cores")
         }
         Some(level) if level < 3 => {
             Verdict::pass(format!("level {level}: users may count the events of their own threads"))
         }
         Some(level) if facts.has(CAP_PERFMON) == Some(true) || facts.has(CAP_SYS_ADMIN) == Some(true) => {
-            Verdict::pass(format!("level {level}, which does not apply to programs with CAP_PERFMON"))
+            Verdict::pass(format!("level {level}; programs with CAP_PERFMON are exempt"))
         }
         Some(level) => {
             Finding::new(Severity::Info, format!("level {level}: only programs with CAP_PERFMON may count events"))
@@ -96,11 +96,14 @@ fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.user_access {
         None => Verdict::not_applicable("this kernel does not have the setting, which exists only on 64-bit ARM"),
         Some(_) if no_counter(facts) => {
-            Verdict::not_applicable("the kernel shows no performance counters of the cores here")
+            Verdict::not_applicable("the kernel exposes no performance counters of the cores")
         }
-        Some(true) => Verdict::pass("allowed"),
-        Some(false) => Finding::new(Severity::Info, "not allowed")
-            .fix("Allow it until reboot", ["sudo sysctl -w kernel.perf_user_access=1".to_owned()])
+        Some(true) => Verdict::pass("programs may read their event counters without a system call"),
+        Some(false) => Finding::new(Severity::Info, "every read of an event counter needs a system call")
+            .fix(
+                "Allow reads without a system call until reboot",
+                ["sudo sysctl -w kernel.perf_user_access=1".to_owned()],
+            )
             .problem(),
     }
 }
@@ -108,15 +111,15 @@ fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
 fn rdpmc(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.rdpmc {
         _ if facts.architecture != Architecture::X86_64 => Verdict::not_applicable("this is not an x86 machine"),
-        None => Verdict::not_applicable("the kernel shows no performance counters of the cores here"),
-        Some(0) => Finding::new(Severity::Info, "not allowed (0)")
+        None => Verdict::not_applicable("the kernel exposes no performance counters of the cores"),
+        Some(0) => Finding::new(Severity::Info, "rdpmc is 0: every read of an event counter needs a system call")
             .fix(
-                "Allow it for programs with an open event, until reboot",
+                "Allow reads without a system call for programs with an open event, until reboot",
                 ["echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc".to_owned()],
             )
             .problem(),
-        Some(1) => Verdict::pass("allowed for programs with an open event (1)"),
-        Some(other) => Verdict::pass(format!("allowed for all programs ({other})")),
+        Some(1) => Verdict::pass("rdpmc is 1: programs with an open event may read counters without a system call"),
+        Some(other) => Verdict::pass(format!("rdpmc is {other}: all programs may read counters without a system call")),
     }
 }
 
@@ -129,7 +132,7 @@ fn system_timer(facts: &MachineFacts, _: &Subject) -> Verdict {
         return Verdict::not_applicable("the device tree has no System Timer");
     }
     if facts.timer_by_uio {
-        return Verdict::pass("a UIO device provides access to it");
+        return Verdict::pass("a UIO device provides access to the timer");
     }
     let missing = match (device(facts, "/dev/mem"), facts.has(CAP_SYS_RAWIO)) {
         (Some(device), Some(true)) if device.readable => return Verdict::pass("/dev/mem is readable"),
@@ -154,13 +157,13 @@ fn gpio(facts: &MachineFacts, _: &Subject) -> Verdict {
     let usable: Vec<&str> =
         chips.iter().filter(|chip| chip.readable && chip.writable).map(|chip| chip.path.as_str()).collect();
     match (chips.is_empty(), usable.is_empty()) {
-        (true, _) => Verdict::not_applicable("the kernel shows no GPIO chip here"),
+        (true, _) => Verdict::not_applicable("the kernel exposes no GPIO chip"),
         (false, false) => Verdict::pass(usable.join(", ")),
         (false, true) => {
             let names: Vec<&str> = chips.iter().map(|chip| chip.path.as_str()).collect();
             Finding::new(Severity::Info, format!("no permission to read and write {}", names.join(", ")))
                 .fix(
-                    "Join the group that owns them (gpio on Raspberry Pi OS), and log in again",
+                    "Join the group that owns the device files (gpio on Raspberry Pi OS), and log in again",
                     ["sudo usermod --append --groups gpio USER".to_owned()],
                 )
                 .problem()

@@ -1,4 +1,5 @@
-//! The power supply and the temperature of a board. Uses the kernel's drivers and does not query the firmware itself.
+//! Rules about the power supply and the temperature of a board. Uses the kernel's drivers, and does not query the
+//! firmware itself.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::{Supply, Zone};
@@ -8,7 +9,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "under-voltage",
         title: "Supply voltage is too low",
         about: "whether the supply voltage of a Raspberry Pi is high enough",
-        why: "Below 4.63 V, the firmware lowers the frequency of the processor to what the supply can sustain, regardless of the governor; attached devices and SD cards fail.",
+        why: "Below 4.63 V, the firmware lowers the processor frequency to a level that the power supply can sustain, regardless of the governor. Attached devices and SD cards may fail.",
         affects: "all programs",
         references: &["Documentation/hwmon/raspberrypi-hwmon.rst", "raspberrypi.com: vcgencmd get_throttled"],
         judge: under_voltage,
@@ -17,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "held-back",
         title: "Firmware throttles the processor",
         about: "whether the firmware of a Raspberry Pi throttles the processor",
-        why: "The processor then runs below the frequency that the kernel requested: all work takes longer, and the kernel is not aware of it.",
+        why: "A throttled processor runs below the frequency that the kernel requested, without the kernel being notified: all work takes longer.",
         affects: "all programs",
         references: &["raspberrypi.com: vcgencmd get_throttled"],
         judge: held_back,
@@ -25,27 +26,28 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "temperature",
         title: "Temperature is close to its limit",
-        about: "how close temperatures are to the limit at which the processor is throttled",
-        why: "At the limit, the frequency is lowered in steps and raised again: the execution time of the same work varies.",
+        about: "how close the temperatures are to the limit at which the processor is throttled",
+        why: "At the limit, the frequency is lowered in steps and later raised again, so the execution time of the same work varies.",
         affects: "all programs",
         references: &["Documentation/driver-api/thermal/sysfs-api.rst"],
         judge: temperature,
     },
 ];
 
-/// Bits of get_throttled: now; 16 higher: since boot.
+/// Bits of get_throttled for the current state. The same bits, shifted left by 16, are set if the state occurred since
+/// boot.
 const TOO_LOW: u32 = 1;
 const CAPPED: u32 = 1 << 1;
 const THROTTLED: u32 = 1 << 2;
 const SOFT_LIMIT: u32 = 1 << 3;
-/// The distance from a limit that counts as close, in thousandths of a degree.
+/// The largest distance from a limit that counts as close, in thousandths of a degree.
 const NEAR: i64 = 5_000;
 
 /// The temperature at which the firmware of a Raspberry Pi throttles the processor, regardless of the kernel's limits.
 /// raspberrypi.com: frequency management and thermal control.
 const OF_THE_FIRMWARE: i64 = 80_000;
 
-const NO_FIRMWARE: &str = "no Raspberry Pi firmware reports it";
+const NO_FIRMWARE: &str = "no Raspberry Pi firmware reports under-voltage or throttling";
 
 fn under_voltage(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(supply) = facts.supply else {
@@ -58,9 +60,10 @@ fn under_voltage(facts: &MachineFacts, _: &Subject) -> Verdict {
     let finding = match (now, before) {
         (false, false) => return Verdict::pass("the supply voltage is high enough"),
         (true, _) => Finding::new(Severity::High, "the supply voltage is too low now"),
-        (false, true) => {
-            Finding::new(Severity::High, "the supply voltage was too low at some time since boot, but is not now")
-        }
+        (false, true) => Finding::new(
+            Severity::High,
+            "the supply voltage was too low at some time since boot, but is high enough now",
+        ),
     };
     finding
         .fix("Use a power supply and a cable that are rated for the board (Pi 3: 2.5 A, Pi 4: 3 A, Pi 5: 5 A), and a powered hub for attached devices", [])
@@ -77,9 +80,9 @@ fn held_back(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     let words = |flags: u32| {
         let named = [
-            (CAPPED, "the frequency is capped"),
-            (THROTTLED, "the processor is throttled"),
-            (SOFT_LIMIT, "the soft temperature limit is reached"),
+            (CAPPED, "frequency capped"),
+            (THROTTLED, "processor throttled"),
+            (SOFT_LIMIT, "soft temperature limit reached"),
         ];
         named.into_iter().filter(|(bit, _)| flags & bit != 0).map(|(_, word)| word).collect::<Vec<_>>().join(", ")
     };
@@ -87,9 +90,11 @@ fn held_back(facts: &MachineFacts, _: &Subject) -> Verdict {
     let finding = match (now.is_empty(), before.is_empty()) {
         (true, true) => return Verdict::pass("the firmware does not throttle the processor"),
         (false, _) => Finding::new(Severity::High, format!("now: {now}")),
-        (true, false) => Finding::new(Severity::Low, format!("since boot, but not now: {before}")),
+        (true, false) => Finding::new(Severity::Low, format!("at some time since boot, but not now: {before}")),
     };
-    finding.fix("Improve the power supply and the cooling: a heat sink, a fan, more airflow", []).problem()
+    finding
+        .fix("Improve the power supply and the cooling, for example with a heat sink, a fan or more airflow", [])
+        .problem()
 }
 
 fn temperature(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -101,12 +106,14 @@ fn temperature(facts: &MachineFacts, _: &Subject) -> Verdict {
     let with_a_limit = facts.temperatures.iter().filter_map(|zone| Some((zone, limit(zone)?)));
     let nearest = with_a_limit.min_by_key(|(zone, (limit, _))| limit.saturating_sub(zone.millidegrees));
     let Some((zone, (limit, what))) = nearest else {
-        return Verdict::not_applicable("the kernel shows no temperature with a limit here");
+        return Verdict::not_applicable("the kernel reports no temperature with a limit");
     };
     let observed =
         format!("{}: {} °C; the machine is {what} at {} °C", zone.name, zone.millidegrees / 1000, limit / 1000);
     if limit.saturating_sub(zone.millidegrees) > NEAR {
         return Verdict::pass(observed);
     }
-    Finding::new(Severity::Low, observed).fix("Improve the cooling: a heat sink, a fan, more airflow", []).problem()
+    Finding::new(Severity::Low, observed)
+        .fix("Improve the cooling, for example with a heat sink, a fan or more airflow", [])
+        .problem()
 }

@@ -15,11 +15,11 @@ use crate::{
 /// Linux, include/uapi/linux/capability.h.
 pub(super) const CAP_SYS_ADMIN: u32 = 21;
 
-/// Everything that the rules know about a machine.
+/// All facts about a machine that the rules use.
 #[derive(Clone, Debug)]
 pub struct MachineFacts {
     pub(super) architecture: Architecture,
-    /// `None` if the release does not begin with two numbers.
+    /// The kernel release; `None` if it does not begin with two numbers.
     pub(super) kernel: Option<KernelRelease>,
     pub(super) kernel_release: String,
     pub(super) kernel_version: String,

@@ -1,4 +1,4 @@
-//! What else runs on an isolated CPU: interrupts and kernel threads. Moves none of them.
+//! Rules about interrupts and kernel threads on dedicated CPUs. Moves neither.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, Interrupt, KernelThread, Told};
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "new-interrupts",
         title: "New interrupts may arrive on a dedicated CPU",
         about: "the default affinity of interrupts that are registered later (irqaffinity)",
-        why: "A device that is plugged in, or a driver that is reloaded, may route its interrupt to a CPU that was cleared of interrupts.",
+        why: "When a device is plugged in or a driver is reloaded, its interrupt may be routed to a CPU from which all interrupts were moved away.",
         affects: "threads with a dedicated CPU",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: irqaffinity",
@@ -29,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "irqbalance",
         title: "irqbalance may move interrupts to a dedicated CPU",
         about: "whether irqbalance moves interrupts to dedicated CPUs",
-        why: "irqbalance moves interrupts back to CPUs that were cleared of interrupts. It spares only isolated CPUs.",
+        why: "irqbalance may move interrupts back to CPUs from which they were moved away. It excludes only isolated CPUs.",
         affects: "threads with a dedicated CPU",
         references: &["irqbalance(1)"],
         judge: irqbalance,
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "kernel-threads",
         title: "Kernel threads may run on a dedicated CPU",
         about: "whether kernel threads may run on dedicated CPUs",
-        why: "They free memory, write data back, and work for drivers, on the CPU where they wake up. An ordinary thread shares the CPU with them, and real-time kernel threads preempt it.",
+        why: "Kernel threads free memory, write data back, and do work for drivers on whichever CPU they wake up on. An ordinary thread must share the CPU with them, and real-time kernel threads preempt it.",
         affects: "threads with a dedicated CPU",
         references: &[
             "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Interrupts beyond this number are counted but not named.
+/// The number of interrupts or threads that a finding names. All others are only counted.
 const NAMED: usize = 4;
 
 fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
@@ -66,7 +66,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Told::Is(cpus) => !cpus.and(&subject.in_question).is_empty(),
         _ => count(interrupt, &subject.in_question) > 0,
     };
-    // An interrupt that never arrived belongs to a device that is not used.
+    // An interrupt that never arrived belongs to a device that is not in use.
     let mut here: Vec<&Interrupt> = all
         .iter()
         .filter(|interrupt| interrupt.counts.values().any(|&count| count > 0) && goes_there(interrupt))
@@ -96,14 +96,14 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         format!("interrupts routed to {}: {}{more}", Subject::in_words(&subject.in_question), named.join(", ")),
     )
     .fix(
-        "Move them to other CPUs until reboot; an interrupt that its driver spreads over all CPUs cannot be moved, and the write fails",
+        "Move these interrupts to other CPUs until reboot; the write fails for interrupts that a driver spreads over all CPUs",
         moves,
     )
     .fix(text, commands);
     if certain { finding.problem() } else { finding.uncertain().problem() }
 }
 
-/// Returns how many times it arrived on these CPUs.
+/// Returns how many times `interrupt` arrived on `cpus`.
 fn count(interrupt: &Interrupt, cpus: &CpuList) -> u64 {
     interrupt
         .counts
@@ -144,7 +144,7 @@ fn new_interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
 
 fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     match facts.situation.balances_interrupts {
-        None => return Verdict::unknown("/proc does not show all processes, as in a container"),
+        None => return Verdict::unknown("/proc does not show all processes, for example because this is a container"),
         Some(false) => return Verdict::not_applicable("irqbalance is not running"),
         Some(true) => {}
     }
@@ -158,13 +158,13 @@ fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let isolated = facts.cores.nohz_full.is().map(|nohz| nohz.or(&isolated)).unwrap_or(isolated);
     let touched = subject.in_question.without(&isolated);
     if touched.is_empty() {
-        return Verdict::pass("irqbalance is running, and spares isolated CPUs");
+        return Verdict::pass("irqbalance is running, but excludes isolated CPUs");
     }
-    // With a list of its own, it ignores which CPUs are isolated: irqbalance, cputree.c, setup_banned_cpus.
+    // If this list is set, irqbalance ignores which CPUs are isolated: irqbalance, cputree.c, setup_banned_cpus.
     let banned = isolated.or(&touched);
-    Finding::new(Severity::Low, format!("irqbalance is running, and does not spare {}", Subject::in_words(&touched)))
+    Finding::new(Severity::Low, format!("irqbalance is running, and may move interrupts to {}", Subject::in_words(&touched)))
         .fix(
-            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that it spares {banned}"),
+            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that no interrupts are moved to CPU {banned}"),
             ["sudo systemctl restart irqbalance".to_owned()],
         )
         .fix("Disable irqbalance", ["sudo systemctl disable --now irqbalance".to_owned()])
@@ -179,9 +179,9 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::not_applicable(NO_OTHER);
     }
     let Some(threads) = &facts.situation.kernel_threads else {
-        return Verdict::unknown("/proc shows no kernel threads, as in a container");
+        return Verdict::unknown("/proc shows no kernel threads, for example because this is a container");
     };
-    // A thread bound to its CPU belongs there, and mostly sleeps.
+    // A thread that is bound to one CPU belongs there, and sleeps most of the time.
     let strays: Vec<&KernelThread> = threads
         .iter()
         .filter(|thread| {
@@ -190,12 +190,12 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         })
         .collect();
     if strays.is_empty() {
-        return Verdict::pass("only kernel threads that are bound to the CPU");
+        return Verdict::pass("only kernel threads that are bound to the CPU run there");
     }
     let real_time = strays.iter().filter(|thread| thread.priority > 0);
     let highest = real_time.clone().map(|thread| thread.priority).max();
     let real_time = highest.map_or_else(String::new, |highest| {
-        format!(", {} of them under a real-time policy with a priority of up to {highest}", real_time.count())
+        format!(", {} of them under a real-time policy with priorities up to {highest}", real_time.count())
     });
     let elsewhere = subject.elsewhere(facts);
     let (text, commands) = facts.at_boot_also("nohz-full", &subject.in_question);
@@ -204,15 +204,15 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         format!("{} may run on {}{real_time}", named(&strays), Subject::in_words(&subject.in_question)),
     );
     let finding = match facts.cores.nohz_full {
-        Told::Is(_) => finding.fix(format!("Keep all of them away. {text}"), commands),
+        Told::Is(_) => finding.fix(format!("Keep all these threads off dedicated CPUs. {text}"), commands),
         Told::Absent | Told::NotAllowed | Told::Garbled => finding,
     };
     if elsewhere.is_empty() {
-        return finding.fix("Move them to other CPUs, as far as the kernel allows", []).problem();
+        return finding.fix("Move these threads to other CPUs, as far as the kernel allows", []).problem();
     }
     finding
         .fix(
-            "Move them to other CPUs until reboot, as far as the kernel allows: the unbound workers (kworker/u) with their CPU mask, the others one by one, including the thread that starts them (kthreadd)",
+            "Move these threads to other CPUs until reboot, as far as the kernel allows: unbound workers (kworker/u) through their CPU mask, all other threads one by one, including kthreadd, which creates new kernel threads",
             [
                 format!("echo {} | sudo tee /sys/devices/virtual/workqueue/cpumask", elsewhere.mask()),
                 format!("sudo taskset --pid --cpu-list {elsewhere} 2"),
@@ -222,21 +222,21 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .problem()
 }
 
-/// Workers bound to no CPU. Linux, kernel/workqueue.c, format_worker_id.
+/// The name prefix of workers that are not bound to a CPU. Linux, kernel/workqueue.c, format_worker_id.
 const UNBOUND: &str = "kworker/u";
 
-/// Returns the number of threads and some of their names; workers are counted but not named.
+/// Describes the threads: their number, and some of their names. Unbound workers are only counted.
 fn named(threads: &[&KernelThread]) -> String {
     let workers = threads.iter().filter(|thread| thread.name.starts_with(UNBOUND)).count();
     let mut names: Vec<&str> =
         threads.iter().map(|thread| thread.name.as_str()).filter(|name| !name.starts_with(UNBOUND)).collect();
-    // The thread that creates them comes first.
+    // kthreadd, which creates all kernel threads, comes first.
     names.sort_by_key(|name| *name != "kthreadd");
     names.dedup();
     let are_all = names.len() <= NAMED;
     names.truncate(NAMED);
     let mut words: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    words.extend((workers > 0).then(|| format!("{workers} of {UNBOUND}*")));
+    words.extend((workers > 0).then(|| format!("{workers} named {UNBOUND}*")));
     words.extend((!are_all).then(|| "others".to_owned()));
     let noun = if threads.len() == 1 { "kernel thread" } else { "kernel threads" };
     format!("{} {noun} ({})", threads.len(), words.join(", "))

@@ -1,5 +1,5 @@
-//! Whether a CPU is isolated: from other threads, from the tick, from the kernel's housekeeping, and from its SMT
-//! sibling. Moves no thread.
+//! Rules about the isolation of CPUs from other threads, from the tick, from the kernel's housekeeping, and from SMT
+//! siblings. Moves no thread.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, KernelThread, Told};
@@ -9,7 +9,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "isolated-cpus",
         title: "No isolated CPU for a dedicated thread",
         about: "which CPUs are isolated from the scheduler (isolcpus)",
-        why: "A CPU that is not isolated may be running any thread of any program: an ordinary thread waits for its turn, and a real-time thread preempts, but finds cold caches.",
+        why: "A CPU that is not isolated may be running any thread of any program. An ordinary thread must wait for its turn; a real-time thread preempts the running thread, but finds cold caches.",
         affects: "programs that dedicate a CPU to one thread",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: isolcpus",
@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "parameters-ignored",
         title: "Boot parameters have no effect",
         about: "whether boot parameters that isolate CPUs are in effect",
-        why: "A kernel that was built without the option silently ignores the parameter.",
+        why: "A kernel that was built without support for such a parameter silently ignores it.",
         affects: "programs that rely on an isolated CPU",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: isolcpus, nohz_full, rcu_nocbs",
@@ -41,8 +41,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "rcu-callbacks",
         title: "RCU callbacks run on a dedicated CPU",
-        about: "which CPUs run RCU callbacks, which free memory once no reader uses it any more (rcu_nocbs)",
-        why: "Unless offloaded, callbacks run on the CPU that queued them, after an interrupt, for as long as there is something to free.",
+        about: "which CPUs run RCU callbacks (rcu_nocbs)",
+        why: "RCU callbacks free memory that no reader uses anymore. Unless they are offloaded, they run on the CPU that queued them, after an interrupt, for as long as there is memory to free.",
         affects: "threads with a dedicated CPU",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: rcu_nocbs",
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "smt-sibling",
         title: "CPUs share a core (SMT)",
         about: "whether CPUs share a core (SMT)",
-        why: "Two CPUs of one core share its execution units and caches: each runs slower while the other is busy, by an amount that varies all the time.",
+        why: "Two CPUs of one core share its execution units and caches: each CPU runs slower while the other is busy, by an amount that varies constantly.",
         affects: "programs that measure short intervals, or need a constant execution time",
         references: &[
             "Documentation/admin-guide/hw-vuln/core-scheduling.rst",
@@ -64,7 +64,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns the CPU to suggest: the highest, because the kernel's own work tends to run on the lowest.
+/// Returns the CPU that hpt suggests to isolate: the named CPU, or otherwise the highest-numbered CPU, because the
+/// kernel's own work tends to run on low-numbered CPUs.
 fn proposal(facts: &MachineFacts, subject: &Subject) -> CpuList {
     let highest = facts.cores.online.is().and_then(|online| online.iter().next_back());
     subject.named.or(highest).map(CpuList::only).unwrap_or_default()
@@ -75,13 +76,13 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::without(&facts.cores.online, "/sys/devices/system/cpu/online");
     };
     if online.len() < 2 {
-        return Finding::new(Severity::Info, "only one CPU is online, and everything runs on it: it cannot be isolated")
+        return Finding::new(Severity::Info, "only one CPU is online: it cannot be isolated, because everything runs on it")
             .fix(
                 "Run your program under a real-time policy, so that it preempts all ordinary threads",
                 ["sudo hpt run --fifo 80 -- PROGRAM".to_owned()],
             )
             .fix(
-                "With a PREEMPT_RT kernel (see preemption), threads of priority 50 handle device interrupts: use a higher priority to preempt them as well",
+                "With a PREEMPT_RT kernel (see preemption), threads with priority 50 handle device interrupts: use a higher priority to preempt these threads as well",
                 [],
             )
             .problem();
@@ -121,11 +122,11 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         [("isolcpus", &facts.cores.isolated), ("nohz-full", &facts.cores.nohz_full), ("rcu-nocbs", &offloaded)];
     for (name, in_effect) in parameters {
         let Some((value, listed)) = facts.parameter(name).zip(facts.listed(name)) else { continue };
-        // Without `domain` the scheduler continues as usual, as requested.
+        // Without `domain`, the parameter does not isolate CPUs from the scheduler.
         if name == "isolcpus" && !listed.words.is_empty() && !listed.words.iter().any(|word| word == "domain") {
             continue;
         }
-        // Without CPUs it only prepares for later changes.
+        // Without a list, the parameter offloads no CPU yet. It only allows offloading CPUs later.
         if name == "rcu-nocbs" && value.is_empty() {
             continue;
         }
@@ -153,19 +154,19 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         }
     }
     match (ignored.is_empty(), count, unknown) {
-        (true, 0, _) => Verdict::not_applicable("no such parameter is set"),
+        (true, 0, _) => Verdict::not_applicable("no boot parameter that isolates CPUs is set"),
         (true, _, Some(why)) => Verdict::unknown(why),
-        (true, _, None) => Verdict::pass("all parameters that are set are in effect"),
+        (true, _, None) => Verdict::pass("all boot parameters that isolate CPUs are in effect"),
         (false, ..) => Finding::new(Severity::Low, ignored.join("; "))
             .fix(
-                "Compare with the settings in effect; each CPU in rcu_nocbs has a thread named rcuop or rcuos",
+                "Compare the parameters with the settings in effect; each CPU in rcu_nocbs should have a thread named rcuop or rcuos",
                 [
                     "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full".to_owned(),
                     "pgrep --list-name rcuo".to_owned(),
                 ],
             )
             .fix(
-                "Remove the parameter, or use a kernel that was built with the option (CONFIG_CPU_ISOLATION, CONFIG_NO_HZ_FULL, CONFIG_RCU_NOCB_CPU)",
+                "Remove the parameter, or use a kernel that was built with support for it (CONFIG_CPU_ISOLATION, CONFIG_NO_HZ_FULL, CONFIG_RCU_NOCB_CPU)",
                 [],
             )
             .problem(),
@@ -195,7 +196,7 @@ fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {
         fact => return Verdict::without(fact, "/sys/devices/system/cpu/nohz_full"),
     };
     if with_tick.is_empty() {
-        return Verdict::pass("the tick stops while only one thread runs there");
+        return Verdict::pass("the tick stops while only one thread runs on the CPU");
     }
     let (text, commands) = facts.at_boot_also("nohz-full", &with_tick);
     Finding::new(Severity::Low, format!("the tick does not stop on {}", Subject::in_words(&with_tick)))
@@ -215,15 +216,15 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let left = subject.in_question.without(&offloaded(facts));
     if left.is_empty() {
-        return Verdict::pass("callbacks run on other CPUs");
+        return Verdict::pass("RCU callbacks run on other CPUs");
     }
     let listed = facts.listed("rcu-nocbs").and_then(|listed| listed.cpus).unwrap_or_default();
     let in_vain = left.and(&listed);
-    let on = |cpus: &CpuList| format!("callbacks run on {} itself", Subject::in_words(cpus));
+    let on = |cpus: &CpuList| format!("RCU callbacks are not offloaded from {}", Subject::in_words(cpus));
     match callback_threads(facts) {
         Some(_) if !in_vain.is_empty() => {
             let observed = format!(
-                "{}: {} in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) that runs callbacks elsewhere",
+                "{}: {} in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) to run the callbacks elsewhere",
                 on(&left),
                 if in_vain.len() == 1 { format!("CPU {in_vain} is") } else { format!("CPUs {in_vain} are") }
             );
@@ -237,7 +238,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
         threads => {
             let (text, commands) = facts.at_boot_also("rcu-nocbs", &left);
             let finding = Finding::new(Severity::Low, on(&left)).fix(text, commands);
-            // Without its threads, it is unknown whether the kernel was built to offload callbacks.
+            // If no kernel threads are visible, it is unknown whether the kernel was built to offload callbacks.
             let is_likely = threads.is_none() && none_requested(facts);
             if is_likely { finding.uncertain() } else { finding }.problem()
         }
@@ -245,9 +246,9 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
 }
 
 const NO_KERNEL_THREADS: &str =
-    "whether this is in effect is unknown, because kernel threads are not visible, as in a container";
+    "it is unknown whether this is in effect, because kernel threads are not visible, for example in a container";
 
-/// Returns the CPUs whose callbacks a kernel thread runs; `None` if none of its threads is visible.
+/// Returns the CPUs whose callbacks are run by a kernel thread; `None` if no kernel threads are visible.
 fn callback_threads(facts: &MachineFacts) -> Option<CpuList> {
     let threads = facts.situation.kernel_threads.as_ref()?;
     Some(threads.iter().filter_map(KernelThread::frees_for).collect())
@@ -258,9 +259,9 @@ fn none_requested(facts: &MachineFacts) -> bool {
     facts.parameter("rcu-nocbs").is_none() && is_empty(&facts.cores.nohz_full)
 }
 
-/// Returns the CPUs known not to run their callbacks themselves. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: CPUs in
-/// nohz_full are also in rcu_nocbs, and a kernel may be built to offload all CPUs unless one of the two parameters is
-/// given. Since 5.17 all CPUs have a thread as soon as one needs it.
+/// Returns the CPUs that are known not to run their own callbacks. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: CPUs
+/// in nohz_full are also in rcu_nocbs, and a kernel may be built to offload all CPUs unless one of the two parameters
+/// is given. Since Linux 5.17, every CPU has a callback thread as soon as one CPU needs it.
 fn offloaded(facts: &MachineFacts) -> CpuList {
     let without_tick = facts.cores.nohz_full.is().cloned().unwrap_or_default();
     let threads = callback_threads(facts).unwrap_or_default();
@@ -287,24 +288,27 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let Some((cpu, others)) = sharing.first() else {
         return match &facts.hypervisor {
-            None => Verdict::pass("no CPU shares its core"),
+            None => Verdict::pass("no CPU shares its core with another CPU"),
             Some(hypervisor) => Verdict::not_applicable(format!(
-                "no CPU of this virtual machine shares its core; what the CPUs share on the host is not visible from inside ({hypervisor})"
+                "no CPU of this virtual machine shares its core with another CPU; whether they share cores on the host is not visible from inside ({hypervisor})"
             )),
         };
     };
     let in_question = !subject.in_question.is_empty();
-    let more =
-        if sharing.len() > 1 { format!("; {} CPUs share a core in total", sharing.len()) } else { String::new() };
+    let more = if sharing.len() > 1 {
+        format!("; in total, {} CPUs share a core with another CPU", sharing.len())
+    } else {
+        String::new()
+    };
     let observed = format!("CPU {cpu} shares its core with {}{more}", Subject::in_words(others));
     let finding = Finding::new(if in_question { Severity::Low } else { Severity::Info }, observed);
     if in_question {
         let finding = if others.contains(0) {
-            finding.fix("Choose another CPU: on most machines, CPU 0 cannot be taken offline", [])
+            finding.fix("Choose another CPU: the sibling is CPU 0, which cannot be taken offline on most machines", [])
         } else {
             let offline =
                 others.iter().map(|other| format!("echo 0 | sudo tee /sys/devices/system/cpu/cpu{other}/online"));
-            finding.fix("Take its sibling offline until reboot", offline)
+            finding.fix("Take the sibling offline until reboot", offline)
         };
         if sharing.iter().any(|(cpu, others)| goes_offline_with_smt(*cpu, others, &subject.in_question)) {
             finding.problem()
@@ -318,7 +322,7 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
 }
 
-/// Returns whether a named CPU is not the first of its core. If so, turning SMT off takes it offline too. Linux,
+/// Returns whether turning SMT off would take `cpu` offline, because it is not the first CPU of its core. Linux,
 /// Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
 fn goes_offline_with_smt(cpu: usize, others: &CpuList, wanted: &CpuList) -> bool {
     others.iter().next().is_some_and(|first| first < cpu && !wanted.contains(first))

@@ -1,5 +1,5 @@
-//! The limits of the current process: a share of CPU time, a set of CPUs, and how long a real-time thread may run.
-//! Raises no limit.
+//! Rules about the limits of the current process: its CPU quota, its cpuset, and how long a real-time thread may run
+//! without blocking. Raises no limit.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::{ControlGroups, CpuList};
@@ -10,7 +10,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "CPU quota limits this process",
         about: "whether a control group limits the CPU time of this process (cpu.max)",
         why: "When the threads of the group have used up the quota, all of them are paused until the period ends: for up to 100 ms with the usual period.",
-        affects: "ordinary threads of this service, session or container; not real-time threads",
+        affects: "ordinary threads of this service, session or container, but not real-time threads",
         references: &[
             "Documentation/admin-guide/cgroup-v2.rst: cpu.max",
             "Documentation/scheduler/sched-bwc.rst",
@@ -21,8 +21,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "cpus-left",
         title: "CPUs are excluded by a cpuset",
-        about: "which CPUs control groups allow for this process (cpuset)",
-        why: "A thread of the group cannot run on any other CPU, whatever affinity it requests.",
+        about: "which CPUs this process may use, according to its control groups (cpuset)",
+        why: "Threads of the control group cannot run on the excluded CPUs, whatever affinity they request.",
         affects: "programs in this service, session or container that dedicate a CPU to one thread",
         references: &[
             "Documentation/admin-guide/cgroup-v2.rst: cpuset.cpus",
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "realtime-timeout",
         title: "RLIMIT_RTTIME ends programs that never block",
         about: "how long a real-time thread may run without blocking (RLIMIT_RTTIME)",
-        why: "A thread that runs longer receives SIGXCPU, which ends its program unless it is handled, and is killed later.",
+        why: "A thread that exceeds the limit receives SIGXCPU, which ends the program unless it handles the signal. At the hard limit, the program is killed.",
         affects: "SCHED_FIFO and SCHED_RR threads that never block, such as busy-polling threads",
         references: &["getrlimit(2): RLIMIT_RTTIME", "limits.conf(5): rttime", "systemd.exec(5): LimitRTTIME="],
         judge: timeout,
@@ -55,7 +55,7 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Err(verdict) => return verdict,
     };
     if !groups.tell_of_time {
-        return Verdict::not_applicable("no control group shows a CPU quota here");
+        return Verdict::not_applicable("no control group reports a CPU quota");
     }
     let Some(quota) = groups.quota else {
         return Verdict::pass("no quota");
@@ -63,27 +63,30 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let left = groups.cpus.as_deref().and_then(CpuList::parse).filter(|cpus| !cpus.is_empty());
     let cpus = left.or_else(|| facts.cpus().cloned()).map_or(0, |cpus| cpus.len());
     let ms = |us: u64| format!("{}.{:03} ms", us / 1000, us % 1000);
-    let observed =
-        format!("{} of every {}, shared by all threads of the group", ms(quota.quota_us), ms(quota.period_us));
+    let observed = format!(
+        "the limit is {} of CPU time in every {}, shared by all threads of the group",
+        ms(quota.quota_us),
+        ms(quota.period_us)
+    );
     if cpus > 0 && u128::from(quota.quota_us) >= u128::from(quota.period_us) * (cpus as u128) {
-        return Verdict::pass(format!("{observed}, which is all the time of its CPUs"));
+        return Verdict::pass(format!("{observed}, which is the full time of all its CPUs"));
     }
     let observed = match quota.used_up {
         None => observed,
-        Some(0) => format!("{observed}; it was never used up"),
-        Some(1) => format!("{observed}; it was used up once"),
-        Some(times) => format!("{observed}; it was used up {times} times"),
+        Some(0) => format!("{observed}; it has never been used up"),
+        Some(1) => format!("{observed}; it has been used up once"),
+        Some(times) => format!("{observed}; it has been used up {times} times"),
     };
-    // The named CPU is for a thread that needs all of it, and the other threads of its group share the quota.
+    // The thread on the named CPU needs all the time of that CPU, and the other threads of its group share the quota.
     let one_is_enough = subject.named.is_some() && quota.quota_us >= quota.period_us;
     let severity = if one_is_enough && quota.used_up == Some(0) { Severity::Info } else { Severity::High };
     Finding::new(severity, observed)
         .fix(
-            "Remove the quota of the service that it belongs to; in a container, start the container without --cpus",
+            "Remove the quota of the service that this process belongs to; for a container, start the container without --cpus",
             ["sudo systemctl set-property --runtime SERVICE CPUQuota=".to_owned()],
         )
         .fix(
-            "Run the thread under a real-time policy, to which no quota applies",
+            "Run the thread under a real-time policy, to which the quota does not apply",
             ["sudo hpt run --fifo 10 -- PROGRAM".to_owned()],
         )
         .problem()
@@ -95,7 +98,7 @@ fn cpus_left(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Err(verdict) => return verdict,
     };
     let Some(left) = groups.cpus.as_deref().and_then(CpuList::parse).filter(|cpus| !cpus.is_empty()) else {
-        return Verdict::not_applicable("no control group shows its allowed CPUs here");
+        return Verdict::not_applicable("no control group reports which CPUs are allowed");
     };
     let Some(online) = facts.cpus() else {
         return Verdict::unknown("neither /sys nor /proc lists the CPUs");
@@ -108,12 +111,12 @@ fn cpus_left(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let severity = if subject.named.is_some() { Severity::Low } else { Severity::Info };
     let observed = match subject.named {
-        Some(cpu) => format!("CPU {cpu} is not allowed: the group is limited to {}", Subject::in_words(&left)),
-        None => format!("the group is limited to {} of {}", Subject::in_words(&left), online.len()),
+        Some(cpu) => format!("CPU {cpu} is not allowed: the control group is limited to {}", Subject::in_words(&left)),
+        None => format!("the control group is limited to {} of {} online CPUs", Subject::in_words(&left), online.len()),
     };
     Finding::new(severity, observed)
         .fix(
-            "Allow them for the service that it belongs to; in a container, start the container with --cpuset-cpus",
+            "Allow these CPUs for the service that this process belongs to; for a container, start the container with --cpuset-cpus",
             [format!("sudo systemctl set-property --runtime SERVICE AllowedCPUs={}", left.or(&wanted))],
         )
         .problem()
@@ -121,12 +124,12 @@ fn cpus_left(facts: &MachineFacts, subject: &Subject) -> Verdict {
 
 fn timeout(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.limits.realtime_timeout_us {
-        None => Verdict::unknown("/proc/thread-self/limits does not show it"),
+        None => Verdict::unknown("/proc/thread-self/limits does not show RLIMIT_RTTIME"),
         Some(u64::MAX) => Verdict::pass("no limit"),
         Some(us) => Finding::new(Severity::High, format!("the limit is {us} µs"))
             .fix("Remove the limit of a running program", ["sudo prlimit --rttime=unlimited --pid PID".to_owned()])
             .fix(
-                "Remove it permanently: set LimitRTTIME=infinity in its service, or create a file in /etc/security/limits.d with the line `@realtime - rttime unlimited` and log in again",
+                "Remove the limit permanently: set LimitRTTIME=infinity in the service of the program, or create a file in /etc/security/limits.d with the line `@realtime - rttime unlimited` and log in again",
                 [],
             )
             .problem(),

@@ -1,4 +1,4 @@
-//! What the kernel does in the background with the memory of programs. Changes nothing.
+//! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. Changes nothing.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
@@ -8,7 +8,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "swap",
         title: "Swap is on",
         about: "whether pages may be swapped out",
-        why: "A page that was swapped out is loaded when it is accessed, which takes milliseconds from a card or disk, and several hundred microseconds from compressed memory.",
+        why: "A page that was swapped out must be loaded when it is accessed. Loading takes milliseconds from a card or disk, and several hundred microseconds from compressed memory.",
         affects: "programs that do not lock their memory",
         references: &["mlockall(2)", "swapon(8)", "Documentation/admin-guide/sysctl/vm.rst: swappiness"],
         judge: swap,
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "moved-pages",
         title: "NUMA balancing is on",
         about: "whether the kernel moves pages between memory nodes (NUMA balancing)",
-        why: "The kernel unmaps pages from time to time to find out which threads use them: the next access is a page fault, and may move the page.",
+        why: "The kernel unmaps pages from time to time to find out which threads use them: the next access causes a page fault, and may move the page.",
         affects: "all programs on a machine with several memory nodes",
         references: &["Documentation/admin-guide/sysctl/kernel.rst: numa_balancing"],
         judge: moved_pages,
@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "nmi-watchdog",
         title: "NMI watchdog is on",
         about: "whether the NMI watchdog is on",
-        why: "It occupies a performance counter of each core, and its interrupt cannot be masked.",
+        why: "The watchdog occupies a performance counter of each core, and its interrupt cannot be masked.",
         affects: "threads with a dedicated CPU, and programs that count cycles",
         references: &[
             "Documentation/admin-guide/lockup-watchdogs.rst",
@@ -67,7 +67,7 @@ fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
         )
         .fix("Turn swap off until reboot, if there is enough memory", ["sudo swapoff --all".to_owned()])
         .problem(),
-        Told::Absent => Verdict::not_applicable("this kernel has no swap, or /proc is missing"),
+        Told::Absent => Verdict::not_applicable("this kernel does not support swap, or /proc is missing"),
         fact => Verdict::without(fact, "/proc/swaps"),
     }
 }
@@ -76,12 +76,14 @@ fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.huge_pages {
         Told::Is(way) if way == "always" => Finding::new(Severity::Low, "huge pages are used for all memory (always)")
             .fix(
-                "Use them only for programs that request them, until reboot",
+                "Use huge pages only for programs that request them, until reboot",
                 ["echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled".to_owned()],
             )
             .problem(),
         Told::Is(way) => Verdict::pass(way.clone()),
-        Told::Absent => Verdict::not_applicable("this kernel has no transparent huge pages, or /sys is missing"),
+        Told::Absent => {
+            Verdict::not_applicable("this kernel does not support transparent huge pages, or /sys is missing")
+        }
         fact => Verdict::without(fact, "/sys/kernel/mm/transparent_hugepage/enabled"),
     }
 }
@@ -92,7 +94,7 @@ fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
             .fix("Turn KSM off, and separate the merged pages", ["echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned()])
             .problem(),
         Told::Is(false) => Verdict::pass("off"),
-        Told::Absent => Verdict::not_applicable("this kernel has no KSM, or /sys is missing"),
+        Told::Absent => Verdict::not_applicable("this kernel does not support KSM, or /sys is missing"),
         fact => Verdict::without(fact, "/sys/kernel/mm/ksm/run"),
     }
 }
@@ -100,7 +102,7 @@ fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
 fn moved_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     let nodes = facts.nodes.is().map_or(1, crate::host::CpuList::len);
     match &facts.moves_pages {
-        Told::Absent => Verdict::not_applicable("this kernel has no NUMA balancing, or /proc is missing"),
+        Told::Absent => Verdict::not_applicable("this kernel does not support NUMA balancing, or /proc is missing"),
         Told::Is(_) if facts.nodes.is().is_none() => {
             Verdict::not_applicable("no information on memory nodes is available")
         }

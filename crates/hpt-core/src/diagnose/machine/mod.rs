@@ -1,5 +1,6 @@
-//! Rules that find what impairs latency and timekeeping on a machine; each turns facts into a verdict. Pure, except for
-//! `MachineFacts::of`, which reads files of a host, so a captured machine is examined like a live one.
+//! Rules that find the causes of high latency and wrong time on a machine. Each rule turns facts into a verdict. The
+//! rules are pure functions: only `MachineFacts::of` reads files of a host, so a captured machine is examined like a
+//! live machine.
 //!
 //! ```
 //! use hpt_core::{Host, diagnose::{MachineFacts, Verdict, examine}};
@@ -34,7 +35,7 @@ pub use self::{
 };
 use crate::host::{CpuList, Told};
 
-/// How severe a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// No effect on latency: information, or a missing permission.
@@ -63,21 +64,22 @@ impl Severity {
 pub struct Fix {
     /// The fix, in the imperative.
     pub text: String,
-    /// The commands to run, exactly as typed; empty if it takes more than a command.
+    /// The commands to run, exactly as typed; empty if commands alone cannot fix the problem.
     pub commands: Vec<String>,
 }
 
-/// A problem, or information.
+/// A problem or a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
     /// The observation.
     pub observed: String,
-    /// How severe it is.
+    /// The severity of the problem.
     pub severity: Severity,
-    /// Whether it was observed. If not, it is inferred from common defaults, because the evidence is not readable.
+    /// Whether the problem was observed. If not, it is inferred from common defaults, because the evidence cannot be
+    /// read.
     pub certain: bool,
-    /// Ways to fix it, the best first.
+    /// Ways to fix the problem, the best way first.
     pub fixes: Vec<Fix>,
 }
 
@@ -104,20 +106,20 @@ impl Finding {
 /// The verdict of a rule on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is a problem, or information.
+    /// There is a problem or a note.
     Problem(Finding),
-    /// No problem was found; holds what was observed.
+    /// No problem was found; holds the observation.
     Pass(String),
     /// The rule does not apply to this machine; holds the reason.
     NotApplicable(String),
     /// The verdict cannot be determined.
     Unknown {
-        /// The reason, with the evidence that was examined.
+        /// The reason, with the evidence that hpt examined.
         why: String,
-        /// Whether root could determine it.
+        /// Whether root could determine the verdict.
         needs_root: bool,
-        /// Whether it would be a problem on unusual machines only. In that case the missing result does not make the
-        /// overall verdict unknown.
+        /// Whether only unusual machines have the problem. If so, this verdict does not make the overall verdict
+        /// unknown.
         is_unlikely: bool,
     },
 }
@@ -131,7 +133,7 @@ impl Verdict {
         Self::NotApplicable(why.into())
     }
 
-    /// Creates the verdict for a file that every user may read, but that is missing or has unexpected content.
+    /// Creates the verdict for a world-readable file that is missing or has unexpected content.
     fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown { why: why.into(), needs_root: false, is_unlikely: false }
     }
@@ -153,18 +155,18 @@ impl Verdict {
     }
 }
 
-/// One rule.
+/// A rule, which checks a machine for one problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name, for scripts and references; it never changes.
+    /// The name of the rule, for scripts and references. It never changes.
     pub id: &'static str,
-    /// The problem in a few words, as the heading of a finding.
+    /// The problem in a few words, used as the heading of a finding.
     pub title: &'static str,
-    /// The subject of its check, phrased to follow "Checks".
+    /// The subject of the check, phrased to follow "Checks".
     pub about: &'static str,
-    /// Why it matters.
+    /// Why the problem matters.
     pub why: &'static str,
-    /// The programs or threads that it affects, phrased to follow "Affects:".
+    /// The programs or threads that the problem affects, phrased to follow "Affects:".
     pub affects: &'static str,
     /// Further reading: the kernel's documentation, manual pages.
     pub references: &'static [&'static str],
@@ -175,9 +177,9 @@ pub struct Rule {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Theme {
-    /// Its heading.
+    /// The heading of the category.
     pub title: &'static str,
-    /// Its rules.
+    /// The rules in the category.
     pub rules: &'static [Rule],
 }
 
@@ -187,20 +189,20 @@ pub struct Theme {
 pub struct Examined {
     /// The rule.
     pub rule: &'static Rule,
-    /// The heading of its category.
+    /// The heading of the rule's category.
     pub theme: &'static str,
-    /// Its verdict.
+    /// The verdict of the rule.
     pub verdict: Verdict,
 }
 
 /// The CPUs that a rule examines.
 #[derive(Clone, Debug)]
 struct Subject {
-    /// The CPU that was named.
+    /// The CPU that the caller named.
     named: Option<usize>,
-    /// The CPU that was named, or the isolated CPUs, which are intended for single threads.
+    /// The CPU that the caller named; otherwise the isolated CPUs, each of which is meant for a single thread.
     in_question: CpuList,
-    /// The CPU that was named, or all online CPUs.
+    /// The CPU that the caller named; otherwise all online CPUs.
     all: CpuList,
 }
 
@@ -214,8 +216,8 @@ impl Subject {
         }
     }
 
-    /// Returns the CPUs to which work is moved: those that are not isolated, otherwise any other. `None` if no other
-    /// CPU is online or known.
+    /// Returns the CPUs that can take over work from the CPUs in question: preferably CPUs that are not isolated,
+    /// otherwise all other CPUs. The list is empty if no other CPU is known to be online.
     fn elsewhere(&self, facts: &MachineFacts) -> CpuList {
         let others = facts.cores.online.is().map(|online| online.without(&self.in_question)).unwrap_or_default();
         let isolated = [&facts.cores.isolated, &facts.cores.nohz_full];
@@ -223,18 +225,18 @@ impl Subject {
         if common.is_empty() { others } else { common }
     }
 
-    /// Returns whether it is known that no other CPU is online.
+    /// Returns whether the CPUs in question are known to be the only online CPUs.
     fn are_all(&self, facts: &MachineFacts) -> bool {
         facts.cores.online.is().is_some_and(|online| online.without(&self.in_question).is_empty())
     }
 
-    /// Returns the CPUs as text.
+    /// Describes CPUs as text, for example `CPUs 2-3`.
     fn in_words(cpus: &CpuList) -> String {
         format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
     }
 }
 
-/// The reason that rules about a CPU report if there is no CPU to examine.
+/// The reason that rules about dedicated CPUs report if there is no CPU to examine.
 const NO_CPU: &str = "no CPU is isolated, and none was named";
-/// The reason that rules report if work cannot be moved anywhere.
-const NO_OTHER: &str = "no other CPU is online that could take over the work";
+/// The reason that rules report if no other CPU can take over work.
+const NO_OTHER: &str = "no other CPU is online to take over the work";

@@ -1,20 +1,20 @@
-//! Boot parameters in fixes: how to pass one to the kernel on this machine, and the CPUs that a parameter already
-//! lists. Sets none.
+//! Boot parameters for fixes: how to pass a parameter to the kernel on this machine, and which CPUs a parameter already
+//! lists. Sets no parameter.
 
 use super::MachineFacts;
 use crate::host::{Architecture, BootLoader, BootParameter, CpuList};
 
-/// The value of a parameter for single CPUs: `domain,managed_irq,2-3`.
+/// The value of a parameter that lists CPUs, for example `domain,managed_irq,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// The words before the CPUs.
+    /// The flags before the list of CPUs.
     pub(super) words: Vec<String>,
-    /// `None` if they cannot be interpreted.
+    /// The listed CPUs; `None` if the list is invalid.
     pub(super) cpus: Option<CpuList>,
 }
 
 impl Listed {
-    /// Linux, Documentation/admin-guide/kernel-parameters.rst, cpu lists.
+    /// Parses the value of a parameter. Linux, Documentation/admin-guide/kernel-parameters.rst, cpu lists.
     pub(super) fn parse(value: &str, online: &CpuList) -> Self {
         let is_word = |part: &&str| {
             part.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -52,7 +52,8 @@ impl Listed {
 const MOST: usize = 8192;
 
 impl MachineFacts {
-    /// Returns the value of a parameter that the kernel was started with; empty if it has none. The last one counts.
+    /// Returns the value of a parameter on the kernel command line; empty if the parameter has no value. If it is given
+    /// several times, the last value counts.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         Some(self.boot_parameter(name)?.value.as_deref().unwrap_or_default())
     }
@@ -61,14 +62,14 @@ impl MachineFacts {
         self.parameters.as_ref()?.iter().rev().find(|parameter| parameter.name == name)
     }
 
-    /// Returns the CPUs in a parameter that the kernel was started with.
+    /// Returns the CPUs that a parameter on the kernel command line lists.
     pub(super) fn listed(&self, name: &str) -> Option<Listed> {
         let online = self.cores.online.is().cloned().unwrap_or_default();
         self.parameter(name).map(|value| Listed::parse(value, &online))
     }
 
-    /// Returns how to pass the kernel the parameter that isolates these CPUs, in addition to those that are isolated
-    /// already.
+    /// Returns how to boot with the parameter `name` so that it lists `cpus` in addition to the CPUs that it already
+    /// lists.
     pub(super) fn at_boot_also(&self, name: &str, cpus: &CpuList) -> (String, Vec<String>) {
         let listed = self.listed(name);
         let before = listed.as_ref().and_then(|listed| listed.cpus.clone()).unwrap_or_default();
@@ -83,7 +84,7 @@ impl MachineFacts {
             return (text, Vec::new());
         }
         let mut words = listed.map(|listed| listed.words).unwrap_or_default();
-        // Other words alone have no effect on the scheduler.
+        // Without `domain`, the other flags have no effect on the scheduler.
         if name == "isolcpus" && !words.is_empty() && !words.iter().any(|word| word == "domain") {
             words.insert(0, "domain".to_owned());
         }
@@ -91,8 +92,8 @@ impl MachineFacts {
         self.at_boot_instead(name, &format!("{shown}={}", words.join(",")))
     }
 
-    /// Returns how to pass `irqaffinity` to the kernel so that interrupts are routed to these CPUs, limited to those it
-    /// lists already.
+    /// Returns how to boot with `irqaffinity` so that interrupts are routed to `cpus`. If the parameter already lists
+    /// some of these CPUs, only those remain listed.
     pub(super) fn at_boot_to(&self, cpus: &CpuList) -> (String, Vec<String>) {
         let before = self.listed("irqaffinity").and_then(|listed| listed.cpus);
         let both = before.map(|before| before.and(cpus)).filter(|both| !both.is_empty());
@@ -100,7 +101,7 @@ impl MachineFacts {
         self.at_boot_instead("irqaffinity", &format!("irqaffinity={cpus}"))
     }
 
-    /// Returns how to replace the existing parameter of that name.
+    /// Returns how to boot with `parameter` instead of an existing parameter with the same name.
     fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
         match self.boot_parameter(name).map(|before| before.text.as_str()) {
             Some(before) if before == parameter => self.at_boot(parameter),
@@ -144,7 +145,7 @@ impl MachineFacts {
                 Vec::new(),
             ),
             None if self.hypervisor.is_some() => (
-                "edit the configuration of the boot loader, or of the host if that sets the kernel command line, then reboot",
+                "edit the configuration of the boot loader, or of the host if the host sets the kernel command line, then reboot",
                 Vec::new(),
             ),
             None if self.architecture == Architecture::X86_64 => (

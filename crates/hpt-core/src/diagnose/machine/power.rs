@@ -1,4 +1,4 @@
-//! The frequency of the CPUs, and the idle states that they enter. Changes neither.
+//! Rules about the frequency and the idle states of the CPUs. Changes neither.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "governor",
         title: "Governor lowers the CPU frequency",
         about: "which governor controls the CPU frequency",
-        why: "A CPU that was idle runs at a low frequency: the first milliseconds of work after a sleep take several times as long.",
+        why: "A CPU runs at a low frequency after it was idle: work in the first milliseconds after a sleep takes several times as long.",
         affects: "threads that must react fast after a sleep",
         references: &["Documentation/admin-guide/pm/cpufreq.rst", "Documentation/admin-guide/pm/intel_pstate.rst"],
         judge: governor,
@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "turbo",
         title: "Turbo makes execution times vary",
         about: "whether frequencies above the nominal frequency are enabled (turbo, boost)",
-        why: "How long a CPU keeps such a frequency depends on its temperature and on the other CPUs: the execution time of the same work varies.",
+        why: "How long a CPU sustains such a frequency depends on its temperature and on the load of the other CPUs, so the execution time of the same work varies.",
         affects: "programs that need a constant execution time, or compare cycles with time",
         references: &[
             "Documentation/admin-guide/pm/cpufreq.rst: boost",
@@ -56,7 +56,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// The exit latency up to which a state is harmless: a system call or two.
+/// The exit latency, in microseconds, up to which a state is harmless: the duration of one or two system calls.
 const SHORT_US: u64 = 2;
 
 fn cores<'a>(facts: &'a MachineFacts, subject: &'a Subject) -> impl Iterator<Item = (usize, &'a Core)> {
@@ -67,10 +67,12 @@ fn cores<'a>(facts: &'a MachineFacts, subject: &'a Subject) -> impl Iterator<Ite
 fn no_control(facts: &MachineFacts) -> Verdict {
     match &facts.hypervisor {
         Some(hypervisor) => Verdict::not_applicable(format!(
-            "not visible from inside: the host of this virtual machine ({hypervisor}) decides"
+            "the host of this virtual machine ({hypervisor}) controls this setting, which is not visible from inside"
         )),
         None if facts.cores.each.is_empty() => Verdict::unknown("neither /sys nor /proc lists the CPUs"),
-        None => Verdict::not_applicable("the kernel has no cpufreq driver here: the firmware decides"),
+        None => Verdict::not_applicable(
+            "the kernel has no cpufreq driver on this machine: the firmware controls the frequency",
+        ),
     }
 }
 
@@ -119,7 +121,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if known.is_empty() {
         return no_control(facts);
     }
-    // With turbo off, some of the maximum is unavailable. That is not a forgotten limit.
+    // With turbo off, the highest frequencies are unavailable. That is not a limit that someone forgot to remove.
     let limited =
         |&&(_, allowed, highest): &&(usize, u64, u64)| allowed.saturating_mul(100) < highest.saturating_mul(99);
     let Some((_, allowed, highest)) = known.iter().find(limited) else {
@@ -129,13 +131,18 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::pass("only turbo frequencies exceed the limit, and turbo is off");
     }
     let cpus: CpuList = known.iter().filter(limited).map(|(cpu, ..)| *cpu).collect();
-    // If CPUs differ, use the fastest one's maximum: the kernel reduces it for each CPU, and a slower one's would limit
-    // the faster ones.
+    // If the CPUs differ, use the maximum of the fastest CPU: the kernel reduces the value for each slower CPU, whereas
+    // the maximum of a slower CPU would limit the faster CPUs.
     let most = known.iter().map(|(.., highest)| highest).max().unwrap_or(highest);
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     Finding::new(
         Severity::Low,
-        format!("limited to {} MHz of {} MHz on {}", allowed / 1000, highest / 1000, Subject::in_words(&cpus)),
+        format!(
+            "limited to {} MHz, with a hardware maximum of {} MHz, on {}",
+            allowed / 1000,
+            highest / 1000,
+            Subject::in_words(&cpus)
+        ),
     )
     .fix(
         "Remove the limit until reboot, if it is not intentional",
@@ -147,7 +154,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
 fn turbo(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.turbo {
         None if facts.cores.each.values().any(|core| core.governor.is().is_some()) => {
-            Verdict::not_applicable("the kernel offers no turbo setting here")
+            Verdict::not_applicable("the kernel offers no turbo setting on this machine")
         }
         None => no_control(facts),
         Some(false) => Verdict::pass("turbo is off"),
@@ -171,21 +178,23 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
             _ if polls => Verdict::pass("idle CPUs never sleep (idle=poll)"),
             Some(_) => no_control(facts),
             None if facts.cores.each.is_empty() => no_control(facts),
-            None => Verdict::pass("the kernel has no cpuidle driver here: idle CPUs use the lightest way to wait"),
+            None => Verdict::pass(
+                "the kernel has no cpuidle driver on this machine: idle CPUs use only the shallowest idle state",
+            ),
         };
     };
     let leaves_the_cpu = !state.name.eq_ignore_ascii_case("poll");
     if let (Some(hypervisor), true) = (&facts.hypervisor, leaves_the_cpu && state.latency_us <= SHORT_US) {
-        // The driver's figure is the time this machine needs to request it. If it leaves the CPU to its host, the host
-        // selects the idle state.
+        // The driver's exit latency covers only the request of this machine. Once this machine yields the CPU to its
+        // host, the host selects the idle state.
         return Verdict::not_applicable(format!(
-            "the deepest state of this machine's own driver is {}; the idle states of the host's CPUs are not visible from inside ({hypervisor})",
+            "the deepest idle state of this machine's own driver is {}; the idle states of the host's CPUs are not visible from inside ({hypervisor})",
             state.name
         ));
     }
     if state.latency_us <= SHORT_US {
         return Verdict::pass(format!(
-            "the deepest state is {}, with an exit latency of {} µs",
+            "the deepest idle state is {}, with an exit latency of {} µs",
             state.name, state.latency_us
         ));
     }
@@ -193,7 +202,7 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let finding = Finding::new(
         Severity::Low,
         format!(
-            "the deepest state is {}, with an exit latency of {} µs, on {}",
+            "the deepest idle state is {}, with an exit latency of {} µs, on {}",
             state.name,
             state.latency_us,
             Subject::in_words(&cpus)
@@ -239,14 +248,14 @@ fn slowed_down(facts: &MachineFacts, subject: &Subject) -> Verdict {
         })
         .collect();
     let Some((cpu, times)) = known.iter().max_by_key(|(_, times)| *times) else {
-        return Verdict::not_applicable("this processor, or its hypervisor, does not count throttling");
+        return Verdict::not_applicable("this processor or its hypervisor does not count throttling events");
     };
     if *times == 0 {
-        return Verdict::pass("never throttled since boot");
+        return Verdict::pass("no CPU has been throttled since boot");
     }
-    Finding::new(Severity::Low, format!("throttled {times} times since boot on CPU {cpu}"))
+    Finding::new(Severity::Low, format!("CPU {cpu} has been throttled {times} times since boot"))
         .fix(
-            "Improve the cooling (dust, fan, thermal paste), and check the temperatures",
+            "Improve the cooling (remove dust, check the fan and the thermal paste), and monitor the temperatures",
             ["cat /sys/class/thermal/thermal_zone0/temp".to_owned()],
         )
         .problem()

@@ -1,27 +1,27 @@
-//! Whether the gaps that a busy thread observed prove that the kernel throttled it. Measures nothing: the gaps are its
-//! input.
+//! Decides whether the gaps that a busy-polling thread observed prove that the kernel throttled it. Measures nothing:
+//! the gaps are the input.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Examined, MachineFacts, Verdict};
 use crate::host::Told;
 
-/// A time in which a real-time thread that never blocks did not run.
+/// A period in which a real-time thread that never blocks did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// When it began, relative to the first reading.
+    /// The start of the gap, relative to the first reading.
     pub began: Duration,
-    /// Its length.
+    /// The length of the gap.
     pub length: Duration,
-    /// How long the thread waited for its CPU in that time, according to the kernel; `None` if the kernel does not
-    /// count that. Time taken by a host does not count as such a wait.
+    /// How long the thread waited for its CPU during the gap, according to the kernel; `None` if the kernel does not
+    /// count waits. Time stolen by a host does not count as a wait.
     pub waited: Option<Duration>,
 }
 
-/// The observations of such a thread.
+/// The gaps that a busy-polling thread observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gaps {
-    /// The gaps in order, except for negligible ones.
+    /// The gaps in order. Negligible gaps are omitted.
     pub gaps: Vec<Gap>,
     /// How long the thread polled.
     pub window: Duration,
@@ -35,7 +35,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// Returns whether some gaps could be explained by either of two causes: see `shows`.
+    /// Returns whether the same gaps could be explained by `self` and by `other`; see `shows`.
     fn may_be_taken_for(self, other: Self) -> bool {
         let same_length = self.gap < other.gap * 3 && other.gap < self.gap * 3;
         same_length && self.period.abs_diff(other.period) <= (self.period + other.period) / 5
@@ -46,7 +46,7 @@ impl Reserved {
 /// fair_server_init.
 const USUAL: Reserved = Reserved { gap: Duration::from_millis(50), period: Duration::from_secs(1) };
 
-/// The smallest number of gaps that counts as a period: two may have any cause, and three have two equal distances.
+/// The smallest number of gaps that shows a period. Two gaps may have any cause; three gaps have two equal distances.
 const IN_A_ROW: usize = 3;
 
 impl MachineFacts {
@@ -71,19 +71,19 @@ impl MachineFacts {
     }
 }
 
-/// Whether a window shows reserved time.
+/// Whether a measurement shows that the kernel reserves time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
-    /// Repeated gaps of that length at that distance.
+    /// Gaps of the expected length recur with the expected period.
     Yes,
-    /// No such gaps.
+    /// No such gaps recur.
     No,
-    /// The window is too short for that many periods.
+    /// The measurement is too short to contain enough periods.
     TooShort,
 }
 
-/// Returns whether gaps of that length recur with that period, and are waits rather than time stolen by the host. A
-/// host may steal time at any time and for any duration.
+/// Returns whether gaps with the length and the period of `reserved` recur, and are waits, not time stolen by the host.
+/// A host may steal time at any time and for any duration.
 fn shows(gaps: &Gaps, reserved: Reserved, in_a_virtual_machine: bool) -> Shown {
     if gaps.window < reserved.period * 3 {
         return Shown::TooShort;
@@ -126,7 +126,7 @@ pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, gaps: 
                 if is_either {
                     finding
                         .observed
-                        .push_str("; throttling causes the same gaps: which of the two caused them is unknown");
+                        .push_str("; throttling causes the same gaps, so it is unknown which of the two caused them");
                 } else {
                     finding.certain = true;
                 }
@@ -147,7 +147,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// The start of each gap, its length, and the part of it that was a wait.
+    /// Creates gaps from the start of each gap, its length, and how long the thread waited in it.
     fn gaps(gaps: &[(u64, u64, Option<u64>)], window_ms: u64) -> Gaps {
         let gap = |&(began, length, waited): &(u64, u64, Option<u64>)| Gap {
             began: ms(began),
@@ -198,7 +198,7 @@ mod tests {
         let stolen = |waited| gaps(&[(0, 50, waited), (1_000, 50, waited), (2_000, 50, waited)], 3_200);
         assert_eq!(shows(&stolen(Some(1)), USUAL, true), Shown::No);
         assert_eq!(shows(&stolen(Some(1)), USUAL, false), Shown::No, "time taken by firmware is not a wait either");
-        // If waits are not counted, only a machine without a host can be sure.
+        // If the kernel does not count waits, gaps prove throttling only on a machine without a host.
         assert_eq!((shows(&stolen(None), USUAL, true), shows(&stolen(None), USUAL, false)), (Shown::No, Shown::Yes));
     }
 

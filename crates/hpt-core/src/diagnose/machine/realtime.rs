@@ -1,4 +1,5 @@
-//! Whether real-time scheduling is available, and how much time the kernel withholds from it. Requests none.
+//! Rules about whether real-time scheduling is available, and how much time the kernel withholds from real-time
+//! threads. Does not request real-time scheduling.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::{
@@ -37,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "Fair server reserves CPU time for ordinary threads",
         about: "how much time each CPU reserves for ordinary threads (since Linux 6.12)",
         why: "If ordinary threads wait for the CPU, a real-time thread that never blocks is paused so that they can run, usually for 50 ms per second.",
-        affects: "SCHED_FIFO and SCHED_RR threads that never block, on a CPU that ordinary threads wait for",
+        affects: "SCHED_FIFO and SCHED_RR threads that never block, on a CPU for which ordinary threads are waiting",
         references: &["sched(7)", "Documentation/scheduler/sched-deadline.rst"],
         judge: fair_server,
     },
@@ -54,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "right-to-lock-memory",
         title: "Memory lock limit is too low",
         about: "how much memory this user may lock (RLIMIT_MEMLOCK, CAP_IPC_LOCK)",
-        why: "A page that is not in memory is loaded when it is accessed, which takes milliseconds from a card or disk.",
+        why: "A page that is not locked may have to be loaded when it is accessed, which takes milliseconds from a card or disk.",
         affects: "programs of this user that lock their memory",
         references: &["mlockall(2)", "getrlimit(2): RLIMIT_MEMLOCK", "limits.conf(5)"],
         judge: right_to_lock,
@@ -79,7 +80,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
         (false, _) if version.contains("PREEMPT") => {
             "it is preemptible outside of critical sections (PREEMPT)".to_owned()
         }
-        (false, _) => "it is preemptible only at points that it chooses itself".to_owned(),
+        (false, _) => "it is preemptible only at explicit points in its code".to_owned(),
     };
     let mut finding = Finding::new(Severity::Low, format!("the kernel is not PREEMPT_RT; {detail}"));
     finding = if facts.is_a_raspberry_pi {
@@ -101,7 +102,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     if dynamic && chosen != Some("full") {
         let (text, commands) = facts.at_boot("preempt=full");
-        finding = finding.fix(format!("Get part of the improvement with this kernel. {text}"), commands);
+        finding = finding.fix(format!("Get part of the improvement with the current kernel. {text}"), commands);
     }
     finding.problem()
 }
@@ -118,19 +119,19 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
     if !(0..*period).contains(runtime) {
         return Verdict::pass("off");
     }
-    // Groups with real-time quotas of their own came with RT throttling, and keep it: Linux 6.12, kernel/sched/rt.c,
-    // CONFIG_RT_GROUP_SCHED.
+    // Kernels with CONFIG_RT_GROUP_SCHED, where control groups have their own real-time quotas, still throttle
+    // real-time threads: Linux 6.12, kernel/sched/rt.c.
     let groups = facts.situation.control_groups.as_ref();
     let by_groups = groups.is_some_and(|groups| groups.realtime_us.is_some());
     if !by_groups && facts.kernel.is_some_and(|kernel| kernel >= FAIR_SERVER_SINCE) {
         let observed =
             format!("sched_rt_runtime_us is {runtime}, which limits only SCHED_DEADLINE threads in this kernel");
-        // Version 2 has no file for it, so its absence means nothing there.
+        // Version 2 of control groups has no file for this quota, so a missing file proves nothing.
         return if groups.is_some_and(|groups| groups.are_of_version_1) {
             Verdict::not_applicable(format!("{observed}: see fair-server"))
         } else {
-            // systemd's README advises against this option: threads in a group of version 2 are then refused real-time
-            // policies.
+            // systemd's README advises against this option, because the kernel then refuses real-time policies to
+            // threads in a control group of version 2.
             Verdict::unknown_and_unlikely(format!(
                 "{observed}, unless the kernel was built with CONFIG_RT_GROUP_SCHED, which is rare and not visible here; see fair-server for the time that each CPU reserves"
             ))
@@ -160,7 +161,8 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
         // Only root can see which files exist.
         None => format!("sudo sh -c 'for file in {FAIR_SERVER}/cpu*/runtime; do echo 0 >$file; done'"),
     };
-    let keep_off = "Keep ordinary threads off the CPU: the fair server takes no time unless one of them waits";
+    let keep_off =
+        "Keep ordinary threads off the CPU: the fair server takes no time unless an ordinary thread is waiting";
     let off = |finding: Finding, before: Option<&str>| {
         let after = |command: String| before.map(str::to_owned).into_iter().chain([command]);
         finding
@@ -184,21 +186,21 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
         }
         let refused = servers().any(|(_, known)| *known == Told::NotAllowed);
         let (why, mount) = match (refused, facts.is_root()) {
-            (true, true) => ("it is locked down, so the reserved time can be neither read nor changed", None),
+            (true, true) => ("the kernel is locked down, so the reserved time can be neither read nor changed", None),
             (true, false) => ("only root can read the reserved time", None),
             (false, _) => (
                 "debugfs, which shows the reserved time, is not mounted",
                 Some("sudo mount -t debugfs none /sys/kernel/debug"),
             ),
         };
-        let observed = format!("this kernel has a fair server; {why}. The default is 50 ms of every second");
+        let observed = format!("this kernel has a fair server; {why}. By default, 50 ms of every second are reserved");
         let finding = Finding::new(Severity::High, observed).uncertain();
-        // A setting that cannot be changed has no command that turns it off.
+        // No command can turn off a setting that cannot be changed.
         return if refused && facts.is_root() { finding.fix(keep_off, []).problem() } else { off(finding, mount) };
     }
     let most = known.into_iter().max().unwrap_or(0);
     if most == 0 {
-        return Verdict::pass("no time is reserved");
+        return Verdict::pass("no time is reserved for ordinary threads");
     }
     off(
         Finding::new(
@@ -215,39 +217,39 @@ fn right_to_realtime(facts: &MachineFacts, _: &Subject) -> Verdict {
             Severity::High,
             "real-time threads of this control group get no CPU time (cpu.rt_runtime_us is 0)",
         )
-        .fix("Start the program outside of that group, or have the owner of the group assign time to it", [])
+        .fix("Start the program outside that group, or ask the owner of the group to assign CPU time to it", [])
         .problem();
     }
     if facts.has(CAP_SYS_NICE) == Some(true) {
-        return Verdict::pass("CAP_SYS_NICE");
+        return Verdict::pass("this process has CAP_SYS_NICE");
     }
     match facts.limits.realtime_priority {
         None => Verdict::unknown("/proc/thread-self/limits was not read"),
         Some(0) => Finding::new(Severity::High, "RLIMIT_RTPRIO is 0, and CAP_SYS_NICE is missing")
             .fix("Grant the permission to one program", ["sudo setcap cap_sys_nice+ep PROGRAM".to_owned()])
             .fix(
-                "Grant it to a group: create a file in /etc/security/limits.d with the line `@realtime - rtprio 95`, run these commands, and log in again",
+                "Grant the permission to a group: create a file in /etc/security/limits.d with the line `@realtime - rtprio 95`, run these commands, and log in again",
                 ["sudo groupadd --system realtime".to_owned(), "sudo usermod --append --groups realtime USER".to_owned()],
             )
             .problem(),
-        Some(highest) => Verdict::pass(format!("up to priority {}", highest.min(99))),
+        Some(highest) => Verdict::pass(format!("this user may use real-time priorities up to {}", highest.min(99))),
     }
 }
 
 fn right_to_lock(facts: &MachineFacts, _: &Subject) -> Verdict {
-    /// The memory that a small program maps, with its libraries and some stacks.
+    /// The amount of memory that a small program maps, including its libraries and some stacks.
     const ENOUGH: u64 = 64 << 20;
     if facts.has(CAP_IPC_LOCK) == Some(true) {
-        return Verdict::pass("CAP_IPC_LOCK");
+        return Verdict::pass("this process has CAP_IPC_LOCK");
     }
     match facts.limits.may_lock {
         None => Verdict::unknown("/proc/thread-self/limits was not read"),
-        Some(u64::MAX) => Verdict::pass("all memory"),
-        Some(bytes) if bytes >= ENOUGH => Verdict::pass(format!("{} MiB", bytes >> 20)),
+        Some(u64::MAX) => Verdict::pass("all memory may be locked"),
+        Some(bytes) if bytes >= ENOUGH => Verdict::pass(format!("{} MiB may be locked", bytes >> 20)),
         Some(bytes) => Finding::new(Severity::Low, format!("only {} KiB may be locked: mlockall fails for most programs", bytes >> 10))
             .fix("Grant the permission to one program", ["sudo setcap cap_ipc_lock+ep PROGRAM".to_owned()])
             .fix(
-                "Grant it to a group: create a file in /etc/security/limits.d with the line `@realtime - memlock unlimited`, and log in again",
+                "Grant the permission to a group: create a file in /etc/security/limits.d with the line `@realtime - memlock unlimited`, and log in again",
                 [],
             )
             .problem(),

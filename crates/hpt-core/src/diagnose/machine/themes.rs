@@ -1,11 +1,12 @@
-//! All rules by category, and applying them to a machine. Contains no rule itself: each category has a file.
+//! The list of all rules by category, and the function that applies them to a machine. Contains no rules itself: each
+//! category has its own file.
 
 use super::{
     Examined, MachineFacts, Subject, Theme, access, board, interrupts, isolation, limits, memory, power, realtime,
     time, virtual_machine,
 };
 
-/// All rules.
+/// All rules, grouped by category.
 pub const THEMES: &[Theme] = &[
     Theme { title: "Time", rules: time::RULES },
     Theme { title: "Real-time scheduling", rules: realtime::RULES },

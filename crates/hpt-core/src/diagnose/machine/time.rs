@@ -1,4 +1,5 @@
-//! The kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. Measures nothing.
+//! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. Measures
+//! nothing.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Architecture;
@@ -20,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "clock-by-system-call",
         title: "Clock reads need a system call",
         about: "whether clock_gettime reads the clock in user space (vDSO)",
-        why: "With a system call, a clock read takes several times as long, and the kernel may use the opportunity to run another thread.",
+        why: "A clock read through a system call takes several times as long, and the kernel may switch to another thread before the call returns.",
         affects: "all programs that read a clock",
         references: &["vdso(7)", "Documentation/ABI/stable/vdso"],
         judge: by_system_call,
@@ -29,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "timer-erratum",
         title: "ARM timer erratum affects counter reads",
         about: "whether the device tree lists errata of the ARM generic timer",
-        why: "Because of such an erratum, the kernel traps or corrects every read of the counter, and its vDSO does not read the counter.",
+        why: "To work around such an erratum, the kernel traps or corrects every read of the counter, and the vDSO does not read the counter.",
         affects: "all programs that read a clock or the counter",
         references: &[
             "Documentation/devicetree/bindings/timer/arm,arch_timer.yaml",
@@ -41,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "counter-in-suspend",
         title: "Counter stops during suspend",
         about: "whether the ARM generic timer counts during suspend, according to the device tree",
-        why: "A counter that stops misses that time: intervals that it measures across a suspend are too short.",
+        why: "A counter that stops does not count the time in suspend: intervals measured with it across a suspend are too short.",
         affects: "programs that measure across a suspend",
         references: &["Documentation/devicetree/bindings/timer/arm,arch_timer.yaml: arm,no-tick-in-suspend"],
         judge: in_suspend,
@@ -50,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "wall-time",
         title: "Clock is not synchronized",
         about: "whether a time daemon synchronizes the clock (adjtimex)",
-        why: "Without one, the crystal is free-running: CLOCK_REALTIME drifts by seconds a day, and the rate of CLOCK_MONOTONIC is off by tens of ppm.",
+        why: "Without a time daemon, the crystal is free-running: CLOCK_REALTIME drifts by seconds a day, and the rate of CLOCK_MONOTONIC is off by tens of ppm.",
         affects: "programs that need the time of day, or rates more accurate than tens of ppm",
         references: &["adjtimex(2)", "timedatectl(1)"],
         judge: wall_time,
@@ -69,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
 /// Clocksources that the vDSO reads. Linux: arch/x86/entry/vdso, arch/x86/include/asm/vdso/clocksource.h,
 /// drivers/clocksource/arm_arch_timer.c.
 const IN_THE_VDSO: [&str; 5] = ["tsc", "tsc-early", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
-/// Clocksources that are as good as a counter of the processor.
+/// The best clocksources, which read a counter of the processor.
 const BEST: [&str; 3] = ["tsc", "tsc-early", "arch_sys_counter"];
 /// Clocksources of hypervisors that offer nothing better; the vDSO reads them.
 const OF_A_HYPERVISOR: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
@@ -100,7 +101,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
             Finding::new(
                 Severity::Info,
                 format!(
-                    "{current} is in use although tsc, which has a constant rate here, is available: each read takes a few nanoseconds longer"
+                    "{current} is in use although tsc, which has a constant rate here, is available: each read takes a few nanoseconds longer than with tsc"
                 ),
             )
             .fix(
@@ -109,7 +110,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
             )
             .problem()
         } else {
-            Verdict::pass(format!("{current}, the clock of the hypervisor and the best one available"))
+            Verdict::pass(format!("{current}, which is the clock of the hypervisor and the best available clocksource"))
         };
     }
     if offered(facts, best) {
@@ -118,24 +119,27 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
                 format!("Switch the clocksource to {best} until the next boot or hpt restore"),
                 [format!("sudo hpt clocksource set {best}")],
             )
-            .fix("If clocksource= on the kernel command line selects it, remove that parameter", [])
+            .fix(
+                "If clocksource= on the kernel command line selects the current clocksource, remove that parameter",
+                [],
+            )
             .problem();
     }
     if let Some(missing) = facts.clock_sources.absent.iter().find(|source| source.name == best) {
         let why = match (missing.said.first(), &facts.clock_sources.log) {
-            (Some(said), _) => format!("; its log says: {}", said.text),
-            (None, Ok(_)) => "; its log gives no reason".to_owned(),
-            (None, Err(_)) => "; its log, which may give the reason, was not read".to_owned(),
+            (Some(said), _) => format!("; the kernel log reports: {}", said.text),
+            (None, Ok(_)) => "; the kernel log gives no reason".to_owned(),
+            (None, Err(_)) => "; the kernel log, which may give the reason, was not read".to_owned(),
         };
         let (text, commands) = facts.at_boot("tsc=reliable");
         return Finding::new(
             Severity::High,
             format!("{current} is in use; the kernel does not offer {best} although {}{why}", missing.had),
         )
-        .fix("Show all that is known about the clocksources", ["hpt clocksource".to_owned()])
+        .fix("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
         .fix(
             format!(
-                "Make the kernel trust {best}, but only if it is known to be reliable: otherwise the time becomes wrong without notice. {text}"
+                "Make the kernel trust {best}, but only if it is known to be reliable: otherwise, the time may become wrong without warning. {text}"
             ),
             commands,
         )
@@ -148,10 +152,12 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
                 "{current} is in use; the kernel does not offer arch_sys_counter although the device tree describes the timer"
             ),
         )
-        .fix("Show all that is known about the clocksources", ["hpt clocksource".to_owned()])
+        .fix("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
         .problem();
     }
-    Verdict::not_applicable(format!("{current} is in use, and no better clocksource is known on this machine"))
+    Verdict::not_applicable(format!(
+        "{current} is in use, and this machine has no better clocksource that hpt knows of"
+    ))
 }
 
 fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -194,7 +200,7 @@ fn erratum(facts: &MachineFacts, _: &Subject) -> Verdict {
         None => Verdict::not_applicable("no device tree describes an ARM generic timer"),
         Some(timer) if timer.errata.is_empty() => Verdict::pass("the device tree lists no erratum"),
         Some(timer) => Finding::new(Severity::Low, format!("the device tree lists {}", timer.errata.join(", ")))
-            .fix("Measure what a read costs", ["hpt bench --source arm-counter,monotonic".to_owned()])
+            .fix("Measure the read overhead", ["hpt bench --source arm-counter,monotonic".to_owned()])
             .problem(),
     }
 }
@@ -205,7 +211,7 @@ fn in_suspend(facts: &MachineFacts, _: &Subject) -> Verdict {
         Some(timer) if !timer.stops_in_suspend => Verdict::pass("the timer counts during suspend"),
         Some(_) => Finding::new(Severity::Info, "the timer stops during suspend (arm,no-tick-in-suspend)")
             .fix(
-                "Use CLOCK_BOOTTIME to measure across a suspend: the kernel corrects it with another clock",
+                "To measure across a suspend, use CLOCK_BOOTTIME, which the kernel corrects with another clock after a suspend",
                 ["hpt probe boottime".to_owned()],
             )
             .problem(),
@@ -219,7 +225,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     if discipline.synchronized {
         return Verdict::pass(format!("synchronized, with a maximum error of {:?}", discipline.maximum_error));
     }
-    let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the host";
+    let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the clock of the host";
     let Some(running) = facts.situation.time_daemons.as_deref() else {
         return Finding::new(
             Severity::High,
@@ -232,7 +238,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     let observed = match running {
         [] => "the kernel reports that its clock is not synchronized, and no known time daemon is running".to_owned(),
         running => format!(
-            "the kernel reports that its clock is not synchronized although a time daemon is running ({}): it may have no server, or may not have finished",
+            "the kernel reports that its clock is not synchronized although a time daemon is running ({}): the daemon may have no server, or may not have finished synchronizing",
             running.join(", ")
         ),
     };
@@ -240,19 +246,19 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     if running.is_empty() {
         finding
             .fix("Install the time daemon chrony", ["sudo apt-get install chrony".to_owned()])
-            .fix("Or enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
+            .fix("Enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
             .fix(elsewhere, [])
             .problem()
     } else {
-        finding.fix("Check its status", ["timedatectl status".to_owned()]).problem()
+        finding.fix("Check the status of the time daemon", ["timedatectl status".to_owned()]).problem()
     }
 }
 
 fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
-    /// Daemons that set the wall clock; ptp4l and phc2sys set it together.
+    /// Daemons that set the wall clock on their own. The list omits ptp4l and phc2sys, which set it together.
     const OF_NTP: [&str; 5] = ["chronyd", "ntpd", "ntpd-rs", "openntpd", "systemd-timesyncd"];
     let Some(running) = &facts.situation.time_daemons else {
-        return Verdict::unknown("/proc does not show all processes, as in a container");
+        return Verdict::unknown("/proc does not show all processes, for example because this is a container");
     };
     let ntp: Vec<&str> = running.iter().map(String::as_str).filter(|name| OF_NTP.contains(name)).collect();
     match ntp.as_slice() {
@@ -260,7 +266,7 @@ fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
         [] | [_] => Verdict::pass(running.join(", ")),
         several => Finding::new(Severity::High, format!("{} are running at the same time", several.join(" and ")))
             .fix(
-                "Stop all but one",
+                "Stop all time daemons except one",
                 several[1..].iter().map(|name| format!("sudo systemctl disable --now {}", unit(name))),
             )
             .problem(),

@@ -1,4 +1,4 @@
-//! The CPU time that a host takes from its virtual machines. Does not examine the host.
+//! Rules about virtual machines, and the CPU time that a host takes from them. Does not examine the host.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
@@ -8,7 +8,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "virtual-machine",
         title: "Running in a virtual or emulated machine",
         about: "whether this is a virtual or emulated machine",
-        why: "The host may pause the machine at any time, for milliseconds, and controls the frequency and the idle states of its CPUs, and what else runs on them. Nothing inside the machine can bound that, and most of it is not visible from inside.",
+        why: "The host may pause the machine at any time, for milliseconds. It also controls the frequency and the idle states of the CPUs, and may run other work on them. Nothing inside the machine can limit these effects, and most of them are not visible from inside.",
         affects: "all programs",
         references: &["Documentation/virt/kvm/index.rst"],
         judge: virtual_machine,
@@ -16,8 +16,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "stolen-time",
         title: "Hypervisor steals CPU time",
-        about: "how much CPU time the host used for something else (steal)",
-        why: "During that time the whole CPU was paused, with every thread on it under any scheduling policy, while the clocks kept running.",
+        about: "how much CPU time the host took from this machine (steal time)",
+        why: "During stolen time, the CPU is paused with every thread on it, whatever its scheduling policy, while the clocks keep running.",
         affects: "all programs",
         references: &["proc_stat(5)", "Documentation/virt/kvm/x86/msr.rst: MSR_KVM_STEAL_TIME"],
         judge: stolen,
@@ -29,7 +29,7 @@ fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
         let finding = Finding::new(
             Severity::Info,
             format!(
-                "{emulator} emulates this machine: its latency is that of the emulator, and a real machine of this kind behaves differently"
+                "{emulator} emulates this machine: the emulator determines the latency, and a real machine of this kind behaves differently"
             ),
         );
         return finding.fix("Measure on the real machine", []).problem();
@@ -38,10 +38,13 @@ fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
         None => Verdict::pass("no hypervisor reports its presence"),
         Some(hypervisor) => Finding::new(Severity::Info, format!("this machine runs under {hypervisor}"))
             .fix(
-                "Measure how long the host pauses the machine, during the busiest hours",
+                "During the busiest hours, measure how long the host pauses the machine",
                 ["hpt latency poll --duration 10m".to_owned()],
             )
-            .fix("If you need a bound, dedicate CPUs of the host to this machine, or use a physical machine", [])
+            .fix(
+                "If you need a bound on latency, dedicate CPUs of the host to this machine, or use a physical machine",
+                [],
+            )
             .problem(),
     }
 }
@@ -53,13 +56,16 @@ fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
     if stolen.stolen == 0 {
         return match facts.hypervisor {
             None => Verdict::not_applicable("no hypervisor reports its presence"),
-            Some(_) => Verdict::pass("no CPU time was stolen since boot, as far as the host reports"),
+            Some(_) => Verdict::pass("no CPU time has been stolen since boot, according to the host"),
         };
     }
     // In parts per million, to avoid fractions.
     let share = u128::from(stolen.stolen) * 1_000_000 / u128::from(stolen.all.max(1));
     let severity = if share >= 1_000 { Severity::High } else { Severity::Low };
-    Finding::new(severity, format!("{}.{:04} % of the CPU time since boot was stolen", share / 10_000, share % 10_000))
-        .fix("Pin the CPUs of this machine to CPUs of the host that run nothing else", [])
-        .problem()
+    Finding::new(
+        severity,
+        format!("{}.{:04} % of the CPU time since boot has been stolen", share / 10_000, share % 10_000),
+    )
+    .fix("On the host, pin the CPUs of this machine to CPUs that run nothing else", [])
+    .problem()
 }

@@ -23,7 +23,7 @@ pub enum Entry {
     Unreadable(ReadRefused),
     /// A symbolic link, with its target. hpt follows no link of a capture.
     Link(String),
-    /// No file: hpt looked for one there.
+    /// No file exists here, although hpt looked for one.
     Absent,
 }
 

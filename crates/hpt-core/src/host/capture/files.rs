@@ -1,4 +1,4 @@
-//! The files of a system snapshot, with the results that reading them on the system would have had. Follows no link.
+//! The files of a system snapshot. Reading a file gives the same result as on the original system. Follows no link.
 
 use std::{io, ops::Bound};
 
@@ -30,8 +30,8 @@ impl ReadRefused {
 }
 
 impl Capture {
-    /// Returns the content of a file, or the error that reading it on the machine would have returned. The path is
-    /// absolute there.
+    /// Returns the content of a file, or the error that reading it on the machine would have returned. The path is an
+    /// absolute path on that machine.
     pub(in crate::host) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = path.trim_start_matches('/');
         match self.get(path) {

@@ -30,7 +30,8 @@ use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regu
 /// The longest chain of captures derived from each other.
 const MOST_BASES: usize = 8;
 
-/// A system snapshot: the files that hpt reads of a system, the facts that no file holds, and a text about its origin.
+/// A system snapshot: the files that hpt reads of a system, the facts that no file contains, and a text about its
+/// origin.
 ///
 /// [`Display`](fmt::Display) writes it as the text that [`parse`](Self::parse) and [`open`](Self::open) read.
 /// `docs/platform.md` in the project describes the format.
@@ -81,13 +82,13 @@ pub enum CaptureRefused {
         #[source]
         fault: CaptureFault,
     },
-    /// Its bases form a cycle, or there are too many of them.
+    /// The bases of the capture form a cycle, or there are too many bases.
     #[error("{path} is derived from itself, or through a chain of more than {MOST_BASES} captures; change its base")]
     EndlessBases {
         /// The capture that names the base.
         path: PathBuf,
     },
-    /// It and its bases are too large.
+    /// The capture and its bases are too large together.
     #[error("{path} and its base captures are together larger than 64 MiB")]
     TooLarge {
         /// The capture.
@@ -260,8 +261,8 @@ impl fmt::Display for Capture {
     }
 }
 
-/// Reads the content of a capture that another one names as its base. That name comes from another user: no link is
-/// followed, and only a regular file is opened.
+/// Reads the content of a capture that another one names as its base. The name may come from another user, so no link
+/// is followed, and only a regular file is opened.
 fn read_base(path: &Path) -> io::Result<Vec<u8>> {
     refuse_what_is_not_regular(&path.symlink_metadata()?)?;
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
@@ -271,7 +272,7 @@ fn read_base(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl text::Document {
-    /// Applies it on top of its base.
+    /// Applies these sections on top of the base.
     fn over(self, base: Capture) -> Result<Capture, CaptureFault> {
         let mut whole = Capture { about: self.about, facts: self.facts.unwrap_or(base.facts), ..base };
         let mut lines = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! Copies the files that hpt reads of a machine, so that they can be examined elsewhere. Copies nothing private: no
-//! serial number, no boot identity, no host name, no address, no user name, and nothing of other programs.
+//! serial number, no boot identity, no host name, no address, no user name, and no data of other programs.
 
 use std::io;
 
@@ -23,8 +23,8 @@ const PATHS: [&str; 6] = [
 /// Nodes of the device tree that hpt looks for, by `compatible`.
 const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 
-/// Files that name the devices of a class. The clock_name of a PTP clock is not one of them: it is the address of a
-/// network card.
+/// Files that name the devices of a class. The file clock_name of a PTP clock is not included, because it contains the
+/// address of a network card.
 const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 
 /// Lines of /proc/cpuinfo that identify an individual machine.
@@ -68,14 +68,14 @@ impl Host {
         captured
     }
 
-    /// Returns the facts for a capture: what no file holds, without private data.
+    /// Returns the facts for a capture: those that no file contains, without private data.
     #[must_use]
     pub fn facts_to_capture(&self) -> Facts {
         Facts { situation: Some(self.situation().without_what_is_private()), ..self.facts().clone() }
     }
 
-    /// Returns the part of a file that may leave the machine: of the command line and the log, what affects time and
-    /// latency.
+    /// Returns the part of a file that may leave the machine. From the command line and the log, this is only the text
+    /// that concerns time and latency.
     fn without_what_is_private(&self, path: &str) -> io::Result<Vec<u8>> {
         if path == KERNEL_LOG {
             return Ok(kernel_log::only_on_clock_sources(&self.log_records()?));

@@ -13,7 +13,7 @@ const VERSION: &str = "1";
 const ABOUT: &str = "about";
 const FACTS: &str = "facts";
 const END: &str = "end";
-/// Follows the last line of a text that does not end with a newline.
+/// The line that follows the last line of a text without a final newline.
 const NO_NEWLINE: &str = "no-newline";
 const EXTENSION: &str = ".capture";
 
@@ -49,7 +49,7 @@ pub(super) struct Document {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Is(Entry),
-    /// The base has it, the derived machine does not.
+    /// The base has an entry at this path, but the derived machine does not.
     Removed,
 }
 

@@ -39,20 +39,20 @@ const HIGHEST_FOR_KERNEL: i32 = 1;
 /// with `rdpmc`), a read is a few loads and one instruction. Otherwise, and whenever the event is not on its counter,
 /// it is a system call. A forked child reads its parent's event with a system call.
 ///
-/// If a thread opens two of these, only one is read from a register, because programs have 64-bit access to only one
-/// counter. On 32-bit ARM there is a single cycle counter, and the second open is refused.
+/// If a thread opens two of these sources, only one of them is read from a register, because programs have 64-bit
+/// access to only one counter. On 32-bit ARM there is a single cycle counter, and the second open is refused.
 ///
-/// If the kernel module hpt_cycles opens the counter to programs, and while this process has
-/// [`ArmCycles`](super::ArmCycles) open, opening fails: an event would revoke the counter from those readers.
+/// Opening fails if the kernel module hpt_cycles has opened the counter to programs, and while this process has
+/// [`ArmCycles`](super::ArmCycles) open: an event would revoke the counter from the readers that depend on it.
 ///
-/// Root can revoke access while it is open, with the same switches. The next read then raises SIGILL, on x86 SIGSEGV.
-/// An event that lost its counter reads 0.
+/// Root can revoke access while the source is open, with the same settings. The next read then raises SIGILL, on x86
+/// SIGSEGV. An event that lost its counter reads 0.
 ///
 /// # Ordering
 ///
 /// From a register, [`ticks`](TimeSource::ticks) may be executed early; [`ticks_start`](TimeSource::ticks_start) has an
-/// ISB (on x86 LFENCE) before it, [`ticks_end`](TimeSource::ticks_end) one on each side. A system call is ordered by
-/// itself.
+/// ISB (on x86 LFENCE) before it, [`ticks_end`](TimeSource::ticks_end) has one on each side. A system call is
+/// inherently ordered.
 ///
 /// # References
 ///
@@ -115,7 +115,7 @@ impl PerfCycles {
         }
         let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned() };
         if let Some(state) = host.opened_cycles() {
-            // An event would revoke the counter from its readers, and their next read would kill them.
+            // An event would revoke the counter from the programs that read it, and their next read would kill them.
             return Err(in_use(&format!("hpt_cycles has opened the counter to programs ({state})")));
         }
         let without_bare_counter =
@@ -195,8 +195,8 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Pa
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
-            // The page before the first read(2). Otherwise the driver of arm64 (seen under Linux 6.1) keeps a previous
-            // count of 32 bits, and the page of a 32-bit program is off by 2^32 until the next thread switch.
+            // The page is read before the first read(2). Otherwise the driver of arm64 (seen under Linux 6.1) keeps a
+            // previous count of 32 bits, and the page of a 32-bit program is off by 2^32 until the next thread switch.
             let page = event.map().ok().filter(|page| page::count(page).is_some());
             if page.is_some() || event.count().is_some() {
                 return Ok((event, page, false));

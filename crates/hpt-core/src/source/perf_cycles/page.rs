@@ -14,8 +14,8 @@ const PMC_WIDTH: usize = 48;
 /// `cap_user_rdpmc`: programs may read the counter. Linux, include/uapi/linux/perf_event.h.
 const CAN_READ_COUNTER: u64 = 1 << 2;
 
-/// Returns the event's count; `None` while the counter must not be read, because the event is on none, or programs have
-/// no access. The instruction would then kill the process, so this is checked each time.
+/// Returns the event's count; `None` while the counter must not be read, because the event is on no counter, or
+/// programs have no access. In that state the instruction would kill the process, so this is checked each time.
 ///
 /// # References
 ///
@@ -138,7 +138,7 @@ mod tests {
     fn without_an_index_or_permission_no_counter_is_read() {
         assert_eq!(count(&Scripted::new(&[(1, Shown { index: 0, ..SHOWN })])), None);
         assert_eq!(count(&Scripted::new(&[(1, Shown { capabilities: !CAN_READ_COUNTER, ..SHOWN })])), None);
-        // Also if it is lost between two readings, or within one.
+        // This also holds if the counter is lost between two readings, or within one reading.
         for reads in 1..12 {
             let lost = Shown { lock: 6, index: 0, offset: 9_000, ..SHOWN };
             let script = Scripted::new(&[(reads, SHOWN), (1, lost)]);

@@ -1,5 +1,5 @@
-//! The kernel's scheduler clock, computed from the processor's counter and the kernel's own multiplier and shift, which
-//! a perf event's page contains. Opens no event itself; `sys::perf` does.
+//! The kernel's scheduler clock, computed from the processor's counter and from the kernel's own multiplier and shift,
+//! which are in the page of a perf event. Opens no event itself; `sys::perf` does.
 
 mod page;
 
@@ -29,13 +29,13 @@ const HIGHEST: i32 = 2;
 /// The kernel's scheduler clock in nanoseconds: the processor's counter, with the multiplier, shift and start value
 /// that the kernel itself uses to convert it.
 ///
-/// They are in the page of a perf event that counts nothing. The kernel updates the page whenever the thread that
-/// opened it is scheduled on a CPU, so the source is bound to that thread: another one might read values from before a
-/// suspend. A forked child has no such page, and continues with the values from when the source was opened.
+/// These values are in the page of a perf event that counts nothing. The kernel updates the page whenever the thread
+/// that opened it is scheduled on a CPU, so the source is bound to that thread: another thread might read values from
+/// before a suspend. A forked child has no such page, and continues with the values from when the source was opened.
 ///
 /// `perf` and the kernel log use this time. It starts near boot, stops during suspend, and is neither stepped nor
-/// slewed. The kernel provides it if its scheduler clock *is* the counter: on x86-64 a TSC that it considers stable,
-/// and no paravirtual clock; on 64-bit ARM since Linux 5.9 the generic timer.
+/// slewed. The kernel provides the values if its scheduler clock *is* the counter: on x86-64, a TSC that the kernel
+/// considers stable, and not a paravirtual clock; on 64-bit ARM, since Linux 5.9, the generic timer.
 ///
 /// # Ordering
 ///
@@ -119,7 +119,7 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// Returns its properties on this host, or why there is none. Uses files and facts only.
+/// Returns the properties of the source on this host, or why it is not available. Uses files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if have == Architecture::Other {
@@ -186,7 +186,8 @@ fn evidence(time: &PerfTime) -> Vec<String> {
     ]
 }
 
-/// A kernel that publishes its own conversion trusts it, once it has measured the counter.
+/// Returns the kernel's verdict: a kernel that publishes its own conversion trusts it, once it has measured the
+/// counter.
 fn verdict(host: &Host, is_published: bool) -> KernelVerdict {
     if !is_published {
         KernelVerdict::Unknown("the kernel does not publish this conversion".to_owned())

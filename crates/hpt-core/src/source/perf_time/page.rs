@@ -13,8 +13,8 @@ const TIME_ZERO: usize = 64;
 const TIME_CYCLES: usize = 80;
 const TIME_MASK: usize = 88;
 
-/// `cap_user_time`, `cap_user_time_zero` and `cap_user_time_short`: multiplier and shift are valid; so is the start
-/// value; the counter has fewer than 64 bits. Linux, include/uapi/linux/perf_event.h.
+/// `cap_user_time`, `cap_user_time_zero` and `cap_user_time_short`: the multiplier and the shift are valid; the start
+/// value is valid; the counter has fewer than 64 bits. Linux, include/uapi/linux/perf_event.h.
 const TELLS_RATE: u64 = 1 << 3;
 const TELLS_ZERO: u64 = 1 << 4;
 const IS_SHORT: u64 = 1 << 5;
@@ -23,7 +23,7 @@ const IS_SHORT: u64 = 1 << 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) mult: u32,
-    /// Below 64.
+    /// The shift, below 64.
     pub(super) shift: u32,
     zero_ns: u64,
     /// A recent reading of the counter, and the number of its bits.
@@ -37,8 +37,8 @@ impl Line {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^64, as the kernel's own clock")]
     pub(super) const fn nanoseconds(&self, ticks: u64) -> u64 {
-        // Signed, unlike in the kernel's own example: a reading from just before the page was updated is not a wrap
-        // later.
+        // Signed, unlike in the kernel's own example: a reading from just before the page was updated must not count as
+        // one wrap later.
         let since = ticks.wrapping_sub(self.cycles) & self.mask;
         let since = if since > self.mask >> 1 { since | !self.mask } else { since };
         let extended = self.cycles.wrapping_add(since);
@@ -55,11 +55,11 @@ impl Line {
 /// Why a page contains no conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoLine {
-    /// Its capability bits do not announce one.
+    /// The page's capability bits do not announce a conversion.
     NotTold(u64),
-    /// It was being changed whenever it was read.
+    /// The page was being changed every time it was read.
     Restless,
-    /// Its numbers are not a conversion.
+    /// The page's numbers do not form a valid conversion.
     NoSense,
 }
 
@@ -67,7 +67,8 @@ pub(super) enum NoLine {
 ///
 /// # References
 ///
-/// Linux, include/uapi/linux/perf_event.h, `struct perf_event_mmap_page`: `time_zero`, and the loop around `lock`.
+/// Linux, include/uapi/linux/perf_event.h, `struct perf_event_mmap_page`: the comments on `time_zero`, and on the loop
+/// around `lock`.
 #[inline(always)]
 pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
     for _ in 0..MOST_CHANGES {
@@ -238,7 +239,7 @@ mod tests {
         assert!(u32::try_from(restless.len()).expect("two hundred") > 8 * MOST_CHANGES);
     }
 
-    /// A kernel that continues from a new start value, between any two reads, while ticks advance.
+    /// A kernel that switches to a new start value between any two reads, while ticks advance.
     #[derive(Debug)]
     struct Moving {
         ticks: Cell<u64>,

@@ -1,4 +1,4 @@
-//! CNTVCT_EL0 and CNTFRQ_EL0 of 64-bit ARM. Does not decide whether the counter may be read, nor what its frequency is;
+//! CNTVCT_EL0 and CNTFRQ_EL0 of 64-bit ARM. Decides neither whether the counter may be read nor what its frequency is;
 //! `source::arm_counter` does.
 
 use core::arch::asm;

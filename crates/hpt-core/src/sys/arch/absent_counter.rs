@@ -13,8 +13,8 @@ impl CounterToken {
         Err(CounterRefused::NotReadable)
     }
 
-    /// Is never called, because a token is installed only after `detect` returned one. Exists for processors that the
-    /// crate refuses, so that they get only that error message.
+    /// This function is never called, because a token is installed only after `detect` returned it. It exists for
+    /// processors that the crate refuses, so that they get only that error message.
     #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "on x86-64 the TSC is installed"))]
     pub(in crate::sys) fn installed(_own_bit: bool) -> Self {
         unreachable!("`detect` returned no token")

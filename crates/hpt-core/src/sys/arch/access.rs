@@ -1,7 +1,7 @@
 //! Access to the cycle counter of an ARM core, according to PMUSERENR. Pure: the register is read elsewhere.
 
-/// Programs may access everything; the cycle counter; the other counters. Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0;
-/// ARMv7 has EN only.
+/// Bits that let programs access all counters; the cycle counter; the other counters. Arm ARM (DDI 0487), D24.5,
+/// PMUSERENR_EL0; ARMv7 has EN only.
 const EN: u32 = 1 << 0;
 const CR: u32 = 1 << 2;
 const ER: u32 = 1 << 3;

@@ -17,9 +17,9 @@ pub(crate) struct CyclesToken {
 }
 
 impl CyclesToken {
-    /// Checks on the current CPU; `by_module` means that a kernel module keeps the counter open. Both registers are
-    /// tried in a forked child first: a processor without counters, and a hypervisor that denies them, raise SIGILL for
-    /// either.
+    /// Checks access on the current CPU; `by_module` means that a kernel module keeps the counter open. Both registers
+    /// are tried in a forked child first: a processor without counters, and a hypervisor that denies them, raise SIGILL
+    /// for either.
     pub(crate) fn detect(_platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         match attempt_in_child(|| {
             access_register();

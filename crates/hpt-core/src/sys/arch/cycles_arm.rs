@@ -44,12 +44,12 @@ macro_rules! flush_prefetch {
 }
 
 impl CyclesToken {
-    /// Checks on the current CPU. `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish ARMv6
-    /// from later versions; `by_module` means that a kernel module keeps the counter open. An unavailable register
-    /// raises SIGILL, so everything is tried in a forked child first.
+    /// Checks access on the current CPU. `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish
+    /// ARMv6 from later versions; `by_module` means that a kernel module keeps the counter open. An unavailable
+    /// register raises SIGILL, so everything is tried in a forked child first.
     pub(crate) fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         let is_v6 = is_armv6(platform);
-        // The ARM1176 has a register for it as well, which programs may not read.
+        // The ARM1176 has an access register as well, but programs may not read it.
         let mut token = Self { form: Form::Arm1176, shows_control: true };
         if !is_v6 {
             match attempt_in_child(|| {

@@ -14,8 +14,8 @@ pub(in crate::sys) fn counter(index: u32) -> Option<u64> {
     let (low, high): (u64, u64);
     let number = index.checked_sub(1)?;
     // SAFETY: touches no memory and no flags. The event's page has a number only while the kernel lets this thread
-    // execute RDPMC (CR4.PCE). If that was revoked since, or the number is not that of a counter, it raises SIGSEGV,
-    // which is not undefined behavior. Intel SDM vol. 2B (325383-085), RDPMC; Linux, arch/x86/events/core.c,
+    // execute RDPMC (CR4.PCE). If that was revoked since, or the number does not belong to a counter, it raises
+    // SIGSEGV, which is not undefined behavior. Intel SDM vol. 2B (325383-085), RDPMC; Linux, arch/x86/events/core.c,
     // `x86_pmu_event_idx`. No nomem: the reads of the page before and after it must stay there.
     unsafe {
         asm!("rdpmc", in("ecx") number, out("rax") low, out("rdx") high, options(nostack, preserves_flags));

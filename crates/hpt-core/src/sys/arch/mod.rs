@@ -1,5 +1,5 @@
-//! Selects the instructions of the target: each architecture has its own file, and what it lacks is a type without
-//! values. Contains no logic.
+//! Selects the instructions of the target: each architecture has its own file, and a counter that it lacks is a type
+//! without values. Contains no logic of its own.
 
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
 mod access;
@@ -44,22 +44,23 @@ pub(crate) use tsc::{TscToken, cpuid};
     allow(dead_code, reason = "other architectures have none, and the tests name them all")
 )]
 pub(crate) enum CyclesRefused {
-    /// The register that shows who may read it cannot be read itself: there is no counter, or a hypervisor denies it.
+    /// The register that controls access to the counter cannot be read: there is no counter, or a hypervisor denies
+    /// access.
     NoAccessRegister,
-    /// The value of that register, which gives programs no access.
+    /// That register gives programs no access; contains its value.
     Closed(u32),
     /// A child that read the counter was killed by a signal.
     Killed,
-    /// No child could be started to try it: a later call may succeed.
+    /// No child could be started to try the read; a later call may succeed.
     NotTried,
 }
 
 /// Why there is no token for the processor's own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterRefused {
-    /// The processor has none, it is forbidden, or a child that read it was killed by a signal.
+    /// The processor has no counter, reading it is forbidden, or a child that read it was killed by a signal.
     NotReadable,
-    /// No child could be started to try it: a later call may succeed.
+    /// No child could be started to try the read; a later call may succeed.
     #[cfg_attr(not(target_arch = "arm"), allow(dead_code, reason = "only 32-bit ARM needs a trial"))]
     NotTried,
 }

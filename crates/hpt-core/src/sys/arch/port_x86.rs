@@ -1,4 +1,4 @@
-//! IN, for one register of 32 bits at a time. Does not decide which port is read; `source` does.
+//! The instruction IN, for one register of 32 bits at a time. Does not decide which port is read; `source` does.
 
 use core::{arch::asm, cell::RefCell, marker::PhantomData};
 use std::io;
@@ -9,12 +9,12 @@ use crate::sys::port::InputPort;
 const PORTS: u16 = 4;
 
 thread_local! {
-    /// The ports that this thread opened, with a count each.
+    /// The ports that this thread opened, with the number of openings of each.
     static OPENED: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Proof that this thread may read the four ports from this one on. Threads and processes that it starts from then on
-/// may, too; others may not, and would be killed by SIGSEGV.
+/// may read them too; other threads may not, and would be killed by SIGSEGV.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
     port: u16,
@@ -22,8 +22,8 @@ pub(crate) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Requests permission from the kernel for the register that starts at this port. When the last one is dropped, the
-    /// permission is released.
+    /// Requests permission from the kernel for the register that starts at this port. When the last `OpenPort` for a
+    /// port is dropped, the permission is released.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl InputPort for OpenPort {
 
 impl Drop for OpenPort {
     fn drop(&mut self) {
-        // In a thread that ends, its permissions do not matter any more.
+        // The permissions of a thread that is ending no longer matter.
         let others = OPENED.try_with(|opened| {
             let mut opened = opened.borrow_mut();
             if let Some(own) = opened.iter().position(|&port| port == self.port) {

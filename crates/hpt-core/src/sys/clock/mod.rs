@@ -25,7 +25,7 @@ pub(crate) enum ClockId {
 }
 
 impl ClockId {
-    /// All of them.
+    /// All of these clocks.
     pub(crate) const ALL: [Self; 9] = [
         Self::Realtime,
         Self::Monotonic,
@@ -99,7 +99,7 @@ impl Clock {
     }
 
     /// Opens the clock of an open clock device, and reads it once with a system call, because the vDSO does not support
-    /// it. It reads zero once the file is closed.
+    /// such clocks. Readings are zero after the file is closed.
     ///
     /// # Errors
     ///
@@ -109,7 +109,8 @@ impl Clock {
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// Returns the clock without reading it first, for one that every kernel has; may be called in a signal handler.
+    /// Returns the clock without reading it first. For a clock that every kernel has; may be called in a signal
+    /// handler.
     #[inline]
     pub(crate) fn unasked(clock: ClockId, route: Route) -> Self {
         Self { id: clock.raw(), by: kernel::Reader::known(route) }
@@ -137,7 +138,7 @@ pub(crate) struct TimeOfDay {
 }
 
 impl TimeOfDay {
-    /// Calls it once.
+    /// Calls gettimeofday once.
     pub(crate) fn open(route: Route) -> io::Result<Self> {
         let clock = Self { by: kernel::DayReader::find(route) };
         clock.by.microseconds().map(|_| clock).ok_or_else(io::Error::last_os_error)

@@ -1,10 +1,10 @@
-//! Clock reads for a C library whose `time_t` may have 32 bits: the wall clock is read with 64-bit seconds anyway. The
-//! counterpart of `seconds_64.rs`.
+//! Clock reads for a C library whose `time_t` may have 32 bits: the wall clock is nevertheless read with 64-bit
+//! seconds. The counterpart of `seconds_64.rs`.
 //!
 //! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. If it does not exist
 //! (older versions, and static programs, which export nothing) the plain `clock_gettime` is called. If that fails with
-//! EOVERFLOW, as glibc does after 2038, the system call clock_gettime64 (Linux 5.1) is used, and on older kernels the
-//! old call, whose truncated seconds are read as unsigned: correct until 2106.
+//! EOVERFLOW, as in glibc after 2038, the system call clock_gettime64 (Linux 5.1) is used. On older kernels the old
+//! system call is used, whose truncated seconds are read as unsigned numbers, which is correct until 2106.
 
 use core::{
     mem::transmute,
@@ -55,7 +55,7 @@ impl Reader {
 
     /// Returns the best function known so far; may be called in a signal handler.
     pub(super) fn known(route: Route) -> Self {
-        /// Whether the kernel has the call with 64-bit seconds: 0 not tried, 1 yes, 2 no.
+        /// Whether the kernel has the system call with 64-bit seconds: 0 means not tried, 1 yes, 2 no.
         static HAS_64: AtomicU8 = AtomicU8::new(0);
         if let (Route::Library, Some(address)) = (route, GETTIME.address()) {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under
@@ -172,7 +172,7 @@ impl Symbol {
         Self { name, found: AtomicPtr::new(core::ptr::null_mut()), looked_up: AtomicBool::new(false) }
     }
 
-    /// Its address, if it was looked up and the library has it.
+    /// The address of the symbol, if it was looked up and the library has it.
     fn address(&self) -> Option<*mut libc::c_void> {
         let found = self.found.load(Ordering::Relaxed);
         (!found.is_null()).then_some(found)

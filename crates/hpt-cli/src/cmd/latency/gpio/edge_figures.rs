@@ -16,14 +16,14 @@ pub(super) enum Figure {
     OutputToIrq,
     /// From the timestamp until the program has read the edge
     IrqToUser,
-    /// Both together
+    /// From driving the line until the program has read the edge
     EndToEnd,
 }
 
 impl Figure {
     pub(super) const ALL: [Self; 3] = [Self::OutputToIrq, Self::IrqToUser, Self::EndToEnd];
 
-    /// Returns its name in a table.
+    /// Returns the name of the segment in a table.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::OutputToIrq => "output to IRQ",
@@ -32,7 +32,7 @@ impl Figure {
         }
     }
 
-    /// Returns its name in documents.
+    /// Returns the name of the segment in documents.
     pub(super) const fn word(self) -> GpioFigure {
         match self {
             Self::OutputToIrq => GpioFigure::OutputToIrq,
@@ -63,7 +63,7 @@ impl Figure {
 #[derive(Clone, Debug)]
 pub(super) struct EdgeFigures([Lateness; 3]);
 
-/// Adds an edge, and the number of deadlines that were skipped before it.
+/// An edge, and the number of deadlines that were skipped before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EdgeSample {
     pub(super) crossing: Crossing,

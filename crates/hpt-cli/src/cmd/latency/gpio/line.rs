@@ -3,7 +3,7 @@
 use hpt_core::gpio::{Chip, LineState};
 use hpt_document::gpio_line::GpioLine;
 
-/// Returns the line as a document field.
+/// Describes the line for a document.
 pub(super) fn line_of(chip: &Chip, line: &LineState) -> GpioLine {
     GpioLine {
         chip: chip.name().to_owned(),
@@ -13,7 +13,7 @@ pub(super) fn line_of(chip: &Chip, line: &LineState) -> GpioLine {
     }
 }
 
-/// Returns the line as text.
+/// Describes the line as text.
 pub(super) fn line_words(line: &GpioLine) -> String {
     let place = format!("{}:{}", line.chip, line.line);
     line.name.as_ref().map_or_else(|| place.clone(), |name| format!("{name} ({place})"))
@@ -23,7 +23,7 @@ pub(super) fn line_words(line: &GpioLine) -> String {
 pub(super) mod tests {
     use hpt_document::gpio_line::GpioLine;
 
-    /// A line to print.
+    /// Creates a line for tests of the output.
     pub(crate) fn place(line: u32) -> GpioLine {
         GpioLine {
             chip: "gpiochip0".to_owned(),

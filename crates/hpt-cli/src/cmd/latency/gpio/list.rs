@@ -15,7 +15,7 @@ use crate::{
 
 pub(super) const LIST: &str = "latency-gpio-list";
 
-/// Returns the chips and their lines, or the requested one.
+/// Lists all chips and their lines, or only the requested chip.
 pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
     let mut data = GpioListDocument {
         head: head_of(LIST, &context.host),
@@ -114,7 +114,7 @@ pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
     let hint = if data.lines.is_empty() {
         ""
     } else {
-        "A line that is not in use can be driven. It can be an input line if its chip supports interrupts. "
+        "A line that is not in use can be the output line. It can be the input line if its chip supports interrupts. "
     };
     blocks.push(Block::Text(format!("{hint}{}", machine_line(&data.head.machine))));
     blocks.extend(remarks(false, &data.notes));

@@ -69,19 +69,19 @@ const GIVE_UP_AFTER: u32 = 3;
 
 /// Measure the latency of GPIO edges
 ///
-/// Toggles an output line in every interval. The input line, which is wired to it, raises an
-/// interrupt, and the kernel timestamps the edge. A program that waits for the edge wakes up and
-/// reads the timestamp. hpt restores both lines at the end, and refuses lines that are in use.
+/// Toggles an output line once per interval. The input line, which is wired to it, raises an interrupt, and the kernel
+/// timestamps the edge. A program that waits for the edge wakes up and reads the timestamp. hpt restores both lines at
+/// the end, and refuses lines that are in use.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("an edge exceeded --stop-above, or was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
     /// GPIO line to drive: GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE", required_unless_present = "list")]
     output_line: Option<LineName>,
-    /// GPIO line to listen to, wired to the output line
+    /// GPIO line to monitor, wired to the output line
     #[arg(long, value_name = "LINE", required_unless_present = "list")]
     input_line: Option<LineName>,
-    /// GPIO chip of lines without one [default: the only one]
+    /// GPIO chip, for lines given without it [default: the only chip]
     ///
     /// A name (gpiochip0), a device (/dev/gpiochip0) or a label.
     #[arg(long, value_name = "CHIP", hide_short_help = true)]
@@ -99,7 +99,7 @@ pub(crate) struct Arguments {
     timeout: Duration,
     #[command(flatten)]
     run_length: RunLength,
-    /// Latency to draw, write to files, and compare with --stop-above
+    /// Which latency to chart, write to files and check with --stop-above
     #[arg(long, value_enum, value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
     figure: Figure,
     #[command(flatten)]
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let results = rows(&three);
     let is_delayed = conduct == Conduct::Spins && settings.is_before_interrupts();
     let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_delayed);
-    // If no edge arrived, that is the result; if some did not, it is a note.
+    // If no edge arrived, that is the result. If only some edges did not arrive, a note reports them.
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
@@ -255,7 +255,7 @@ fn measure(
     shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
-    // The thread ends on its own, because the supervising thread may not be scheduled before the end.
+    // The thread ends on its own, because the supervising thread may not be scheduled in time.
     let end = arguments.run_length.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, EdgeFigures::record);
@@ -267,14 +267,14 @@ fn measure(
     gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
         match heard {
             Heard::Edge(crossing, missed) => {
-                // The edge has arrived, so this is part of no value.
+                // The edge has arrived, so no sample includes the time for this.
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
                 if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
                     shared.stop_at(Instant::from_nanoseconds(crossing.set_ns));
                 }
                 let sample = EdgeSample { crossing, missed };
-                // Edges received on another CPU do not count for this one.
+                // Edges received on another CPU are not counted for this CPU.
                 if is_there {
                     backlog.add(sample);
                 }

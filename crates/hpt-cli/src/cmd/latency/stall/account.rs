@@ -12,7 +12,7 @@ use hpt_document::cpu_absence::CpuAbsence;
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
-/// The number of longest, and of newest, stalls that are listed for each thread.
+/// The maximum number of longest stalls that are listed for each thread, and also of newest stalls.
 pub(super) const KEPT: usize = 100;
 
 /// The number of counters stored for one stall.
@@ -21,7 +21,7 @@ const MOVERS: usize = 12;
 /// Information about one stall in addition to its length.
 #[derive(Clone, Debug)]
 pub(super) struct StallDetails {
-    /// The wall-clock time at its start.
+    /// The wall-clock time at which the stall began.
     pub(super) began: SystemTime,
     pub(super) cause: Cause,
     pub(super) moved: Moved,
@@ -70,10 +70,10 @@ fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     }
 }
 
-/// The observations while the thread was on other CPUs than its own.
+/// The windows and stalls while the thread was on a CPU other than its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OnOtherCpus {
-    /// Whether the last window was one of them.
+    /// Whether the thread was on another CPU during the last window.
     pub(super) is_now: bool,
     pub(super) ns: u64,
     pub(super) stalls: u64,
@@ -118,7 +118,7 @@ impl ThreadOutcome {
     }
 }
 
-/// Returns further notes.
+/// Returns notes on the results.
 pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
@@ -130,7 +130,7 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
             .map(|(path, why)| format!("cannot read {path} ({why}); its counters are missing from the result")),
     );
     if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
-        notes.push("another hpt thread shares a CPU with the measurement; it wakes up once a minute, or more often on a terminal".to_owned());
+        notes.push("another hpt thread shares a CPU with the measurement; it wakes up once a minute, or more often if hpt runs on a terminal".to_owned());
     }
     let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
     if back > 0 {
@@ -162,7 +162,7 @@ mod tests {
         assert!(is_own(true, false) && is_own(false, true));
         assert!(!is_own(false, false) && !is_own(false, true));
         assert!(is_own(true, true));
-        // Its affinity was widened, and it did not move: its CPU in between is unknown.
+        // The affinity of the thread was widened, but the thread did not move, so its CPU in between is unknown.
         assert!(!is_own(false, false));
         assert_eq!((on_other_cpus.ns, on_other_cpus.stalls), (60 * MS, 3));
     }

@@ -15,7 +15,7 @@ use crate::{
     sampling::latency_figures::tail,
 };
 
-/// Returns the figures of one thread during the run.
+/// Returns the results of one thread so far, during the run.
 pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
@@ -89,13 +89,13 @@ pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
 const fn kind(counter: &Counter) -> StallCounterKind {
     match counter.kind {
         CounterKind::SoftInterrupt => StallCounterKind::SoftInterrupt,
-        // Kinds added by later versions are interrupts.
+        // Kinds that later versions add are treated as interrupts.
         _ => StallCounterKind::Interrupt,
     }
 }
 
-/// Returns the counters that increased in a window with a stall. Counters that increase most often relative to windows
-/// without a stall come first.
+/// Returns the counters that increased in a window with a stall. The counters that are most typical of windows with a
+/// stall come first.
 pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     let habits = &ended.account.habits;
     let (with, without) = habits.windows();
@@ -120,10 +120,11 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     rows
 }
 
-/// Returns a stall as a document row, and its likely cause as text.
+/// A stall as a document row, and its likely cause as text.
 pub(super) type StallWithWords = (StallRow, String);
 
-/// Merges the stalls of all threads in one order, up to the limit of one thread.
+/// Merges the stalls of all threads into one sorted list, limited to the number of stalls that are listed for one
+/// thread.
 pub(super) fn chosen<'a, I, K>(
     ended: &'a [ThreadOutcome],
     of: impl Fn(&'a Account) -> I,
@@ -186,7 +187,7 @@ pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmwar
     };
     let words = match &details.cause {
         Cause::KeptWaiting => match moved.waited_ns {
-            Some(_) => format!("waited {} for the CPU while others ran", time(moved.waited_ns)),
+            Some(_) => format!("waited {} for the CPU while other threads ran", time(moved.waited_ns)),
             None => "other threads ran".to_owned(),
         },
         Cause::Stopped => "stopped by a signal, a debugger or a freezer".to_owned(),

@@ -165,8 +165,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         if run.files.are_none() {
             return Ok(());
         }
-        // Counts that not all threads have confirmed are not written. The file of a minute before, or of the previous
-        // run, is more useful.
+        // Counts that not all threads have confirmed are not written. The existing file, from a minute earlier or from
+        // the previous run, is more useful.
         copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
             let results: Vec<_> = threads.iter().map(so_far).collect();
             run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
@@ -217,13 +217,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns a CPU on which nothing is measured. Returns none if a measuring thread may run anywhere.
+/// Returns a CPU on which nothing is measured. Returns `None` if a measuring thread may run on any CPU.
 fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
     let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
 
-/// The counts of a thread when a copy was requested.
+/// A copy of the counts of a thread, made when another thread requested it.
 #[derive(Debug)]
 struct Copied {
     cpu: Option<usize>,
@@ -279,7 +279,7 @@ impl OneThread<'_> {
         let arguments = self.arguments;
         let held = arguments.threads.realtime.hold_thread(self.context, self.cpu, Conduct::Spins, BY)?;
         let settings = held.settings();
-        // Here, because some sources belong to the thread that opens them.
+        // Open the source here, because some sources belong to the thread that opens them.
         let opened = self.context.open(name)?;
         let source = opened.as_dyn();
         let id = source.info().id.clone();
@@ -292,7 +292,7 @@ impl OneThread<'_> {
         let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no constant rate"))?;
         let looking = looking(source, rate, &SystemClock);
         let step_ns =
-            looking.step_ns.ok_or_else(|| shows_none("it stands still, or advances less often than every 50 ms"))?;
+            looking.step_ns.ok_or_else(|| shows_none("it never advances, or less often than once every 50 ms"))?;
         let above = self.above(&id, step_ns)?;
         let above_ns = saturating_nanos(above);
 
@@ -400,7 +400,7 @@ mod tests {
         let wanted = AtomicU64::new(0);
         let mut lengths = Lateness::new();
         lengths.record(Wake::new(Instant::from_nanoseconds(MS), 15_000));
-        // The second one has not answered: nothing is written.
+        // The second thread has not responded, so nothing is written.
         copies[0].answer(&lengths, 1);
         assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none());
         let written = thread::scope(|scope| {

@@ -18,7 +18,7 @@ const SHOWN: usize = 10;
 /// Returns the name of a kind of cause in the table of causes.
 fn cause_words(cause: &str) -> &'static str {
     match cause {
-        "preempted" => "waited for the CPU: others ran, or a quota was exhausted",
+        "preempted" => "waited for the CPU: other threads ran, or a quota was exhausted",
         "stopped" => "stopped by a signal, a debugger or a freezer",
         "page-fault" => "waited for a page from disk",
         "migrated" => "moved to another CPU",
@@ -69,7 +69,7 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
         let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
         blocks.push(Block::Text(format!(
-            "Periodic stalls on CPU {}: period {}; another stall followed {} of {} stalls after that time (80 % of these after {} to {}).",
+            "Periodic stalls on CPU {}: period {}; {} of {} stalls were followed by another stall after about that time (80 % of them after {} to {}).",
             name_of(row.cpu),
             short(row.period_ns),
             row.period_followed.unwrap_or(0),

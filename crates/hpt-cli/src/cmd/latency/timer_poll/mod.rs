@@ -80,7 +80,8 @@ pub(crate) struct TimerArguments {
     common: Common,
     /// kernel, or hpt (timer, then spin)
     ///
-    /// How to sleep. kernel: one system call. hpt: the Sleeper wakes before the deadline and spins until it.
+    /// How to sleep. kernel: one system call. hpt: hpt's Sleeper wakes up before the deadline, then spins until the
+    /// deadline.
     #[arg(long, value_enum, value_name = "METHOD", default_value = "kernel", hide_possible_values = true)]
     by: By,
 }
@@ -112,7 +113,7 @@ struct Common {
     /// Start at this time of day
     ///
     /// For example 12:30, 12:30:15.5 or 2030-01-31T12:30:15Z; local time if no time zone is given.
-    /// Deadlines follow the wall clock: if the clock is stepped, the start time still follows it.
+    /// The start time and the deadlines follow the wall clock, even if it is stepped.
     #[arg(long, value_name = "TIME", value_parser = time_of_day, hide_short_help = true)]
     at: Option<TimeOfDay>,
     /// Clock that timestamps the samples
@@ -173,7 +174,7 @@ fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
 struct Counts {
     cpu: Option<usize>,
     found: Mutex<Found>,
-    /// When the thread was not on its CPU, available at its end.
+    /// The periods during which the thread was not on its CPU. They are available when the thread has ended.
     absences: Mutex<Vec<Absence>>,
 }
 
@@ -197,10 +198,10 @@ impl Found {
 }
 
 /// The clock of a thread that sleeps with the kernel's timer. The conversion of a counter is valid for at most a
-/// millisecond, so computing the next conversion would be part of every value.
+/// millisecond, so computing the next conversion would be part of every sample.
 const KERNELS_OWN: &str = "monotonic";
 
-/// Makes a source provide the time until this value is dropped, which restores the previous source.
+/// A guard that makes a source provide the time. Dropping it restores the previous source.
 struct TimedBy<'a> {
     before: SourceId,
     context: &'a Context,
@@ -216,7 +217,7 @@ impl<'a> TimedBy<'a> {
 
 impl Drop for TimedBy<'_> {
     fn drop(&mut self) {
-        // The previous source still exists. If it is refused now, the current one remains.
+        // The previous source still exists. If it is refused now, the current source remains.
         if let Ok(opened) = self.context.open(self.before.as_str()) {
             let _ = clock::use_source(opened);
         }
@@ -248,7 +249,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         None => None,
     };
     let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
-    // After all checks that need no thread.
+    // This follows all checks that need no thread.
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
@@ -364,7 +365,7 @@ fn measure(
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
-    // The thread ends on its own, because the supervising thread may not be scheduled before the end.
+    // The thread ends on its own, because the supervising thread may not be scheduled in time.
     let mut thread_progress = ThreadProgress::of(arguments.run_length);
     let go_on = || shared.goes_on();
     let mut first_deadline = None;
@@ -372,7 +373,8 @@ fn measure(
         if let Some(pulse) = pulse {
             pulse.toggle();
         }
-        // After the reading that determines the latency, so this is part of no value. It needs no other clock read.
+        // This follows the reading that determines the latency, so no sample includes its duration. It needs no further
+        // clock read.
         let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
         let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
         let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
@@ -383,7 +385,7 @@ fn measure(
         if let Some(began) = thread_progress.begins(wake, Instant::now) {
             shared.begin(began);
         }
-        // Wake-ups on another CPU do not count for this one.
+        // Wake-ups on another CPU are not counted for this CPU.
         if is_there {
             backlog.add(wake);
         }
