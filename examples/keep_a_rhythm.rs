@@ -11,11 +11,13 @@ fn main() {
         let tick = pacer.wait();
         // The work of one period. Here it only reports skipped periods.
         if tick.skipped > 0 {
-            println!("{} periods were skipped before {}", tick.skipped, tick.deadline);
+            let periods = if tick.skipped == 1 { "period was" } else { "periods were" };
+            println!("{} {periods} skipped before the deadline at {} s", tick.skipped, tick.deadline);
         }
     }
     let (counts, report) = (pacer.counts(), pacer.sleeper().report());
-    println!("{} periods, {} deadline misses", counts.ticks, counts.overruns);
+    let misses = if counts.overruns == 1 { "deadline miss" } else { "deadline misses" };
+    println!("{} periods, {} {misses}", counts.ticks, counts.overruns);
     if let Some(late) = report.late {
         println!("wake-up latency: p50 {:.0} ns, p99 {:.0} ns, max {:.0} ns", late.p50_ns, late.p99_ns, late.max_ns);
     }

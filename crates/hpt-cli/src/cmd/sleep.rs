@@ -191,7 +191,7 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this \
+        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trim 1 %: mean without the largest hundredth of the samples. CPU %: CPU time of this \
          thread relative to elapsed time. {thread}. {}",
         data.source,
         machine_line(&data.head.machine)

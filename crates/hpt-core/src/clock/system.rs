@@ -89,7 +89,7 @@ impl Why {
             }
             Self::Offered => "the processor's own counter is constant-rate, and the kernel offers it as a clocksource",
             Self::NotOffered => {
-                "no counter of this processor is constant-rate, permitted and offered by the kernel as a clocksource"
+                "this processor has no counter that runs at a constant rate, that this program may read, and that the kernel offers as a clocksource"
             }
             Self::Dropped => {
                 "the kernel found the processor's counter unstable and no longer offers it as a clocksource"

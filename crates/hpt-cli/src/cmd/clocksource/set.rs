@@ -167,7 +167,7 @@ mod tests {
         let path = || PathBuf::from("current_clocksource");
         let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
         let note = theirs.expect("it is not an error").expect("there is a note");
-        assert!(note.contains("acpi_pm") && note.contains("is kept"), "{note}");
+        assert!(note.contains("acpi_pm") && note.contains("that value stays"), "{note}");
         assert!(matches!(given_up(Ok(())), Ok(None)));
         let refused =
             KnobError::Refused { path: path(), value: "tsc".to_owned(), cause: io::Error::from_raw_os_error(22) };
