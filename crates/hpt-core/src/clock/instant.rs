@@ -41,7 +41,7 @@ impl Instant {
     /// Ordered after all preceding instructions. Monotonic across threads: never lower than any
     /// reading that happened before it, even one that another thread passed on.
     ///
-    /// This holds as long as the counter itself runs forwards. docs/bounds.md in the project describes what happens if
+    /// This holds as long as the counter itself runs forward. docs/bounds.md in the project describes what happens if
     /// a counter is set back or stops. While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to
     /// 2.2 µs below one received from another thread. One exception: if `CLOCK_MONOTONIC` goes back by more than 100
     /// ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and

@@ -1,4 +1,4 @@
-//! Tests whether an opened source behaves like a counter: it must advance, run forwards, and have its nominal rate.
+//! Tests whether an opened source behaves like a counter: it must advance, run forward, and have its nominal rate.
 //! Does not judge quality: a slow or coarse source passes.
 
 use std::time::Duration;

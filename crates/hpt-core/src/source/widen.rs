@@ -33,7 +33,7 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 ///
 /// There is no error as long as the counter is read once per [`horizon`](Self::horizon), which is more than a hundred
 /// wraps. Until then, counter and clock may drift apart by one part in a thousand. After that the number of wraps is
-/// the clock's best estimate; readings continue from there, still forwards, and [`guesses`](Self::guesses) counts it.
+/// the clock's best estimate; readings continue forward from there, and [`guesses`](Self::guesses) counts it.
 ///
 /// # Ordering
 ///

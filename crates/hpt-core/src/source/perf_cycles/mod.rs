@@ -132,7 +132,8 @@ impl PerfCycles {
         })
     }
 
-    /// Returns whether cycles in the kernel are counted too, because this processor's counters cannot separate them.
+    /// Returns whether cycles spent in the kernel are counted too. This is the case if the processor's counters cannot
+    /// count user mode separately.
     #[must_use]
     pub const fn counts_kernel(&self) -> bool {
         self.counts_kernel
