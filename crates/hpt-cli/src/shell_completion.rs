@@ -26,7 +26,7 @@ pub(crate) fn answer_the_shell(hpt: impl Fn() -> Command) {
     CompleteEnv::with_factory(|| with_values(hpt())).var(ASKED_BY).complete();
 }
 
-/// Returns the script that enables completion in a shell, which is one of [`SHELLS`].
+/// Returns the script that enables completion in a shell, which must be one of [`SHELLS`].
 pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
     let mut script = Vec::new();
     let shells = Shells::builtins();

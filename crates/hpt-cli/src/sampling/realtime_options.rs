@@ -50,7 +50,7 @@ pub(crate) struct RealtimeOptions {
     /// SCHED_DEADLINE: same as -P d:RUNTIME/PERIOD
     #[arg(long, value_name = "RUNTIME/PERIOD", value_parser = deadline, help_heading = SCHEDULING, hide_short_help = true)]
     deadline: Option<PartOfPeriod>,
-    /// Lock memory (mlockall), with 256 KiB of stack
+    /// Lock memory (mlockall) and prefault 256 KiB of stack
     #[arg(long, help_heading = SCHEDULING, hide_short_help = true)]
     mlockall: bool,
     /// Disable idle states with exit latency above TIME

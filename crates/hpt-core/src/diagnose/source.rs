@@ -332,7 +332,7 @@ impl Watched {
         self.stretch = None;
     }
 
-    /// Evaluates a burst without side effects. Returns `None` if there is nothing to compare it with.
+    /// Counts and evaluates a burst, without accepting it. Returns `None` if there is nothing to compare it with.
     pub(super) fn look(&mut self, burst: &Burst) -> Option<Look> {
         self.count(burst);
         let pair = burst.pair;

@@ -91,7 +91,7 @@ pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     answer != libc::EINTR
 }
 
-/// Wakes all threads that wait for `word`. May be called in a signal handler.
+/// Wakes all threads that wait on `word`. May be called in a signal handler.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: the word is live; this operation uses its address as a key and takes a number of waiters, and reads no
     // other argument. futex(2).

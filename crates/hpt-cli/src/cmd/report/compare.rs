@@ -259,7 +259,7 @@ fn rows(first: &[One], second: &[One]) -> Vec<ComparedFigureRow> {
 }
 
 fn row(first: Option<&One>, second: Option<&One>) -> ComparedFigureRow {
-    let either = first.or(second).expect("a row is of one of them at least");
+    let either = first.or(second).expect("a row has at least one value");
     let ratio = first.zip(second).filter(|(one, _)| either.unit != "ppm" && one.value > 0.0);
     let low = |one: Option<&One>| one.and_then(|one| one.range).map(|range| range.0);
     let high = |one: Option<&One>| one.and_then(|one| one.range).map(|range| range.1);
@@ -416,7 +416,7 @@ fn page(
         let rows = data.rules.iter().map(|rule| vec![rule.about.clone(), side(&rule.first), side(&rule.second)]);
         let head = ["", names.0, names.1].map(str::to_owned).to_vec();
         let table = html::Table {
-            caption: "Rules of hpt doctor with different results".to_owned(),
+            caption: "hpt doctor rules with different results".to_owned(),
             head,
             rows: rows.collect(),
             marked: Vec::new(),

@@ -289,7 +289,7 @@ fn made(report: &ReportDocument) -> Section {
     let head = ["part", "command", "duration", ""].map(str::to_owned).to_vec();
     let mut pieces = vec![
         Piece::Text(format!(
-            "The measurements ran one after the other, starting at {}, for {}.",
+            "The measurements ran one after another, starting at {}, and took {} in total.",
             report.started_at,
             took(report.elapsed_s)
         )),
