@@ -14,8 +14,8 @@
 //! | test code that waits | [`testing::ManualSource`] |
 //!
 //! An [`Instant`] is read from the CPU's counter; instants from different threads and processes can be compared.
-//! [`clock::status`] reports the error bound. [`source::probe`] lists all sources of a machine, and explains why a
-//! source is unavailable.
+//! [`clock::status`] reports the error bound. [`source::probe`] lists all sources of a machine and states, for each
+//! unavailable source, why it is unavailable.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), a clock of the kernel, or a counter
-//! of your own. This example chooses the best source and times a piece of work with it:
+//! that you implement. This example chooses the best source and times a piece of work with it:
 //!
 //! ```
 //! use hpt_core::{Host, Stopwatch, source};
@@ -43,7 +43,7 @@
 //! ```
 //!
 //! No code runs before `main`, no thread is started, and there is no hidden global state. Opening a source can fail;
-//! the error then states the reason and a fix. Reading an open source cannot fail.
+//! the error then states the reason and a fix. Reading an open source never fails.
 //!
 //! # Features
 //!
@@ -67,12 +67,12 @@
 compile_error!("hpt-core supports only Linux on x86-64, aarch64 and little-endian 32-bit ARM");
 
 #[cfg(test)]
-/// Reports why a test, or a part of one, cannot run on this machine. The line is written directly to standard error,
+/// Reports why a test, or part of a test, cannot run on this machine. The line is written directly to standard error,
 /// because the test harness captures the output of `println!` and `eprintln!` in a test that passes.
 macro_rules! skipped {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        // One write for the whole line, so that the lines of two tests do not mix.
+        // One write for the whole line, so that lines from concurrent tests do not interleave.
         std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
     }};
 }

@@ -9,16 +9,16 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// How to treat periods whose start was missed because the work took too long.
+/// How to treat periods that could not start on time because the work took too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
-    /// Skips the missed periods: the next deadline is the first point of the grid in the future.
+    /// Skips the missed periods: the next deadline is the first grid point in the future.
     #[default]
     Skip,
     /// Catches up: starts each missed period immediately, until the next deadline is in the future again.
     CatchUp,
-    /// Restarts the grid, one period from now.
+    /// Restarts the grid: its first deadline is one period from now.
     Reset,
     /// Uses no grid: the next deadline is always one period from now. Every delay accumulates. Intended for comparison
     /// with the other variants.
@@ -33,13 +33,13 @@ pub struct Tick {
     pub deadline: Instant,
     /// The time from the deadline until the period started; zero if the sleep was interrupted.
     pub late: Duration,
-    /// The number of periods that were skipped before this one.
+    /// The number of periods that were skipped immediately before this one.
     pub skipped: u64,
     /// The remaining sleep time, if the sleep was interrupted. The next tick then has the same deadline.
     pub interrupted: Option<Duration>,
 }
 
-/// Counts of a [`Pacer`].
+/// The counts that a [`Pacer`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -107,13 +107,13 @@ impl Pacer {
         self
     }
 
-    /// Returns a handle that can end a wait, for example from another thread.
+    /// Returns a handle that can interrupt a wait, for example from another thread.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.sleeper.interrupter()
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of ticks, overruns and skipped periods so far.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
@@ -125,7 +125,7 @@ impl Pacer {
         &self.sleeper
     }
 
-    /// Blocks until the next period starts, or the wait is interrupted.
+    /// Blocks until the next period starts or the wait is interrupted.
     pub fn wait(&mut self) -> Tick {
         let plan = plan(self.overrun, self.next, self.period, Instant::now());
         self.counts.skipped += plan.skipped;
@@ -147,7 +147,7 @@ impl Pacer {
     }
 }
 
-/// A deadline, and how many periods are skipped before it.
+/// A deadline, and the number of periods that are skipped before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     deadline: Instant,

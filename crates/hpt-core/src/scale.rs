@@ -1,5 +1,5 @@
-//! Converts ticks to nanoseconds with one multiplication, with an error bound that is proved here. Independent of the
-//! counter and the anchor; `clock` combines the three.
+//! Converts ticks to nanoseconds with one multiplication. The error bound is proved here. Independent of the counter
+//! and the anchor; `clock` combines the three.
 
 use crate::units::Frequency;
 
@@ -15,8 +15,8 @@ use crate::units::Frequency;
 /// -1 - t·2⁻⁶⁵  <  ⌊q·t⌋ - p·t  ≤  t·2⁻⁶⁵
 /// ```
 ///
-/// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks: below 2 ns for every
-/// `u64`. The result is the floor of a non-decreasing function, so more ticks never result in less time.
+/// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks: so it is below 2 ns
+/// for every `u64`. The result is the floor of a non-decreasing function, so more ticks never result in less time.
 ///
 /// # Comparison with the kernel's multiply and shift
 ///
@@ -77,9 +77,9 @@ impl Scale {
     }
 }
 
-/// Makes the compiler branch instead of always adding. For a counter above 1 GHz, where a nanosecond matters, the high
-/// word of one product is the result, and an unconditional addition would delay it. For a slower counter, the read
-/// takes longer than the branch.
+/// Makes the compiler emit a branch instead of an unconditional addition. For a counter above 1 GHz, where a nanosecond
+/// matters, the high word of one product is the result, and an unconditional addition would delay it. For a slower
+/// counter, the read takes longer than the branch.
 #[cold]
 const fn slower_than_a_gigahertz() {}
 

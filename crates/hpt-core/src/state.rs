@@ -1,5 +1,5 @@
-//! Files that outlive a run: one per purpose, with a version and a checksum, replaced atomically, and bound to the boot
-//! and the processor. Independent of the content, which belongs to the caller.
+//! Files that outlive a run: one per purpose, with a version and a checksum, replaced atomically, and bound to the
+//! current boot and processor. Does not interpret the content, which belongs to the caller.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,7 +17,7 @@ use crate::{
 /// The first line of every file. A file with another layout version is refused, and the error message states this.
 const MAGIC: &str = "hpt-state 1";
 
-/// The boot and the processor that a file is bound to. The file is refused after a reboot and on another processor.
+/// The boot and the processor that a file is bound to. After a reboot, or on another processor, the file is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The identity of the boot.
@@ -49,7 +49,7 @@ pub enum StateError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the operating system returned.
         #[source]
         cause: io::Error,
     },
@@ -58,11 +58,11 @@ pub enum StateError {
     Unwritable {
         /// The file or its directory.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the operating system returned.
         #[source]
         cause: io::Error,
     },
-    /// The file was written by another program, or damaged.
+    /// The file was written by another program, or is damaged.
     #[error("{path} is corrupt: {what}; save again to replace it")]
     Corrupt {
         /// The file.
@@ -130,15 +130,15 @@ impl Store {
             .and_then(|()| fs::rename(&unfinished, &path))
             .and_then(|()| File::open(&self.folder)?.sync_all());
         written.map_err(|cause| {
-            // Best effort: the error to report is that of writing the file, not that of removing the unfinished one.
+            // Best effort: the error to report is the write error, not an error from removing the unfinished file.
             let _ = fs::remove_file(&unfinished);
             unwritable(cause)
         })
     }
 
     /// Creates a file that no other thread writes to. The process ID alone does not make its name unique: several
-    /// threads of a process may save at once, and a process in another container may have the same ID. An existing
-    /// file is left alone, because it may still be being written.
+    /// threads of a process may save at once, and a process in another container may have the same ID. An existing file
+    /// is not touched, because another thread may still be writing it.
     fn unfinished(&self, purpose: &str) -> io::Result<(PathBuf, File)> {
         let mut number = 0_u32;
         loop {
@@ -165,8 +165,8 @@ impl Store {
             let open =
                 |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
             let file = match open(File::options().create(true).append(true).mode(0o644)) {
-                // It belongs to another user, for example because root left it in a user's directory. Read access is
-                // sufficient to lock it.
+                // The file belongs to another user, for example because root created it in a user's directory. Read
+                // access is sufficient to lock it.
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {
                     open(File::options().read(true)).map_err(|_| refused)?
                 }
@@ -191,7 +191,7 @@ impl Store {
         }
     }
 
-    /// Returns the payload of `purpose`, if it was saved during this boot on this processor and is intact.
+    /// Returns the payload saved for `purpose`, if it was saved during this boot on this processor and is intact.
     ///
     /// # Errors
     ///
@@ -298,7 +298,8 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     Ok(Saved { boot, processor, payload: payload.to_vec() })
 }
 
-/// Returns the 64-bit FNV-1a checksum, which detects damage but provides no security. draft-eastlake-fnv, section 2.
+/// Returns the 64-bit FNV-1a checksum, which detects accidental damage but provides no security. draft-eastlake-fnv,
+/// section 2.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -332,7 +333,7 @@ mod tests {
         let load = |binding: Binding| store.load("calibrations", &binding);
         assert_eq!(load(here()).expect("a file of this boot"), b"{}");
         assert!(matches!(load(rebooted("GenuineIntel/6/85/7")), Err(StateError::Stale { .. })));
-        // A file from another boot is stale, whatever its processor is.
+        // A file from another boot is stale, regardless of the processor it was saved on.
         assert!(matches!(load(rebooted("AuthenticAMD/25/1/1")), Err(StateError::Stale { .. })));
         let foreign = load(elsewhere).expect_err("another processor");
         assert!(matches!(&foreign, StateError::Foreign { saved_on, .. } if saved_on == "GenuineIntel/6/85/7"));

@@ -1,4 +1,5 @@
-//! Summaries of many readings: distributions, medians, steps. Reads no counter and uses only the unit of its caller.
+//! Summaries of many readings: distributions, medians, steps. Reads no counter. All values are in the unit that the
+//! caller uses.
 
 use hdrhistogram::Histogram as Hdr;
 
@@ -22,7 +23,7 @@ pub struct Spread {
     pub mean_ns: f64,
 }
 
-/// Counts of tick differences, with three significant digits, in bounded memory.
+/// A histogram of tick differences, with three significant digits, in bounded memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     counts: Hdr<u64>,
@@ -97,8 +98,8 @@ impl Default for Histogram {
     }
 }
 
-/// Returns the median or, for an even number of samples, the lower of the middle two; `None` if there are no samples.
-/// Reorders `samples`.
+/// Returns the median or, for an even number of samples, the lower of the two middle values; `None` if there are no
+/// samples. Reorders `samples`.
 #[must_use]
 pub fn median(samples: &mut [u64]) -> Option<u64> {
     let middle = samples.len().checked_sub(1)? / 2;
@@ -126,41 +127,40 @@ impl Steps {
         self.count += 1;
     }
 
-    /// Returns the granularity: the smallest step seen, in ticks; `None` if the counter never advanced.
+    /// Returns the granularity: the smallest step observed, in ticks; `None` if the counter never advanced.
     #[must_use]
     pub const fn smallest_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.smallest) }
     }
 
-    /// Returns the largest step seen, in ticks; 0 if the counter never advanced. Includes delays from interrupts
-    /// and late kernel ticks.
+    /// Returns the largest step observed, in ticks; 0 if the counter never advanced. The largest step includes delays
+    /// from interrupts and late kernel ticks.
     #[must_use]
     pub const fn largest_ticks(&self) -> u64 {
         self.largest
     }
 
-    /// Returns the greatest common divisor of all steps seen, in ticks; `None` if the counter never advanced. A counter
-    /// that is driven by a slower counter advances by more than one tick at a time.
+    /// Returns the greatest common divisor of all steps observed, in ticks; `None` if the counter never advanced. A
+    /// counter that is driven by a slower counter advances by more than one tick at a time.
     #[must_use]
     pub const fn multiple_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.multiple) }
     }
 
-    /// Returns the number of non-zero steps seen.
+    /// Returns the number of non-zero steps observed.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// Returns the largest amount, in ticks, by which a reading lags behind the quantity that the counter counts.
-/// Determines it from `steps`, the differences between back-to-back reads, which it sorts and reduces to distinct
-/// values.
+/// Returns the most, in ticks, that a reading can lag behind the true count. Determines it from `steps`, the
+/// differences between back-to-back reads, which it sorts and reduces to distinct values.
 ///
-/// A counter that advances in granules shows steps that are multiples of a granule, rounded: their sizes form clusters
-/// one granule apart, and the largest gap between neighboring sizes is the granule. If there are too few sizes to form
-/// clusters, the smallest step is the estimate. One tick is added for each rounded end of a step, so that the estimate
-/// is never below the granule. Returns one if the counter did not advance.
+/// A counter that advances in granules shows steps that are multiples of a granule, rounded to ticks. Their sizes form
+/// clusters one granule apart, and the largest gap between neighboring sizes is the granule. If there are too few sizes
+/// to form clusters, the smallest step is the estimate. One tick is added for each rounded end of a step, so that the
+/// estimate is never below the granule. Returns one if the counter did not advance.
 #[must_use]
 pub fn granule(steps: &mut Vec<u64>) -> u64 {
     const FEWEST_SIZES: usize = 4;

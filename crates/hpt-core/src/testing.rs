@@ -1,5 +1,5 @@
-//! Sources that a test controls. This module is public for the tests of programs that use this crate, and must not be
-//! used outside of tests.
+//! Sources that a test controls. This module is public so that programs that use this crate can use it in their own
+//! tests. It must not be used outside of tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ impl ManualSource {
         Self::with_info(info)
     }
 
-    /// Creates a source with the properties `info`, which starts at zero.
+    /// Creates a source that has the properties `info` and starts at zero.
     #[must_use]
     pub const fn with_info(info: SourceInfo) -> Self {
         Self { ticks: AtomicU64::new(0), step_per_read: 0, info }
@@ -73,8 +73,8 @@ impl TimeSource for ManualSource {
 }
 
 impl Now for ManualSource {
-    /// Returns the reading in nanoseconds, according to the nominal frequency of the source. Ticks of a source without
-    /// a nominal frequency count as nanoseconds.
+    /// Returns the reading in nanoseconds, according to the nominal frequency of the source. Without a nominal
+    /// frequency, one tick counts as one nanosecond.
     fn now(&self) -> Instant {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
         Instant::from_nanoseconds(scale.nanoseconds(self.ticks()))
@@ -82,7 +82,7 @@ impl Now for ManualSource {
 }
 
 /// Returns the command line of the emulator that runs these tests, if any, and the path of this program, for tests that
-/// start it as another process.
+/// start this program as another process.
 #[cfg(test)]
 pub(crate) fn own_program() -> (Vec<String>, std::path::PathBuf) {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();

@@ -9,7 +9,7 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The number of bits a counter has before it wraps, from 1 to 64.
+/// The width of a counter in bits, from 1 to 64. A counter of width `n` wraps after 2ⁿ ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Width(u8);
 
@@ -39,7 +39,7 @@ impl Width {
 
     /// Returns the ticks from `earlier` to `later`, correct across one wrap of the counter.
     ///
-    /// Two readings do not show how often the counter wrapped: the result is the distance modulo 2^bits.
+    /// Two readings do not show how often the counter wrapped, so the result is the distance modulo 2^bits.
     ///
     /// # Examples
     ///
@@ -53,7 +53,8 @@ impl Width {
         later.wrapping_sub(earlier) & self.mask()
     }
 
-    /// Returns the ticks from `earlier` to `later`, negative if `later` is before `earlier` by less than half a wrap.
+    /// Returns the ticks from `earlier` to `later`, which is negative if `later` precedes `earlier` by less than half a
+    /// wrap.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "the top bit of the distance is its sign: that is the point")]
     pub const fn signed_difference(self, earlier: u64, later: u64) -> i64 {
@@ -68,7 +69,7 @@ impl fmt::Display for Width {
     }
 }
 
-/// A tick rate, stored in whole microhertz (a millionth of a tick per second), never zero.
+/// A tick rate, stored in whole microhertz (millionths of a tick per second). Never zero.
 ///
 /// Ranges from 1 µHz to 18.4 THz. The relative resolution is 10⁻¹² for a 1 MHz counter, and 3·10⁻¹⁶ for a 3 GHz one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,7 +80,7 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// One tick per nanosecond: the rate of a clock that reads in nanoseconds.
+    /// One tick per nanosecond: the rate of a clock whose readings are in nanoseconds.
     pub const GIGAHERTZ: Self = Self::from_hertz(1_000_000_000).expect("a billion is not zero");
     /// One tick per microsecond.
     pub const MEGAHERTZ: Self = Self::from_hertz(1_000_000).expect("a million is not zero");

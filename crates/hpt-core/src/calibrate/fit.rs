@@ -1,4 +1,5 @@
-//! Computes a frequency and its limits from bracketed readings. Pure: works on pairs only, without a source or a clock.
+//! Computes a frequency and its limits from bracketed readings. Pure: needs only the pairs, and reads no source or
+//! clock.
 
 use std::cmp::Ordering;
 
@@ -16,7 +17,7 @@ pub struct Fit {
     pub fastest: Frequency,
 }
 
-/// Why pairs do not yield a frequency.
+/// Why a set of pairs does not yield a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
@@ -31,7 +32,7 @@ pub enum FitError {
     OutOfRange,
 }
 
-/// The largest amount by which a reading lags behind its counter (the counter's quantum).
+/// The most that a reading can lag behind the true count: the quantum of each counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granules {
     /// The quantum of the source, in ticks.

@@ -20,10 +20,10 @@ use crate::{
 /// Number of consecutive pairs without progress after which the reference counts as stopped. A clock that advances with
 /// the kernel's tick can cause hundreds of thousands of such pairs.
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
-/// The number of rounds of readings below which a window is not complete.
+/// The minimum number of rounds of readings in a window.
 const FEWEST_ROUNDS: u64 = 64;
-/// The number of rounds that start after the end of the window. If the thread lost its CPU until then, these rounds are
-/// compared with the first ones.
+/// The number of rounds that start after the end of the window. If the thread lost its CPU until the window ended,
+/// these rounds are compared with the first rounds.
 const CLOSING_ROUNDS: u64 = 8;
 
 /// How a frequency was determined.
@@ -38,7 +38,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Returns its name in tables and in JSON.
+    /// Returns the name used in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,9 +62,10 @@ pub struct Calibration {
     /// The frequency, stored in µHz.
     pub frequency: Frequency,
     /// The lowest and the highest frequency that the readings allow. This is a worst-case bound, not a standard
-    /// uncertainty. It holds as long as both counters run at a constant rate and lag by no more than the granule that
-    /// their back-to-back reads show. `None` if nothing was measured and no definition applies, and for clocks that
-    /// advance with the kernel's tick, whose lag depends on how late the tick is.
+    /// uncertainty. It holds as long as both counters run at a constant rate, and their readings lag by no more than
+    /// the granule that back-to-back reads show. `None` if nothing was measured and the frequency does not follow from
+    /// a definition. Also `None` for clocks that advance with the kernel's tick, because their lag depends on how late
+    /// the tick is.
     pub limits: Option<(Frequency, Frequency)>,
     /// The nominal frequency, and its origin.
     pub nominal: Option<Nominal>,
@@ -128,12 +129,12 @@ pub enum CalibrateError {
     Fit(#[from] FitError),
 }
 
-/// Calibrates one source against `reference` for `window`.
+/// Calibrates one source against `reference` for the duration `window`.
 ///
 /// # Errors
 ///
-/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped, or if
-/// it does not count time.
+/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped, if it
+/// does not count time, or if the reference is unsuitable.
 ///
 /// # Examples
 ///
@@ -158,8 +159,8 @@ where
     results.pop().expect("one source was given")
 }
 
-/// Calibrates several sources in the same window by reading them in turn, until `keep_going` returns false. A window
-/// that ends early yields the limits that its readings allow.
+/// Calibrates several sources in the same window by reading them in turn, until `keep_going` returns false. If the
+/// window ends early, the limits are as wide as its readings require.
 ///
 /// The results are in the order of `sources`. `keep_going` is called between readings, never within a bracket.
 pub fn calibrate_together(
@@ -270,12 +271,12 @@ fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, b
         };
         fitted = fit(pairs, granules);
     }
-    // A late tick cannot explain a clock that was set.
+    // Late ticks do not explain the contradiction: the clock was set.
     fitted.or(first)
 }
 
-/// Returns the largest lag of the readings of source and reference. Ticks of a reference without a nominal frequency
-/// count as nanoseconds.
+/// Returns the most that readings of the source and of the reference can lag. Ticks of a reference without a nominal
+/// frequency count as nanoseconds.
 pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> Granules {
     let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     Granules { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
@@ -289,8 +290,8 @@ fn reference_granule_ns(reference: &dyn TimeSource, scale: Scale) -> u64 {
     }
 }
 
-/// Returns the largest lag of a reading, in ticks: the granule that back-to-back reads show, or a few times the stated
-/// resolution of a clock that advances with the kernel's tick.
+/// Returns the most that a reading can lag, in ticks: the granule that back-to-back reads show, or a few times the
+/// stated resolution of a clock that advances with the kernel's tick.
 fn granule_ticks(source: &dyn TimeSource) -> u64 {
     if source.info().is_moved_by_the_tick() {
         source.info().claimed_resolution_ticks().saturating_mul(LATENESS)
@@ -387,7 +388,8 @@ mod tests {
         ));
     }
 
-    /// A source at whose hundred-thousandth reading the thread loses its CPU for the rest of the window.
+    /// A source that simulates a thread which loses its CPU at the hundred-thousandth reading, for the rest of the
+    /// window.
     #[derive(Debug)]
     struct Torn<'a> {
         clock: &'a ManualSource,

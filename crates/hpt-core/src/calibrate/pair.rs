@@ -10,8 +10,8 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// The number of parts of the window. Each contributes the pair that limits the line most from below and the one that
-/// limits it most from above.
+/// The number of parts of the window. Each part contributes the pair that limits the line most from below and the pair
+/// that limits it most from above.
 const PARTS: u64 = 128;
 /// The number of back-to-back reads that determine a source's granule.
 const READS_FOR_GRANULE: usize = 1024;
@@ -20,9 +20,10 @@ const LONGEST_DELAY: usize = 64;
 
 /// The tightest pairs of one source, collected during a window.
 ///
-/// A narrow bracket limits the line from both sides. Of two equally narrow brackets, the position of the reading inside
-/// decides which limits it more. That is judged against a rough line, drawn from the first pair to the first pair of
-/// the part. Keeping the wrong pair would loosen the bound but never break it.
+/// A narrow bracket limits the line from both sides. Of two equally narrow brackets, the position of the reading within
+/// the bracket decides which of them limits the line more. To decide this, the pairs are compared with a rough line
+/// from the first pair of the window to the first pair of the part. Keeping the wrong pair would loosen the bound but
+/// never break it.
 #[derive(Debug)]
 pub(super) struct Collector {
     width: Width,
@@ -139,19 +140,20 @@ fn above(end_ns: u64, first: &Pair, pair: &Pair, tick_ns: f64) -> f64 {
     end_ns.wrapping_sub(first.before_ns) as f64 - pair.ticks as f64 * tick_ns
 }
 
-/// Returns the largest lag of readings of `source`, in ticks.
+/// Returns the most that readings of `source` can lag, in ticks.
 pub(super) fn granule_ticks<S: TimeSource + ?Sized>(source: &S) -> u64 {
     granule(&mut steps(source))
 }
 
-/// Returns the largest lag of readings of `reference`, in nanoseconds.
+/// Returns the most that readings of `reference` can lag, in nanoseconds.
 pub(super) fn granule_ns<R: TimeSource + ?Sized>(reference: &R, scale: Scale) -> u64 {
     let mut steps: Vec<u64> = steps(reference).into_iter().map(|ticks| scale.nanoseconds(ticks)).collect();
     granule(&mut steps)
 }
 
-/// Returns the steps between reads whose distance grows a little each time, so that steps of all sizes occur. Plain
-/// back-to-back reads take the same few durations over and over, and reveal no granule shorter than the read overhead.
+/// Returns the steps between consecutive reads. The delay between reads grows a little each time, so that steps of all
+/// sizes occur. Without a delay, the intervals between reads take only a few values, and reveal no granule shorter than
+/// the read overhead.
 fn steps<S: TimeSource + ?Sized>(source: &S) -> Vec<u64> {
     let width = source.info().width;
     let read_after = |delay: usize| {

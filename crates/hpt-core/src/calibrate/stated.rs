@@ -1,10 +1,11 @@
-//! Calibrations without a measurement, for sources whose frequency is stated. Trusts the statement; only a measurement
-//! shows how accurate it is.
+//! Calibrations without a measurement, for sources whose frequency is stated. Trusts the stated frequency; only a
+//! measurement shows how accurate it is.
 
 use super::{Calibration, Method};
 use crate::source::{SourceInfo, StatedBy};
 
-/// Returns the calibration of a source according to its nominal frequency; `None` if it has none.
+/// Returns the calibration of a source according to its nominal frequency; `None` if the source has no nominal
+/// frequency.
 ///
 /// A rate that follows from a definition (a clock that counts nanoseconds) has a bound of zero. A rate that the
 /// hardware or the kernel states has no bound.

@@ -40,16 +40,16 @@ const DOUBTFUL: [(u32, u32, u32); 3] = [(0x8086, 0x7113, 3), (0x8086, 0x24c0, u3
 pub struct PmTimer {
     /// The first of its four ports.
     pub port: u16,
-    /// Whether it has 32 bits instead of 24, according to the table.
+    /// Whether the table states that the timer has 32 bits instead of 24.
     pub says_32_bits: bool,
     /// The revision of the table.
     pub revision: u8,
 }
 
-/// Why no timer is known.
+/// Why the location of the timer is not known.
 #[derive(Debug)]
 pub(crate) enum NoPmTimer {
-    /// The table cannot be read.
+    /// The firmware's table cannot be read.
     Unreadable(io::Error),
     /// The table is invalid.
     Malformed(String),
@@ -77,7 +77,8 @@ impl Host {
     /// Returns the timer as described by the firmware, or the reason why no timer is known.
     pub(crate) fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
         let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
-        // If the kernel lists the ports, they must match; otherwise the table is not the one it booted with.
+        // If the kernel lists the ports, they must match; otherwise the table is not the table that the kernel booted
+        // with.
         match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
             Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
                 "it gives port {:#x} for the timer, but the kernel lists port {ports:#x}",
@@ -87,7 +88,7 @@ impl Host {
         }
     }
 
-    /// Returns whether the chipset's timer can be read at any time. Without a list of PCI devices this is unknown, and
+    /// Returns whether the chipset's timer can be read at any time. Without a list of PCI devices, this is unknown and
     /// the timer counts as doubtful.
     pub(crate) fn pm_timer_latch(&self) -> Latch {
         let devices = self.list(PCI_DEVICES);
@@ -110,8 +111,8 @@ impl Host {
         number("revision").is_none_or(|revision| revision < sound_from).then_some((vendor, id))
     }
 
-    /// Returns the files that these functions read. For PCI, these are the files of the relevant device or, so that a
-    /// capture has a list of devices, of the first one.
+    /// Returns the files that these functions read. For PCI, these are the files of the relevant device. If there is no
+    /// relevant device, they are the files of the first device, so that a capture contains a list of devices.
     pub(super) fn pm_timer_files(&self) -> Vec<String> {
         let devices = self.list(PCI_DEVICES);
         let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());

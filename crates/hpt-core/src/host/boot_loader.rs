@@ -1,5 +1,5 @@
-//! The boot loader, as far as files identify it, which determines where to write a boot parameter. Checks only whether
-//! files exist, except for the firmware's variable that names the boot loader.
+//! The boot loader, as far as files identify it. The boot loader determines where a boot parameter must be written.
+//! Checks only whether files exist, except for the firmware's variable that names the boot loader.
 
 use super::Host;
 

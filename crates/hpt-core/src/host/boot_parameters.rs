@@ -1,5 +1,5 @@
 //! The kernel's command line, and the known parameters that affect clocksources. Only parses; `Host` opens the file.
-//! Changes nothing; only the boot loader can.
+//! Changes nothing: only the boot loader can change parameters.
 
 use super::Architecture;
 
@@ -7,7 +7,7 @@ use super::Architecture;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BootParameter {
-    /// Its name, with `-` instead of `_`, because the kernel treats both alike.
+    /// Its name, with `_` replaced by `-`, because the kernel treats both alike.
     pub name: String,
     /// The part after the `=`, without quotes; `None` if there is none.
     pub value: Option<String>,
@@ -18,7 +18,8 @@ pub struct BootParameter {
 /// A parameter that affects clocksources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownParameter {
-    /// The parameter, with its value if only that value is meant. A value in capitals is a placeholder.
+    /// The parameter, including its value if the entry applies only to that value. A value in capitals is a
+    /// placeholder.
     pub text: &'static str,
     /// Its effect.
     pub effect: &'static str,
@@ -37,7 +38,7 @@ const fn understood(text: &'static str, effect: &'static str, helps: &'static st
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }
 
-/// Linux, Documentation/admin-guide/kernel-parameters.txt; where that page says less, arch/x86/kernel/tsc.c and
+/// Linux, Documentation/admin-guide/kernel-parameters.txt; where that page is incomplete, arch/x86/kernel/tsc.c and
 /// kernel/time/clocksource.c.
 const KNOWN: [KnownParameter; 19] = [
     KnownParameter {
@@ -153,7 +154,7 @@ impl BootParameter {
         })
     }
 
-    /// Returns whether it affects clocksources, even with an unknown value.
+    /// Returns whether this parameter affects clocksources, regardless of its value.
     #[must_use]
     pub fn bears_on_clock_sources(&self) -> bool {
         KNOWN.iter().any(|known| Self::parse(known.text).name == self.name)
@@ -217,7 +218,7 @@ pub(super) fn only_what_matters(command_line: &str) -> String {
     kept
 }
 
-/// Words between spaces; a quoted part may contain spaces. Linux, lib/cmdline.c, next_arg.
+/// Splits a line into words at spaces; a quoted part may contain spaces. Linux, lib/cmdline.c, next_arg.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in line.chars() {

@@ -1,9 +1,9 @@
-//! The CPU time and the CPUs that control groups leave to the current process. Group names are not kept: a capture has
-//! only the numbers. Changes nothing.
+//! The CPU time and the CPUs that control groups allow the current process. Group names are not stored: a capture
+//! contains only the numbers. Changes nothing.
 
 use super::{CpuList, Host};
 
-/// The CPU quota for ordinary threads: the tightest among the control groups of the current process.
+/// The CPU quota for ordinary threads: the tightest quota among the control groups of the current process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -37,14 +37,14 @@ pub struct ControlGroups {
 
 /// The groups of the current process. cgroups(7).
 const GROUPS: &str = "/proc/thread-self/cgroup";
-/// Their location: the one tree of version 2, or one tree per controller in version 1. Linux,
+/// The location of the control groups: the single tree of version 2, or one tree per controller in version 1. Linux,
 /// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
 const TREES: &str = "/sys/fs/cgroup";
 /// The largest depth of a group's path; a deeper path is cut off.
 const DEEPEST: usize = 64;
 
 impl Host {
-    /// Reads the groups of the current process; `None` if the groups are not known.
+    /// Reads the limits and counts of the current process's groups; `None` if the groups are not known.
     pub(super) fn look_at_control_groups(&self) -> Option<ControlGroups> {
         let groups = self.text(GROUPS)?;
         let mut told = ControlGroups::default();
@@ -65,7 +65,7 @@ impl Host {
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
         }
-        // The nearest group that reports it; its list already reflects the limits of those above it.
+        // The nearest group that reports it; its list already reflects the limits of the groups above it.
         let names = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
         let mut lists = folders(&groups, "cpuset").flat_map(|folder| names.map(|name| format!("{folder}/{name}")));
         told.cpus =
@@ -80,7 +80,7 @@ fn leaves_no_more(one: CpuQuota, other: CpuQuota) -> bool {
 }
 
 /// Returns the directories of the groups that may report a value of a controller, innermost first, up to the root of
-/// each tree. In a container the root is the container's own group, and those above it are not visible.
+/// each tree. In a container the root is the container's own group, and the groups above it are not visible.
 fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     let trees = groups.lines().filter_map(move |line| {
         let mut fields = line.splitn(3, ':').skip(1);

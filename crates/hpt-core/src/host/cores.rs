@@ -26,7 +26,7 @@ pub(crate) struct Cores {
     pub(crate) online: Told<CpuList>,
     /// The CPUs isolated from the scheduler.
     pub(crate) isolated: Told<CpuList>,
-    /// The CPUs whose tick stops while only one thread runs on them.
+    /// The CPUs on which the tick stops while only one thread runs.
     pub(crate) nohz_full: Told<CpuList>,
     pub(crate) each: BTreeMap<usize, Core>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Cores {
 /// One CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
-    /// The CPUs of the same core, including itself.
+    /// The CPUs of the same core, including this CPU.
     pub(crate) siblings: Told<CpuList>,
     pub(crate) governor: Told<String>,
     pub(crate) driver: Told<String>,

@@ -17,8 +17,8 @@ pub struct CpuidLeaf {
     pub registers: [u32; 4],
 }
 
-/// The leaves that concern time: features, crystal, base frequency, hypervisor, advanced power management. Intel SDM
-/// vol. 2A, CPUID; AMD APM vol. 3, appendix E; Linux, arch/x86/kernel/cpu/vmware.c and arch/x86/kernel/kvm.c.
+/// The CPUID leaves that concern time: features, crystal, base frequency, hypervisor, advanced power management. Intel
+/// SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E; Linux, arch/x86/kernel/cpu/vmware.c and arch/x86/kernel/kvm.c.
 const LEAVES: [u32; 9] =
     [0, 1, CRYSTAL, BASE_FREQUENCY, HYPERVISOR, HYPERVISOR_TIMING, EXTENDED, EXTENDED_FEATURES, POWER_MANAGEMENT];
 const CRYSTAL: u32 = 0x15;
@@ -150,8 +150,8 @@ impl Cpu {
         Some(if name.is_empty() { "unnamed".to_owned() } else { name })
     }
 
-    /// Returns the common name of the hypervisor with that `signature` from [`hypervisor`](Self::hypervisor); an
-    /// unknown signature is returned unchanged.
+    /// Returns the common name of the hypervisor with that `signature` from [`hypervisor`](Self::hypervisor); returns
+    /// an unknown signature unchanged.
     #[must_use]
     pub fn hypervisor_name(signature: &str) -> &str {
         match signature {
@@ -174,7 +174,7 @@ impl Cpu {
     }
 
     /// Returns whether the TSC has a constant frequency and does not stop in idle states, according to the kernel's
-    /// flags or, without flags, to CPUID; `None` if neither is available.
+    /// flags or, if there are no flags, according to CPUID; `None` if neither is available.
     #[must_use]
     pub fn tsc_runs_at_one_rate(&self) -> Option<bool> {
         if self.lists_flags() {
@@ -201,7 +201,7 @@ impl Cpu {
         self.leaves.iter().find(|answer| answer.leaf == leaf && answer.subleaf == 0).map(|answer| answer.registers)
     }
 
-    /// Returns ECX Hz · EBX / EAX, if all three are stated.
+    /// Returns ECX Hz · EBX / EAX, if all three values are stated.
     fn crystal_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, crystal_hz, _] = self.leaf(CRYSTAL)?;
         let microhertz = u128::from(crystal_hz) * 1_000_000 * u128::from(numerator);

@@ -1,5 +1,5 @@
-//! The kernel's counts for each CPU: interrupts, softirqs, steal time; and how long a thread waited for a CPU. Only
-//! parses; the caller opens the files and keeps them open.
+//! The kernel's counts for each CPU: interrupts, softirqs and steal time. Also the time that a thread waited for a CPU.
+//! Only parses; the caller opens the files and keeps them open.
 
 /// A line of /proc/interrupts or /proc/softirqs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,9 @@ pub struct CountLine<'a> {
     pub label: &'a str,
 }
 
-/// Returns the lines of /proc/interrupts or /proc/softirqs with their count for `cpu`, or with the sum over all CPUs.
-/// Offline CPUs have no column. Lines that are not counted per CPU are omitted, and so is a truncated last line.
+/// Returns the lines of /proc/interrupts or /proc/softirqs, each with its count for `cpu` or, without `cpu`, with the
+/// sum over all CPUs. Offline CPUs have no column. Lines that are not counted per CPU are omitted, and so is a
+/// truncated last line.
 ///
 /// # References
 ///
@@ -58,7 +59,7 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
     (!name.is_empty() && columns > 0).then_some(CountLine { name, count, label: last_words(rest) })
 }
 
-/// Returns the names of the handlers of a device's interrupt, which follow the names of its controller and line. For
+/// Returns the names of the handlers of a device interrupt, which follow the names of its controller and line. For
 /// other interrupts, returns the whole text.
 fn last_words(label: &str) -> &str {
     let label = label.trim();
@@ -109,7 +110,7 @@ mod tests {
         LOC:    9030366   10099911   Local timer interrupts\n\
         ERR:          0\n\
         MIS:          0\n";
-    /// CPU 1 is offline, and one line has no counts at all.
+    /// CPU 1 is offline, and one line has no counts.
     const ARM: &str = "           CPU0       CPU2       CPU3       \n \
         18:       1200        700         30     GICv2  29 Level     arch_timer\n \
         23:          7          0          0  bcm2836-timer   9 Edge      arch_timer, other\n\

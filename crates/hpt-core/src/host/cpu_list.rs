@@ -10,14 +10,14 @@ const MOST_CPUS: usize = 8192;
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// Parses a list in the kernel's notation: numbers and ranges separated by commas. An empty text or `(null)` is the
-    /// empty list. `None` for anything else.
+    /// Parses a list in the kernel's notation: numbers and ranges separated by commas. An empty text and `(null)` yield
+    /// the empty list. Returns `None` if the text is not a valid list.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut cpus = BTreeSet::new();
         let mut named = 0;
-        // The mask of nohz_full was never allocated: lib/vsprintf.c then writes this.
+        // The kernel (lib/vsprintf.c) writes `(null)` if the mask of nohz_full was never allocated.
         if text.is_empty() || text == "(null)" {
             return Some(Self(cpus));
         }
@@ -52,7 +52,7 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Returns a list with this CPU only.
+    /// Creates a list that contains only this CPU.
     #[must_use]
     pub fn only(cpu: usize) -> Self {
         Self(BTreeSet::from([cpu]))

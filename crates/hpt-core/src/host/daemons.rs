@@ -24,8 +24,8 @@ fn daemon(process_name: &str) -> Option<&'static str> {
 pub(super) const IRQBALANCE: &str = "irqbalance";
 
 impl Host {
-    /// Returns the running time daemons, each once; `None` if /proc shows no processes. Daemons in other PID namespaces
-    /// are not visible.
+    /// Returns the running time daemons without duplicates; `None` if /proc shows no processes. Daemons in other PID
+    /// namespaces are not visible.
     #[must_use]
     pub fn time_daemons(&self) -> Option<Vec<&'static str>> {
         let names = self.process_names();

@@ -1,11 +1,12 @@
-//! The device tree: a node found by its `compatible`, and the addresses of its registers as the processor sees them.
-//! Opens no device. Interprets properties, but not the purpose of a device.
+//! The device tree: nodes found by their `compatible` property, and the addresses of its registers as the processor
+//! sees them. Opens no device. Interprets properties, but does not determine the purpose of a device.
 
 use super::{Host, soc::cell};
 
 /// The directory in which Linux shows the tree.
 const ROOT: &str = "/proc/device-tree";
-/// The largest depth of nested buses: more than any board has, so that a tree with cycles terminates.
+/// The largest depth of nested buses: deeper than on any board. The limit ensures that the search of a tree with cycles
+/// terminates.
 const DEEPEST: usize = 8;
 /// The largest number of buses entered: a hundred times as many as any board has.
 const MOST_BUSES: u32 = 1_000;
@@ -28,7 +29,7 @@ pub struct DeviceNode {
 
 #[cfg(test)]
 impl DeviceNode {
-    /// Creates a node of which only the path is known.
+    /// Creates a node with a known path and no other known property.
     pub(crate) fn unreachable(path: &str) -> Self {
         Self { path: path.to_owned(), registers: None, clock_frequency_hz: None }
     }
@@ -39,7 +40,7 @@ impl DeviceNode {
 pub struct Region {
     /// The first address.
     pub address: u64,
-    /// The number of bytes from there.
+    /// The number of bytes from that address on.
     pub length: u64,
 }
 
@@ -61,7 +62,7 @@ struct Bus {
 
 /// Properties of a bus that locate its children.
 const OF_A_BUS: [&str; 3] = ["#address-cells", "#size-cells", "ranges"];
-/// The properties of a node that are read.
+/// The properties that are read from a node.
 const OF_A_NODE: [&str; 3] = ["compatible", "reg", "clock-frequency"];
 
 impl Host {
@@ -113,7 +114,7 @@ fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> 
 
 /// Returns the properties of a bus; `None` if its cell counts cannot be interpreted.
 fn bus(host: &Host, path: String) -> Option<Bus> {
-    // Devicetree Specification v0.4, 2.3.5: two cells of address and one of size by default.
+    // Devicetree Specification v0.4, 2.3.5: by default, an address has two cells and a size has one.
     let cells = |name: &str, unsaid: usize| match host.read(&format!("{ROOT}{path}/{name}")) {
         Ok(property) => cell(&property).and_then(|cells| usize::try_from(cells).ok()),
         Err(_) => Some(unsaid),
@@ -144,8 +145,8 @@ fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
 ///
 /// # References
 ///
-/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length; empty if both
-/// are the same.
+/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length; empty if child
+/// and parent addresses are the same.
 fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
     let ranges = bus.ranges.as_deref()?;
     if ranges.is_empty() {

@@ -9,11 +9,11 @@ use crate::units::Frequency;
 /// QEMU's name for itself.
 pub(super) const QEMU: &str = "QEMU";
 
-/// The rate of the ARM counter in QEMU for all processors of Raspberry Pis, in hertz. QEMU, target/arm/cpu.h:
-/// `GTIMER_SCALE`, since 9.1 `GTIMER_BACKCOMPAT_HZ`.
+/// The rate at which the ARM counter ticks when QEMU emulates the processor of a Raspberry Pi, in hertz. QEMU,
+/// target/arm/cpu.h: `GTIMER_SCALE`, since 9.1 `GTIMER_BACKCOMPAT_HZ`.
 ///
-/// A Raspberry Pi counts its crystal: 19.2 MHz (Raspberry Pi 2 and 3) or 54 MHz (4 and 5), which its firmware writes to
-/// CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S: `OSC_FREQ`.
+/// A real Raspberry Pi counts the cycles of its crystal: 19.2 MHz (Raspberry Pi 2 and 3) or 54 MHz (4 and 5), which its
+/// firmware writes to CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S: `OSC_FREQ`.
 const QEMUS_ARM_COUNTER_HZ: u64 = 62_500_000;
 
 /// Returns the emulator that translates this program's instructions; `None` if a processor executes them.

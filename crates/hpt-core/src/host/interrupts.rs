@@ -7,10 +7,10 @@ use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
-/// The largest number of interrupts that is evaluated. Two files are read for each, and a capture could list millions.
+/// The maximum number of interrupts that are evaluated. Two files are read for each, and a capture could list millions.
 const MOST_INTERRUPTS: usize = 16_384;
 
-/// Per-CPU interrupts by the names of their drivers: they cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
+/// Driver names of per-CPU interrupts, which cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
 /// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
 const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
 
@@ -62,7 +62,7 @@ impl Host {
     fn goes_to(&self, number: u32) -> Told<CpuList> {
         let list = |name: &str| self.told(&format!("/proc/irq/{number}/{name}")).parsed(|text| CpuList::parse(&text));
         match list("effective_affinity_list") {
-            // Not in effect yet, or not reported by this kernel: the allowed affinity.
+            // The effective affinity is not set yet, or this kernel does not report it: use the allowed affinity.
             Told::Is(nowhere) if nowhere.is_empty() => list("smp_affinity_list"),
             Told::Absent => list("smp_affinity_list"),
             told => told,

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The first two numbers of a kernel's release: 6 and 12 of `6.12.41-v8+`. Later releases compare as greater.
+/// The first two numbers of a kernel's release, for example 6 and 12 for `6.12.41-v8+`. Later releases compare as
+/// greater.
 ///
 /// # Examples
 ///

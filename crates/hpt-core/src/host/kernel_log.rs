@@ -14,8 +14,8 @@ use crate::units::Frequency;
 /// The largest record of /dev/kmsg; a shorter buffer fails with EINVAL. Linux, kernel/printk/internal.h,
 /// PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
-/// The largest log that is read. The log is a ring buffer of some megabytes; a larger one is not evaluated, because its
-/// first part would be mistaken for the whole log.
+/// The largest log that is read, in bytes. The log is usually a ring buffer of a few megabytes; a larger one is not
+/// evaluated, because its first part would be mistaken for the whole log.
 const LARGEST_LOG: usize = 64 << 20;
 
 /// One line of the kernel log.
@@ -59,7 +59,7 @@ impl LogUnreadable {
         }
     }
 
-    /// Returns how to fix it, if possible.
+    /// Returns the fix, if there is one.
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
@@ -107,13 +107,13 @@ impl KernelLog {
         log
     }
 
-    /// Returns the TSC rate that the kernel uses, from its last message about it: the rate refined against another
-    /// timer or, if the kernel was given the rate, the first one it determined.
+    /// Returns the TSC rate that the kernel uses, from its last message about it: the rate that it refined against
+    /// another timer or, if the kernel was given the rate, the first rate that it reported.
     pub(super) fn tsc_frequency(&self, was_told: bool) -> Option<Frequency> {
         let by =
             |wanted: fn(&str) -> Option<&str>| self.lines.iter().rev().find_map(|line| megahertz(wanted(&line.text)?));
         let refined = by(|text| text.strip_prefix("tsc: Refined TSC clocksource calibration: "));
-        // If the rate of the processor differs, a line with the rate of the TSC follows.
+        // If the processor's rate differs from the TSC's rate, a line with the TSC's rate follows.
         let detected = || by(|text| text.strip_prefix("tsc: Detected "));
         refined.or_else(|| was_told.then(detected).flatten())
     }
@@ -141,7 +141,7 @@ fn megahertz(text: &str) -> Option<Frequency> {
     Frequency::from_hertz(whole.checked_mul(1_000_000)?.checked_add(thousandths * 1_000)?)
 }
 
-/// New lines of the kernel log. Never waits.
+/// A reader of new lines of the kernel log. Never blocks.
 #[derive(Debug)]
 pub struct NewLogLines {
     file: File,
@@ -203,8 +203,8 @@ pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns the kernel's own records about clocksources, for a capture, and the first record of the log without its
-/// text, because that record shows where the log starts.
+/// Returns the kernel's own records about clocksources, for a capture. Also returns the first record of the log,
+/// without its text, because it shows where the log starts.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for line in records.split(|&byte| byte == b'\n') {
@@ -238,7 +238,7 @@ const WORDS: [&str; 9] =
 
 fn is_on_clock_sources(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    // The command line is in the log as well; its own file is read separately.
+    // The log also contains the command line, which is captured from its own file instead.
     !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
 }
 

@@ -9,7 +9,7 @@ use super::{CpuList, Host};
 pub struct KernelThread {
     /// Its name; in a capture, the name of its family.
     pub name: String,
-    /// The CPUs it may run on, as the kernel lists them.
+    /// The CPUs that it may run on, in the kernel's list notation.
     pub cpus: String,
     /// Its scheduling policy. sched(7).
     pub policy: u32,
@@ -43,9 +43,9 @@ impl KernelThread {
         CpuList::parse(&self.cpus).unwrap_or_default()
     }
 
-    /// Returns the CPU whose memory it frees if RCU callbacks are offloaded from that CPU: `rcuop/3`, `rcuos/3`.
-    /// `rcuog/0` wakes the threads of its group, and frees nothing. Linux, kernel/rcu/tree_nocb.h,
-    /// rcu_spawn_cpu_nocb_kthread.
+    /// Returns the CPU for which this thread frees memory, if RCU callbacks are offloaded from that CPU: 3 for
+    /// `rcuop/3` and `rcuos/3`. `rcuog/0` wakes the threads of its group, and frees nothing. Linux,
+    /// kernel/rcu/tree_nocb.h, rcu_spawn_cpu_nocb_kthread.
     pub(crate) fn frees_for(&self) -> Option<usize> {
         let (flavor, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
         (flavor != "g").then(|| cpu.parse().ok()).flatten()
@@ -66,7 +66,7 @@ impl KernelThread {
 fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
     let (head, fields) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
-    // Field 3 is the first after the name.
+    // The first field after the name is field 3.
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     if field(9)? & KERNEL_THREAD == 0 {

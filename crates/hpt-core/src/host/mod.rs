@@ -1,4 +1,4 @@
-//! The machine: its files in /proc, /sys and the device tree, and the facts that no file holds. Opens no counter. A
+//! The machine: its files in /proc, /sys and the device tree, and the facts that no file contains. Opens no counter. A
 //! host from a system snapshot opens and executes nothing.
 
 mod acpi;
@@ -66,11 +66,11 @@ use crate::{
     units::Frequency,
 };
 
-/// The largest file that hpt reads. /proc/interrupts of 512 CPUs and 4000 interrupts has 23 MB. A larger file is not
+/// The largest file that hpt reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has 23 MB. A larger file is not
 /// evaluated, because its first part would be mistaken for the whole file.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// The files with the kernel's command line and with its log.
+/// The files that contain the kernel's command line and the kernel's log.
 const COMMAND_LINE: &str = "/proc/cmdline";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
@@ -85,14 +85,14 @@ pub struct Host {
 /// The location of the files of a machine.
 #[derive(Clone, Debug)]
 enum Root {
-    /// Below this directory: `/`, or another one in tests that create their own. Links are followed, because many of
-    /// the kernel's files are links.
+    /// Below this directory: `/`, or another directory in tests that create their own files. Links are followed,
+    /// because many of the kernel's files are links.
     Folder(PathBuf),
     /// In memory.
     Capture(Arc<Capture>),
 }
 
-/// The instruction set that a program was built for, or that the system of a snapshot had.
+/// The instruction set that a program was built for, or the instruction set of the system in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -138,14 +138,14 @@ impl Architecture {
 pub enum CounterPermission {
     /// `PR_TSC_ENABLE`: reading is allowed.
     Enabled,
-    /// `PR_TSC_SIGSEGV`: reading raises SIGSEGV, in the vDSO too.
+    /// `PR_TSC_SIGSEGV`: reading raises SIGSEGV, even in the vDSO.
     Forbidden,
     /// The kernel does not support the call on this machine.
     Unknown,
 }
 
 impl CounterPermission {
-    /// Queries the kernel for the calling thread, now.
+    /// Queries the kernel for the calling thread's current permission.
     #[must_use]
     pub fn of_this_thread() -> Self {
         match process::tsc_permission() {
@@ -171,15 +171,15 @@ pub struct Facts {
     pub counter_permission: CounterPermission,
     /// Whether the process has a vDSO.
     pub vdso: bool,
-    /// The resolution that `clock_getres` reports for each of the kernel's clocks, in nanoseconds, by the kernel's name
-    /// for the clock.
+    /// The resolution that `clock_getres` reports for each of the kernel's clocks, in nanoseconds. The key is the
+    /// kernel's name for the clock.
     pub clock_resolutions_ns: BTreeMap<String, u64>,
     /// AT_HWCAP2 of the auxiliary vector: later features of the processor.
     #[cfg_attr(feature = "serde", serde(default))]
     pub hwcap2: u64,
     /// The CPUID leaves that concern time; empty without CPUID.
     pub cpuid: Vec<CpuidLeaf>,
-    /// The program that translated the instructions, if no processor executed them: `qemu-user`.
+    /// The program that translated this program's instructions, if no processor executed them directly: `qemu-user`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub translator: Option<String>,
     /// The state of the system when the snapshot was taken; `None` for the live system, which is examined on demand.
@@ -210,8 +210,8 @@ impl Facts {
     }
 }
 
-/// Returns the content of a regular file of at most 64 MiB. Refuses a pipe or a device, which might never end, or block
-/// forever.
+/// Returns the content of a regular file of at most 64 MiB. Refuses pipes and devices, because reading one might never
+/// end or block forever.
 ///
 /// # Errors
 ///
@@ -230,9 +230,11 @@ pub(crate) struct About {
 
 /// Reads a regular file, and also returns its owner and mode.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
-    // This check precedes the opening, because opening a device may have side effects: a watchdog would start.
+    // This check comes before the open, because opening a device may have side effects: for example, a watchdog would
+    // start.
     refuse_what_is_not_regular(&path.metadata()?)?;
-    // O_NONBLOCK: opening a pipe that replaced the file must not wait for a writer. It has no effect on a regular file.
+    // O_NONBLOCK: if a pipe has replaced the file, opening it must not wait for a writer. The flag has no effect on a
+    // regular file.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let about = file.metadata()?;
     refuse_what_is_not_regular(&about)?;
@@ -267,13 +269,13 @@ impl Host {
         Self { root: Root::Capture(Arc::new(capture)), facts, live: false }
     }
 
-    /// Returns a machine whose files a test created below a directory.
+    /// Returns a host whose files a test created below a directory.
     #[cfg(test)]
     pub(crate) fn below(folder: impl Into<PathBuf>, facts: Facts) -> Self {
         Self { root: Root::Folder(folder.into()), facts, live: false }
     }
 
-    /// Returns whether sources can be opened on it.
+    /// Returns whether this is the live machine, on which sources can be opened.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.live
@@ -376,8 +378,8 @@ impl Host {
         self.text("/proc/device-tree/model").is_some()
     }
 
-    /// Returns the ARM generic timer as a child of the device tree's root describes it; `None` if there is no such
-    /// node.
+    /// Returns the ARM generic timer, as described by a child node of the device tree's root; `None` if there is no
+    /// such node.
     #[must_use]
     pub fn arch_timer(&self) -> Option<ArchTimer> {
         let node = self.arch_timer_path()?;
@@ -403,7 +405,7 @@ impl Host {
         self.arch_timer_path().map_or_else(Vec::new, |node| properties.map(|name| format!("{node}/{name}")).collect())
     }
 
-    /// Returns the kernel's clocksources: the active one and those on offer.
+    /// Returns the kernel's clocksources: the active clocksource and the available clocksources.
     #[must_use]
     pub fn clock_sources(&self) -> ClockSources {
         ClockSources::parse(
@@ -421,8 +423,8 @@ impl Host {
     /// Returns the emulator of the machine or the program, if it can be determined: from `hpt.emulated=NAME` on the
     /// kernel's command line; from a translator of the program's instructions ([`Facts::translator`]); from a
     /// hypervisor that is QEMU without KVM; or from an ARM counter with a rate that QEMU uses and no Raspberry Pi has.
-    /// Also returns `None` for any other emulated board whose device tree is that of a real board, or the board that
-    /// QEMU uses for KVM guests too.
+    /// Returns `None` for any other emulated board if its device tree equals the device tree of a real board, or of the
+    /// board that QEMU also uses for KVM guests.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
         let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));
@@ -464,15 +466,15 @@ impl Host {
     }
 
     /// Returns the rate at which the kernel converts readings of the TSC to time, and its tolerance in parts per
-    /// million: from its log, or from `BogoMIPS` if the kernel was given the rate and never refined it. `None` if
-    /// neither is available.
+    /// million: from the kernel log, or from `BogoMIPS` if the kernel was given the rate and never refined it. `None`
+    /// if neither is available.
     ///
     /// # References
     ///
     /// Linux, arch/x86/kernel/tsc.c: `tsc_refine_calibration_work`, `X86_FEATURE_TSC_KNOWN_FREQ`.
     #[must_use]
     pub fn kernels_tsc_frequency(&self) -> Option<(Frequency, f64)> {
-        // The multiplier of its clock is rounded as well.
+        // The multiplier of the kernel's clock is rounded as well.
         #[expect(clippy::cast_precision_loss, reason = "a bound, for comparing")]
         let within_ppm = |frequency: Frequency, cut_off_hz: f64| 1.0 + cut_off_hz / frequency.hertz() as f64 * 1e6;
         let cpu = self.cpu();

@@ -1,5 +1,5 @@
-//! Facts about perf events from the kernel's files: permissions, the counters of the cores, the frequency of a core.
-//! Counts nothing.
+//! Facts about perf events from the kernel's files: permissions, the counters of the cores, and the frequency of a
+//! core. Counts nothing.
 
 use super::Host;
 use crate::units::Frequency;
@@ -17,8 +17,8 @@ const SOFTWARE: &str = "software";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PerfEvents {
-    /// `kernel.perf_event_paranoid`: from 2 on, processes without CAP_PERFMON count only themselves in user mode; from
-    /// 3 on, in kernels that support it, nothing.
+    /// `kernel.perf_event_paranoid`: if it is 2 or higher, processes without CAP_PERFMON may count only their own
+    /// events in user mode; if it is 3 or higher, in kernels that support such values, they may not count anything.
     pub paranoid: Option<i32>,
     /// `kernel.perf_user_access`, on ARM: whether programs may read the counter of their own event.
     pub user_access: Option<bool>,

@@ -6,7 +6,7 @@ use super::{Cpu, Host, Told};
 /// The time that all real-time threads may use in each period. Linux, Documentation/scheduler/sched-rt-group.rst.
 pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 pub(crate) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
-/// The time that each CPU reserves for ordinary threads, since 6.12. Linux 6.12, kernel/sched/debug.c.
+/// The time that each CPU reserves for ordinary threads, since Linux 6.12. Linux 6.12, kernel/sched/debug.c.
 pub(crate) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 /// Files about CPU frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
 pub(crate) const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
@@ -66,7 +66,7 @@ pub(crate) struct Stolen {
     pub(crate) all: u64,
 }
 
-/// The under-voltage and throttling report of a Raspberry Pi's firmware.
+/// What a Raspberry Pi's firmware reports about under-voltage and throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// All flags, as `vcgencmd get_throttled` prints them.
@@ -75,7 +75,7 @@ pub(crate) enum Supply {
     TooLow(bool),
 }
 
-/// A temperature, in thousandths of a degree Celsius.
+/// A temperature and its limits, in thousandths of a degree Celsius.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
     pub(crate) name: String,
@@ -98,12 +98,13 @@ impl Host {
         self.number_in(REALTIME).parsed(|value| Some(value == 1))
     }
 
-    /// Returns the active preemption model, in kernels that can change it: the word in brackets.
+    /// Returns the active preemption model, which is the word in brackets. Only kernels that can change the model
+    /// report it.
     pub(crate) fn preemption_in_force(&self) -> Told<String> {
         self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
     }
 
-    /// Returns when transparent huge pages are created: `always`, on `madvise` or `never`.
+    /// Returns when the kernel creates transparent huge pages: `always`, `madvise` or `never`.
     pub(crate) fn huge_pages(&self) -> Told<String> {
         self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
     }

@@ -16,7 +16,7 @@ pub struct Situation {
     pub(crate) timex: Option<Timex>,
     /// The kernel's own threads.
     pub kernel_threads: Option<Vec<KernelThread>>,
-    /// The running time daemons; also `None` if none was found and not all processes were visible.
+    /// The running time daemons; also `None` if no daemon was found and not all processes were visible.
     pub time_daemons: Option<Vec<String>>,
     /// Whether irqbalance, which moves interrupts, is running; also `None` if it was not found and not all processes
     /// were visible.
@@ -43,7 +43,7 @@ pub struct DeviceFile {
 }
 
 impl Host {
-    /// Returns the machine as it is now, or as it was when it was captured.
+    /// Returns the current state of the machine or, for a system snapshot, its state when it was captured.
     #[must_use]
     pub fn situation(&self) -> Situation {
         if !self.is_live() {

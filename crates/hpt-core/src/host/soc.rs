@@ -12,7 +12,7 @@ pub struct ArchTimer {
     pub clock_frequency_hz: Option<u32>,
     /// `arm,no-tick-in-suspend`: the counter stops while the machine is suspended.
     pub stops_in_suspend: bool,
-    /// The errata named by the node, for which the kernel traps or corrects reads.
+    /// The errata that the node names. For these, the kernel traps or corrects reads.
     pub errata: Vec<&'static str>,
 }
 
@@ -20,9 +20,9 @@ pub struct ArchTimer {
 /// Documentation/devicetree/bindings/timer/brcm,bcm2835-system-timer.yaml.
 pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
-/// Possible values of `compatible` of the node.
+/// The possible values of the node's `compatible` property.
 const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];
-/// The properties of the node, without those that name errata.
+/// The properties of the node, except the properties that name errata.
 pub(super) const CLOCK_FREQUENCY: &str = "clock-frequency";
 pub(super) const NO_TICK_IN_SUSPEND: &str = "arm,no-tick-in-suspend";
 /// Properties that name an erratum of the counter.

@@ -23,7 +23,7 @@ impl<T> Told<T> {
         }
     }
 
-    /// Converts the content; [`Garbled`](Self::Garbled) if it cannot be converted.
+    /// Converts the content. Returns [`Garbled`](Self::Garbled) if it cannot be converted.
     pub(crate) fn parsed<U>(self, parse: impl FnOnce(T) -> Option<U>) -> Told<U> {
         match self {
             Self::Is(value) => parse(value).map_or(Told::Garbled, Told::Is),

@@ -3,7 +3,7 @@
 use super::{Host, Region};
 
 const CLASS: &str = "/sys/class/uio";
-/// The largest number of maps of a UIO device. Linux, include/linux/uio_driver.h, `MAX_UIO_MAPS`.
+/// The maximum number of maps that a UIO device can have. Linux, include/linux/uio_driver.h, `MAX_UIO_MAPS`.
 const MOST_MAPS: u32 = 5;
 
 /// One map of a UIO device.
@@ -35,7 +35,7 @@ impl Host {
         })
     }
 
-    /// Returns the files that describe the UIO window over `wanted`; none if there is no such window.
+    /// Returns the files that describe the UIO window over `wanted`; empty if there is no such window.
     pub(super) fn uio_files(&self, wanted: Region) -> Vec<String> {
         self.uio_window(wanted).map_or_else(Vec::new, |UioWindow { device, map, .. }| {
             let of_map = |name| format!("{CLASS}/{device}/maps/map{map}/{name}");

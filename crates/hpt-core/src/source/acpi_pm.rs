@@ -34,15 +34,15 @@ const MOST_ATTEMPTS: u32 = 16;
 ///
 /// Its register is accessed through an I/O port, for which the kernel must grant permission to this thread (ioperm).
 /// The source is bound to that thread; another thread would be killed by SIGSEGV. If the chipset may return invalid
-/// values while the timer changes, a reading is the middle one of three that are in order.
+/// values while the timer changes, a reading is the middle of three consecutive values that are in ascending order.
 ///
-/// /dev/port is not an alternative: it reads byte by byte, so that a reading would combine four points in time, and it
+/// /dev/port is not an alternative: it reads byte by byte, so a reading would combine four points in time, and it
 /// requires the same permission.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -140,7 +140,7 @@ impl TimeSource for AcpiPm {
     }
 }
 
-/// Returns the properties and the location of the timer on this host, or why there is none. Uses files and facts only.
+/// Returns the properties and the location of the timer on this host, or why there is none. Uses only files and facts.
 fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     let have = host.facts().architecture;
     if have != Architecture::X86_64 {
@@ -148,7 +148,7 @@ fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     }
     match host.find_pm_timer() {
         Ok(timer) => Ok((info(if timer.says_32_bits { Width::BITS_32 } else { NARROW }), timer)),
-        // Only root could have captured it.
+        // Only a capture by root contains the table.
         Err(NoPmTimer::Unreadable(_)) if !host.is_live() => Err(Unavailable::Captured),
         Err(NoPmTimer::Unreadable(error)) => Err(unreadable(&error)),
         Err(NoPmTimer::Malformed(evidence)) => Err(Unavailable::Malformed { path: FADT.to_owned(), evidence }),
@@ -192,9 +192,9 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
     Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
 }
 
-/// Returns the number of bits to rely on. Firmware may state 32 bits for a 24-bit counter; the upper bits are then
-/// never set. A true 32-bit counter has them clear for 1/256 of the time. If it is opened during that time, it is
-/// treated as a 24-bit counter, which costs only width.
+/// Returns the number of bits that can be relied on. Firmware may state 32 bits for a 24-bit counter; the upper bits
+/// are then never set. In a true 32-bit counter, the upper bits are clear for 1/256 of the time. If it is opened during
+/// that time, it is treated as a 24-bit counter, which only makes it wrap sooner.
 const fn width(says_32_bits: bool, shown: u32) -> Width {
     if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
 }
@@ -269,7 +269,7 @@ impl Backend for AcpiPmBackend {
         }]
     }
 
-    /// Opens no port: the timer wraps too soon to be a clock.
+    /// Opens no port, because the timer wraps too soon to be a clock.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         vec![ProbeReport {
             id: ID,

@@ -16,13 +16,13 @@ use crate::{
 };
 
 const ID: SourceId = SourceId::new("arm-counter");
-/// HWCAP2 of aarch64, bit 19: FEAT_ECV, and with it the self-synchronized view of the counter. Linux,
+/// Bit 19 of HWCAP2 on aarch64: FEAT_ECV, which includes the self-synchronized view of the counter. Linux,
 /// arch/arm64/include/uapi/asm/hwcap.h.
 const HWCAP2_ECV: u64 = 1 << 19;
 /// A counter of the generic timer does not roll over within this time, in seconds. Arm ARM (DDI 0487), D12.1.1; Linux,
 /// drivers/clocksource/arm_arch_timer.c, `MIN_ROLLOVER_SECS`.
 const SHORTEST_ROLLOVER_S: u64 = 40 * 365 * 24 * 3600;
-/// The smallest number of bits of a generic timer's counter. Arm ARM (DDI 0487), D12.1.1.
+/// The minimum width of a generic timer's counter, in bits. Arm ARM (DDI 0487), D12.1.1.
 const FEWEST_BITS: u8 = 56;
 
 /// The virtual counter of the ARM generic timer.
@@ -30,8 +30,8 @@ const FEWEST_BITS: u8 = 56;
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) is a plain read, which the processor may execute early.
-/// [`ticks_start`](TimeSource::ticks_start) has an ISB before it, or is the self-synchronized read if the processor has
-/// one (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) has an ISB on each side.
+/// [`ticks_start`](TimeSource::ticks_start) has an ISB before it, or uses the self-synchronized read if the processor
+/// supports it (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) has an ISB on each side.
 ///
 /// # References
 ///
@@ -107,8 +107,8 @@ fn width(frequency: Frequency) -> Width {
     Width::new(bits).expect("56 to 64 bits")
 }
 
-/// Refuses an ARMv6 processor, identified by AT_PLATFORM. The timer was introduced with ARMv7, so there is no read to
-/// try. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
+/// Refuses an ARMv6 processor, identified by AT_PLATFORM. The timer was introduced with ARMv7, so there is no
+/// instruction to try. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
 fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
     if is_armv6(platform) {
         return Err(Unavailable::NoCounter {
@@ -132,7 +132,7 @@ const fn is_arm(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
 }
 
-/// Returns the properties of the counter on this host, or why there is none. Uses files and facts only.
+/// Returns the properties of the counter on this host, or why there is none. Uses only files and facts.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if !is_arm(have) {
@@ -142,7 +142,8 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         return Err(Unavailable::ForbiddenByPrctl);
     }
     let node = host.arch_timer();
-    // On a live system the read is tried instead. Every 64-bit processor has the timer; a 32-bit one may lack it.
+    // On a live system, the program tries the read instead. Every 64-bit processor has the timer; a 32-bit one may lack
+    // it.
     if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
         return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
     }
@@ -221,8 +222,8 @@ fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     quickest(&reads).zip(quickest(&calls))
 }
 
-/// Describes the cost of a read. A read that costs half a system call or more enters the kernel: it is trapped and
-/// emulated, correct but slow, because of an erratum.
+/// Describes the cost of a read. A read that costs half a system call or more enters the kernel: because of an erratum,
+/// the read is trapped and emulated, which is correct but slow.
 fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
     match costs {
         None => "read overhead: not measured".to_owned(),

@@ -30,7 +30,7 @@ const CONTROL_D: u32 = 1 << 3;
 ///
 /// Core cycles are not time: they follow the core's frequency, and stop while it sleeps. For as long as the source
 /// lives, its thread stays on the CPU on which it was opened, because each core counts its own cycles and has its own
-/// permission. CPU hotplug and cpuset changes override that without notice: see docs/safety.md in the project.
+/// permission. CPU hotplug and cpuset changes can move the thread without notice: see docs/safety.md in the project.
 ///
 /// Access can be revoked: when a perf event of any program ends on this CPU, the kernel may close the counter, and the
 /// next read raises SIGILL; on 32-bit ARM the counter stops instead. Access is therefore checked each time the source
@@ -60,8 +60,8 @@ impl ArmCycles {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another architecture, if the counter is closed, stopped or counts something else, and
-    /// for a system snapshot.
+    /// Returns [`Unavailable`] on another architecture, if the counter is closed, has stopped or counts something else,
+    /// and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -92,7 +92,8 @@ impl ArmCycles {
         }
         let without_events = OneKind::begin(Kind::BareCounter)
             .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
-        // This comes first: the result for one CPU does not hold for another, and a forked child inherits the affinity.
+        // Pinning comes first: the result for one CPU does not hold for another, and a forked child inherits the
+        // affinity.
         let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
         let by_module = host.opened_cycles().is_some();
         let token = CyclesToken::detect(process::platform().as_deref(), by_module)
@@ -141,14 +142,14 @@ impl TimeSource for ArmCycles {
 /// Makes a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL write `words` to standard
 /// error before the process ends.
 ///
-/// For programs that read a counter whose access can be [revoked](SourceInfo::revocable). This crate never calls it. It
-/// installs a handler for SIGILL, which writes the words only if the instruction that raised the signal reads the cycle
-/// counter. Any other SIGILL, for example one sent by another process, ends the process without them. In either case
-/// the exit status shows that SIGILL ended the process. If the program already handles or ignores SIGILL, this function
-/// changes nothing. `words` should end with a newline. If this function is called more than once, the text of the first
-/// call is used.
+/// Intended for programs that read a counter to which access can be [revoked](SourceInfo::revocable). This crate never
+/// calls it. It installs a handler for SIGILL, which writes the words only if the instruction that raised the signal
+/// reads the cycle counter. Any other SIGILL, for example one sent by another process, ends the process without them.
+/// In either case the exit status shows that SIGILL ended the process. If the program already handles or ignores
+/// SIGILL, this function changes nothing. `words` should end with a newline. If this function is called more than once,
+/// the text of the first call is used.
 ///
-/// It does nothing on machines other than ARM.
+/// This function does nothing on machines other than ARM.
 ///
 /// # Errors
 ///
@@ -184,7 +185,7 @@ fn info(width: Width) -> SourceInfo {
     info
 }
 
-/// Returns the fix for the current state of the kernel module and of perf.
+/// Returns the fix that applies to the current state of the kernel module and of perf.
 fn what_opens_it(host: &Host) -> String {
     let user_access = host.perf_events().user_access;
     let module = match host.opened_cycles() {

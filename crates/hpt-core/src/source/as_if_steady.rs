@@ -6,7 +6,7 @@ use crate::{host::Host, units::Frequency};
 
 /// The number of failed tests after which a source is refused. A single test may fail because a daemon steps the clock.
 const ATTEMPTS: u32 = 3;
-/// The largest number of tests, most of which may be inconclusive on a busy host.
+/// The maximum number of tests. On a busy host, most of them may be inconclusive.
 const MOST_TESTS: u32 = 24;
 
 /// Returns `source` after testing its rate and its direction as if its rate were constant.

@@ -1,5 +1,5 @@
-//! The results of a backend: reports, opened sources, and reasons for unavailability. Independent of any particular
-//! source.
+//! The trait of a backend and its results: reports, opened sources, and reasons for unavailability. Independent of any
+//! particular source.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// Returns the names of its sources that are listed on every machine.
     fn ids(&self) -> Vec<SourceId>;
 
-    /// Returns the names of its sources on this host. Each of several devices of a kind has its own name.
+    /// Returns the names of its sources on this host. If the host has several devices of a kind, each has its own name.
     fn ids_on(&self, _host: &Host) -> Vec<SourceId> {
         self.ids()
     }
@@ -37,7 +37,7 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     ///
     /// # Errors
     ///
-    /// Returns the reason why this machine does not have it.
+    /// Returns the reason why the source is not available on this machine.
     fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable>;
 }
 
@@ -64,17 +64,17 @@ impl Opened {
 /// Whether the kernel trusts a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelVerdict {
-    /// The kernel trusts it; contains the evidence.
+    /// The kernel trusts the source; contains the evidence.
     Trusted(String),
-    /// The kernel does not trust it; contains the evidence.
+    /// The kernel does not trust the source; contains the evidence.
     Distrusted(String),
-    /// Unknown; contains the reason.
+    /// It is unknown whether the kernel trusts the source; contains the reason.
     Unknown(String),
 }
 
 impl KernelVerdict {
-    /// Returns the verdict that follows from the kernel's list of clocksources for `name`: a source that the kernel
-    /// dropped is missing from it.
+    /// Returns the verdict on `name` that follows from the kernel's list of clocksources. A source that the kernel
+    /// dropped is missing from this list.
     pub(super) fn of_clock_source(sources: &ClockSources, name: &str) -> Self {
         let current = sources.current.as_deref().unwrap_or("unknown");
         match sources.offers(name) {
@@ -87,7 +87,7 @@ impl KernelVerdict {
         }
     }
 
-    /// Returns the evidence, or why there is none.
+    /// Returns the evidence, or the reason why the verdict is unknown.
     #[must_use]
     pub fn evidence(&self) -> &str {
         match self {
@@ -106,14 +106,14 @@ impl KernelVerdict {
     }
 }
 
-/// The report of a backend on one source of one host.
+/// A backend's report on one source of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeReport {
     /// The source's name.
     pub id: SourceId,
     /// A description, in one sentence.
     pub description: &'static str,
-    /// Its properties here, or why it is not available.
+    /// The properties of the source on this host, or why it is not available.
     pub availability: Result<SourceInfo, Unavailable>,
     /// Whether the kernel trusts it.
     pub kernel: KernelVerdict,
@@ -167,13 +167,13 @@ pub enum Unavailable {
         /// The fix for the current state of this machine.
         remedy: String,
     },
-    /// The core's counters are in use by others.
+    /// Other users occupy the core's counters.
     #[error("the core's counters are in use: {evidence}")]
     InUse {
         /// The evidence.
         evidence: String,
     },
-    /// The kernel's build or boot options do not offer it to programs.
+    /// Because of its build or boot options, the kernel does not offer the source to programs.
     #[error("the kernel does not offer it to programs: {evidence}")]
     NotOffered {
         /// The evidence.
@@ -197,7 +197,7 @@ pub enum Unavailable {
         /// The problem.
         evidence: String,
     },
-    /// It cannot be read without writing to it first, which would disturb other users.
+    /// The counter cannot be read without writing to it first, which would disturb other users.
     #[error("reading it requires a write: {evidence}")]
     NeedsWrite {
         /// The write that a read would require.
@@ -209,7 +209,7 @@ pub enum Unavailable {
     /// A forked child executed the instruction and was killed by a signal.
     #[error("the instruction is not permitted: a child process that tried it was killed by a signal")]
     IllegalInstruction,
-    /// The kernel, or a sandbox, returned an error on the first read.
+    /// The kernel or a sandbox returned an error for the first read.
     #[error("the kernel refused the read: {reason}")]
     Refused {
         /// The error, as text.
@@ -218,7 +218,7 @@ pub enum Unavailable {
     /// The host is a system snapshot, so there is nothing to open.
     #[error("this is a system snapshot: its counters cannot be read here")]
     Captured,
-    /// It was opened, but did not behave like a counter.
+    /// The source was opened, but did not behave like a counter.
     #[error("it failed the self-test: {0}")]
     SelfTest(SelfTestFailure),
     /// No source has this name.
@@ -235,10 +235,10 @@ pub enum Unavailable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingRight {
-    /// The mode of the file: EACCES.
+    /// The mode of the file does not allow it: EACCES.
     #[error("this user does not have permission to open the file")]
     FileMode,
-    /// The capability CAP_SYS_RAWIO.
+    /// The process lacks the capability CAP_SYS_RAWIO.
     #[error("this process lacks the capability CAP_SYS_RAWIO")]
     Capability,
     /// The kernel is locked down: EPERM, even for root.
@@ -261,7 +261,7 @@ pub enum MissingRight {
 }
 
 impl MissingRight {
-    /// Returns the fix if this permission is missing for `path`.
+    /// Returns how to obtain this permission for `path`.
     fn remedy(self, path: &str) -> String {
         match self {
             Self::FileMode if path.starts_with("/dev/uio") => {
@@ -345,7 +345,7 @@ impl Unavailable {
         }
     }
 
-    /// Returns a word that identifies the kind of reason, and is stable across versions.
+    /// Returns a word that identifies the kind of reason. The words are stable across versions.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {

@@ -27,7 +27,7 @@ const LOW_ID: SourceId = SourceId::new("bcm-systimer-low");
 /// Peripherals, 12.1.
 const LOW: usize = 0x04;
 const HIGH: usize = 0x08;
-/// The number of bytes to map: the registers that are read, and those before them.
+/// The number of bytes to map: the registers that are read, and the registers before them.
 const LENGTH: usize = 0x0c;
 
 /// The kernel's name for this timer as a clocksource, on boards where the kernel uses it. Linux,
@@ -35,15 +35,16 @@ const LENGTH: usize = 0x0c;
 const CLOCK_SOURCE: &str = "timer";
 const MEMORY: &str = "/dev/mem";
 
-/// All 64 bits of the Broadcom System Timer, at one tick per microsecond.
+/// The full 64-bit Broadcom System Timer, at one tick per microsecond.
 ///
-/// The two halves are separate registers without a latch. They are read as high, low, high, and again if the high half
-/// changed in between, so that no reading combines a low half from after a carry with a high half from before it.
+/// The two halves are separate registers without a latch. They are read in the order high, low, high. If the high half
+/// changed in between, they are read again, so that no reading combines the low half from after a carry with the high
+/// half from before it.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may execute the loads earlier or
-/// later. [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions,
+/// later. [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions;
 /// [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
@@ -52,13 +53,13 @@ const MEMORY: &str = "/dev/mem";
 #[derive(Debug)]
 pub struct BcmSystimer(Counter<Window>);
 
-/// The low 32 bits of the Broadcom System Timer: read with a single load, the cheapest read of this timer. It wraps
-/// every 71.6 minutes; [`Widened`](super::Widened) turns it into a clock.
+/// The low 32 bits of the Broadcom System Timer. They are read with a single load, which is the cheapest read of this
+/// timer. It wraps every 71.6 minutes; [`Widened`](super::Widened) turns it into a clock.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -66,7 +67,7 @@ pub struct BcmSystimer(Counter<Window>);
 #[derive(Debug)]
 pub struct BcmSystimerLow(Counter<Window>);
 
-/// The counter in either variant, with registers that a test may script.
+/// The counter in either variant. A test can script its registers.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -165,7 +166,7 @@ impl BcmSystimerLow {
     }
 }
 
-/// Returns the location and properties of the timer on this host, or why there is none. Uses files and facts only.
+/// Returns the location and properties of the timer on this host, or why there is none. Uses only files and facts.
 fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailable> {
     let have = host.facts().architecture;
     if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
@@ -239,7 +240,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         .and_then(|start| Window::map(&path, page_address, start, length))
         .map(|window| (window, path))
         .map_err(|error| match refused {
-            // The window was created for this purpose, so its error is the problem to fix.
+            // The window was created for this purpose, so an error from it is the problem to fix.
             Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
             }

@@ -9,11 +9,11 @@ use crate::{
 /// A bracketed reading: the source returned `ticks` at some time between `before_ns` and `after_ns` of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// The reading of the reference before that of the source, in nanoseconds.
+    /// The reading of the reference before the source was read, in nanoseconds.
     pub before_ns: u64,
     /// The source's reading, in ticks.
     pub ticks: u64,
-    /// The reading of the reference after that of the source, in nanoseconds.
+    /// The reading of the reference after the source was read, in nanoseconds.
     pub after_ns: u64,
 }
 
@@ -37,7 +37,8 @@ pub(crate) struct Reference<'a, R: ?Sized> {
 }
 
 impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
-    /// Starts at the current reading of `source`. Ticks without a nominal frequency count as nanoseconds.
+    /// Creates a reference that starts at the current reading of `source`. Ticks without a nominal frequency count as
+    /// nanoseconds.
     pub(crate) fn new(source: &'a R) -> Self {
         let info = source.info();
         let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
@@ -45,8 +46,8 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         Self { source, scale, width: info.width, last_raw: now, widened: now, unchanged: 0 }
     }
 
-    /// Reads reference, `source`, reference, each ordered after the previous one. The read of the source needs no fence
-    /// after it, because the second read of the reference waits for it.
+    /// Reads the reference, `source`, and the reference again; each read is ordered after the previous one. The read of
+    /// the source needs no fence after it, because the second read of the reference waits for it.
     #[inline]
     pub(crate) fn pair<S: TimeSource + ?Sized>(&mut self, source: &S) -> Pair {
         let before = self.source.ticks_end();
@@ -62,7 +63,7 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         self.nanoseconds(now)
     }
 
-    /// Returns whether the last `pairs` pairs saw no progress.
+    /// Returns whether the reference did not advance during the last `pairs` pairs.
     pub(crate) const fn stood_still_for(&self, pairs: u32) -> bool {
         self.unchanged >= pairs
     }

@@ -1,5 +1,5 @@
-//! The current cycle rate of a core, compared with its stated frequency. Does not make it a clock: the rate changes
-//! from moment to moment.
+//! The current cycle rate of a core, compared with its stated frequency. Does not turn the cycle counter into a clock,
+//! because its rate changes constantly.
 
 use std::time::Duration;
 
@@ -35,8 +35,9 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, U
     }
 }
 
-/// Returns the current rate of a cycle counter while it counts pure work in user mode: the core's frequency while it is
-/// busy. `None` if the source did not advance. Takes some milliseconds.
+/// Returns the current rate of a cycle counter while it counts pure work in user mode. This is the core's frequency
+/// while the core is busy. `None` if the source did not advance, or if `CLOCK_MONOTONIC_RAW` cannot be read. Takes a
+/// few milliseconds.
 pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     let mut steps = FIRST_STEPS;
@@ -52,7 +53,7 @@ pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     looks.into_iter().flatten().max()
 }
 
-/// Returns the nanoseconds and cycles that this many steps of work take.
+/// Returns the nanoseconds and the cycles that `steps` steps of work take.
 fn look<S: TimeSource + ?Sized>(source: &S, clock: &PosixClock, steps: u32) -> (u64, u64) {
     let (begun_ns, begun) = (clock.ticks_end(), source.ticks_end());
     let mut work = 1_u32;
@@ -70,12 +71,12 @@ pub(super) fn read_cost_ns<S: TimeSource + ?Sized>(source: &S) -> Option<f64> {
     self_test(source, &clock).ok().map(|test| test.read_cost_ns)
 }
 
-/// Checks that a core can have this rate.
+/// Verifies that a core can have this rate.
 pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestFailure> {
     if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestFailure::NoCoresRate { rate }) }
 }
 
-/// Describes the counted rate, and the frequency that the kernel states for that CPU.
+/// Describes the counted rate and the frequency that the kernel reports for that CPU.
 pub(super) fn line(host: &Host, rate: Option<Frequency>, cpu: Option<usize>) -> String {
     let counted = rate.map_or_else(
         || "no cycles counted".to_owned(),

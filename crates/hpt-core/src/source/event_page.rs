@@ -5,15 +5,15 @@
 pub(super) const LOCK: usize = 8;
 pub(super) const CAPABILITIES: usize = 40;
 
-/// The largest number of times that the page may change within one reading; each change is a switch to another task and
-/// back.
+/// The maximum number of times that the page may change within one reading. Each change is caused by a switch to
+/// another task and back.
 pub(super) const MOST_CHANGES: u32 = 16;
 
 #[cfg(test)]
 pub(super) mod scripted {
     use std::cell::RefCell;
 
-    /// A script of values: each value is returned for a number of reads, and the last value forever.
+    /// A script of values: each value is returned for a number of reads, and the last value for all further reads.
     #[derive(Debug)]
     pub(in crate::source) struct Script<T>(RefCell<Vec<(u32, T)>>);
 

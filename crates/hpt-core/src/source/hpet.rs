@@ -38,7 +38,7 @@ const PERIOD: usize = 0x004;
 const CONFIGURATION: usize = 0x010;
 const LOW: usize = 0x0f0;
 const HIGH: usize = 0x0f4;
-/// The number of bytes to map: the registers that are read, and those between them.
+/// The number of bytes to map: the registers that are read, and the registers between them.
 const LENGTH: usize = 0x0f8;
 
 /// Capability bits 7 to 0: a revision, never zero; bit 13: the main counter has 64 bits. IA-PC HPET Specification 1.0a,
@@ -52,21 +52,21 @@ const RUNS: u32 = 1 << 0;
 const LONGEST_PERIOD_FS: u32 = 100_000_000;
 const SHORTEST_PERIOD_FS: u32 = 100_000;
 
-/// The number of attempts while another thread of this process releases the map.
+/// The number of attempts to map the page while another thread of this process releases it.
 const PATIENCE: u32 = 1_000;
 
-/// All bits of the HPET's main counter: 64 on most machines, 32 on some.
+/// The HPET's main counter at its full width: 64 bits on most machines, 32 bits on some.
 ///
-/// With 64 bits the two words are read as high, low, high, and again if the high one changed in between: three loads. A
-/// single 64-bit load would suffice on most chipsets, but some emulators split it.
+/// A 64-bit counter is read with three loads, in the order high word, low word, high word. If the high word changed in
+/// between, the words are read again. A single 64-bit load would suffice on most chipsets, but some emulators split it.
 ///
 /// The kernel allows as many opens of /dev/hpet as the HPET has spare timers, often only one. This process therefore
-/// maps it once for all its sources.
+/// maps the page once for all its sources.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -74,13 +74,13 @@ const PATIENCE: u32 = 1_000;
 #[derive(Debug)]
 pub struct Hpet(Counter<Arc<Window>>);
 
-/// The low 32 bits of the HPET's main counter: read with a single load, the cheapest read of this timer. It wraps
-/// within minutes; [`Widened`](super::Widened) turns it into a clock.
+/// The low 32 bits of the HPET's main counter. They are read with a single load, which is the cheapest read of this
+/// timer. This counter wraps within minutes; [`Widened`](super::Widened) turns it into a clock.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
 ///
 /// # References
 ///
@@ -88,7 +88,7 @@ pub struct Hpet(Counter<Arc<Window>>);
 #[derive(Debug)]
 pub struct HpetLow(Counter<Arc<Window>>);
 
-/// The counter in either variant, with registers that a test may script.
+/// The counter in either variant. A test can script its registers.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -103,7 +103,7 @@ impl<R: Registers> Counter<R> {
     ///
     /// # Errors
     ///
-    /// Returns the evidence that these registers are not those of an HPET.
+    /// Returns the evidence that these registers do not belong to an HPET.
     fn over(registers: R, id: SourceId) -> Result<Self, String> {
         let Shape { frequency, wide } = shape(&registers)?;
         let both = wide && id == WIDE_ID;
@@ -168,7 +168,7 @@ impl Hpet {
     /// # Errors
     ///
     /// Returns [`Unavailable`] on another architecture, if there is no such device, if the permission is missing, if
-    /// the kernel does not map it, if another process uses it, if the page is not that of an HPET, and for a system
+    /// the kernel does not map it, if another process uses it, if the page does not belong to an HPET, and for a system
     /// snapshot.
     ///
     /// # Examples
@@ -198,7 +198,7 @@ impl HpetLow {
     }
 }
 
-/// The properties of the counter, from its page.
+/// The properties of the counter, according to its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     frequency: Frequency,
@@ -218,7 +218,7 @@ fn shape<R: Registers>(registers: &R) -> Result<Shape, String> {
     Ok(Shape { frequency, wide: capability & COUNTER_IS_WIDE != 0 })
 }
 
-/// Returns the rate of a tick of this many femtoseconds, to the nearest microhertz.
+/// Returns the frequency of a counter whose tick lasts `period_fs` femtoseconds, rounded to the nearest microhertz.
 fn rate(period_fs: u32) -> Option<Frequency> {
     const FEMTOSECONDS_TIMES_MICROHERTZ: u64 = 1_000_000_000_000_000;
     // 10^15 fs per second and 10^6 µHz per hertz; two steps of 64 bits each would lose digits.
@@ -256,8 +256,8 @@ enum Step {
     Mapping,
 }
 
-/// Returns the page, mapped once for the whole process. Each open file occupies one of the timers, and there may be
-/// only one timer.
+/// Returns the page, mapped once for the whole process. Each open file occupies one of the HPET's timers, and an HPET
+/// may have only one spare timer.
 fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     static SHARED: Mutex<Weak<Window>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

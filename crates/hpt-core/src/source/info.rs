@@ -52,7 +52,8 @@ pub enum ReadPath {
     Vdso,
     /// A system call.
     SystemCall,
-    /// The kernel, through the vDSO or a system call; only a live machine shows which of the two.
+    /// The kernel, through the vDSO or a system call. Which of the two applies can only be determined on a live
+    /// machine.
     Kernel,
     /// Memory: a source for tests.
     Memory,
@@ -105,7 +106,7 @@ impl Scope {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum StatedBy {
-    /// It follows from the definition of the source: a clock that reads in nanoseconds ticks a billion times per
+    /// The definition of the source: for example, a clock whose readings are in nanoseconds ticks a billion times per
     /// second.
     Definition,
     /// The processor: CPUID leaf 0x15, or 0x16.
@@ -144,7 +145,7 @@ impl StatedBy {
     }
 }
 
-/// A nominal frequency, stated and not measured.
+/// A nominal frequency, which was stated, not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nominal {
@@ -164,13 +165,13 @@ pub struct SourceInfo {
     pub width: Width,
     /// Its nominal frequency, if one is stated.
     pub nominal: Option<Nominal>,
-    /// The resolution stated by the system (`clock_getres`), in nanoseconds; `None` if one tick is the resolution.
+    /// The resolution stated by the system (`clock_getres`), in nanoseconds; `None` if the resolution is one tick.
     pub claimed_resolution_ns: Option<u64>,
     /// The path of a read.
     pub read_path: ReadPath,
     /// The scope of its count.
     pub scope: Scope,
-    /// Whether its rate is constant and it is never stepped.
+    /// Whether its rate is constant and the source is never stepped.
     pub steady: bool,
     /// Whether a time daemon slews it (by at most 500 ppm on Linux).
     pub steered: bool,
@@ -180,7 +181,8 @@ pub struct SourceInfo {
     pub revocable: bool,
 }
 
-/// The time until the counter wraps, if that is less than ten years: it must then be widened to serve as a clock.
+/// Returns the time until the counter wraps, if that is less than ten years. Such a counter must be widened to serve as
+/// a clock.
 pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration> {
     const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
     let micros = u128::from(width.mask()) * 1_000_000_000_000 / u128::from(frequency.microhertz());
@@ -199,7 +201,7 @@ impl SourceInfo {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
     }
 
-    /// Creates the properties of a source of which only the name is known: 64 bits, no nominal frequency, neither
+    /// Creates the properties of a source when only its name is known: 64 bits, no nominal frequency, neither
     /// constant-rate nor slewed.
     #[must_use]
     pub const fn new(id: SourceId) -> Self {
@@ -234,19 +236,19 @@ impl SourceInfo {
         u64::try_from(claimed).unwrap_or(u64::MAX)
     }
 
-    /// Returns whether the stated resolution is several ticks. Such a source advances with the kernel's tick, and lags
-    /// by as much as the tick is late.
+    /// Returns whether the stated resolution is several ticks. Such a source advances with the kernel's tick, and if
+    /// that tick is late, the source lags by the same amount.
     pub(crate) fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
     }
 
-    /// Returns the time until it wraps at the nominal frequency; `None` if there is none, or if the time is
-    /// impractically long.
+    /// Returns the time until the counter wraps at the nominal frequency, if that is less than ten years; `None`
+    /// without a nominal frequency.
     pub(crate) fn wraps_soon(&self) -> Option<Duration> {
         self.nominal.and_then(|nominal| wraps_soon(self.width, nominal.frequency))
     }
 
-    /// Returns the scale of the nominal frequency.
+    /// Returns the scale for the nominal frequency; `None` without a nominal frequency.
     #[must_use]
     pub fn nominal_scale(&self) -> Option<Scale> {
         self.nominal.map(|nominal| Scale::of(nominal.frequency))

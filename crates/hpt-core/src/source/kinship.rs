@@ -8,7 +8,7 @@ use crate::host::{Host, SYSTEM_TIMER};
 const ONE_READING: [(&str, &str); 3] =
     [("hpet", "hpet-low"), ("bcm-systimer", "bcm-systimer-low"), ("realtime", "gettimeofday")];
 
-/// Returns whether two names refer to the same reading, in which case a comparison of the two sources shows nothing.
+/// Returns whether two names refer to the same reading. In that case, comparing the two sources is meaningless.
 ///
 /// # Examples
 ///
@@ -22,7 +22,8 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
     one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
 }
 
-/// Returns the source that reads the counter of this clocksource of the kernel, or `None` if hpt has no such source.
+/// Returns the source that reads the same counter as this clocksource of the kernel, or `None` if hpt has no such
+/// source.
 ///
 /// The kernel calls the System Timer of the BCM283x `timer`, which is also the name used by drivers of other boards.
 /// The device tree of `host` distinguishes the two.

@@ -63,7 +63,7 @@ pub use self::{
 };
 use crate::host::Host;
 
-/// Every kind of source, in the order of the list. A new kind is added here and to the modules above.
+/// Every kind of source, in the order in which sources are listed. Add a new kind here and to the modules above.
 pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
@@ -98,7 +98,8 @@ pub fn outline(host: &Host) -> Vec<ProbeReport> {
 ///
 /// # Errors
 ///
-/// Returns [`Unavailable::Unknown`] with similar names, or the reason why this machine does not have the source.
+/// Returns [`Unavailable::Unknown`] with similar names if no source has this name. Otherwise returns the reason why the
+/// source is not available on this machine.
 pub fn open(host: &Host, name: &str) -> Result<Opened, Unavailable> {
     let id = SourceId::from(name.to_owned());
     match BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id)) {
@@ -114,13 +115,13 @@ pub fn names_on(host: &Host) -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids_on(host)).collect()
 }
 
-/// Returns the names of the sources that are listed on every machine, in that order.
+/// Returns the names of the sources that are listed on every machine, in the order of the list.
 #[must_use]
 pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
 }
 
-/// The largest edit distance at which a known name is suggested for an unknown name.
+/// The largest edit distance at which a known name is suggested in place of an unknown name.
 const MOST_EDITS: usize = 2;
 
 /// Returns up to three names with the smallest edit distance from `name`.

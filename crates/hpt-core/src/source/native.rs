@@ -1,5 +1,5 @@
-//! The processor's own counter, as the token that reads it, whatever the name of the counter on this architecture. Does
-//! not describe the source; `tsc` and `arm_counter` do.
+//! The token that reads the processor's own counter, regardless of the counter's name on this architecture. Does not
+//! describe the source; `tsc` and `arm_counter` do.
 
 use crate::{
     host::CounterPermission,
@@ -11,7 +11,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Returns an error that states whether access is denied, or could not be determined.
+/// Returns an error that states whether access is denied or could not be checked.
 pub(crate) fn permitted_native() -> Result<Native, CounterRefused> {
     let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
     #[cfg(target_arch = "x86_64")]

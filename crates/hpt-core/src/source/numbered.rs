@@ -25,7 +25,7 @@ impl Numbered {
         SourceId::from(format!("{}{number}", self.kind))
     }
 
-    /// Returns the names of the existing clocks, ordered by number. The first one is always included.
+    /// Returns the names of the existing clocks, ordered by number. The first name is always included.
     pub(super) fn all(&self, host: &Host) -> Vec<SourceId> {
         let names = host.devices_of_class(self.kind);
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| number(self.kind, name)).chain([0]).collect();
@@ -85,7 +85,7 @@ pub(super) fn device(id: &SourceId) -> PathBuf {
     Path::new("/dev").join(id.as_str())
 }
 
-/// Returns the number in a device's name, if the name belongs to this kind and is written as the kernel writes it.
+/// Returns the number in a device's name, if the name belongs to this kind and has the form that the kernel uses.
 fn number(kind: &str, name: &str) -> Option<u32> {
     let digits = name.strip_prefix(kind)?;
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)

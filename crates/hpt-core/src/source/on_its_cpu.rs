@@ -17,8 +17,8 @@ struct Held {
     before: CpuSet,
 }
 
-/// Pins the calling thread to its current CPU for as long as this lives. The last guard of a thread restores the
-/// previous affinity.
+/// A guard that pins the calling thread to its current CPU while it exists. When the last guard of a thread is dropped,
+/// the previous affinity is restored.
 #[derive(Debug)]
 pub(super) struct OnItsCpu {
     cpu: usize,
@@ -30,7 +30,7 @@ impl OnItsCpu {
     ///
     /// # Errors
     ///
-    /// Returns the kernel's error; [`io::ErrorKind::Unsupported`] if it does not report the CPU, and
+    /// Returns the kernel's error, [`io::ErrorKind::Unsupported`] if the kernel does not report the current CPU, and
     /// [`io::ErrorKind::ResourceBusy`] if the thread was moved despite an existing guard.
     pub(super) fn here() -> io::Result<Self> {
         let here = current_cpu().ok_or(io::ErrorKind::Unsupported)?;
@@ -55,7 +55,7 @@ impl OnItsCpu {
 
 impl Drop for OnItsCpu {
     fn drop(&mut self) {
-        // In a thread that ends, the previous affinity does not matter any more.
+        // In a thread that is ending, the previous affinity no longer matters.
         let Ok(Some(held)) = HELD.try_with(Cell::get) else { return };
         if held.guards > 1 {
             HELD.set(Some(Held { guards: held.guards - 1, ..held }));

@@ -1,5 +1,6 @@
-//! Prevents this process from reading a core's cycles in two ways at the same time: a perf event revokes the counter
-//! from readers without an event, and their next read would kill the process. Does not cover other processes.
+//! Prevents this process from reading a core's cycles in two ways at the same time: a perf event revokes access to the
+//! counter for readers without an event, and the next read by such a reader would kill the process. Does not cover
+//! other processes.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 /// together.
 static OPEN: AtomicIsize = AtomicIsize::new(0);
 
-/// The way of reading a core's cycles.
+/// The method of reading a core's cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     PerfEvent,
@@ -23,12 +24,12 @@ impl Kind {
     }
 }
 
-/// Marks a source of this kind as open for as long as it lives.
+/// A guard that marks a source of this kind as open while it exists.
 #[derive(Debug)]
 pub(super) struct OneKind(Kind);
 
 impl OneKind {
-    /// Marks a source of this kind as open; `None` while one of the other kind is open.
+    /// Marks a source of this kind as open. Returns `None` while a source of the other kind is open.
     pub(super) fn begin(kind: Kind) -> Option<Self> {
         let step = kind.step();
         // Relaxed: only the number itself matters.

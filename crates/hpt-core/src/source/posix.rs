@@ -1,4 +1,4 @@
-//! The clocks of every Linux kernel: the `clock_gettime` family and gettimeofday, each a source of its own. Does not
+//! The clocks of every Linux kernel: the `clock_gettime` family and gettimeofday, each as a separate source. Does not
 //! make the calls itself; `sys::clock` does.
 
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ pub enum PosixId {
     Monotonic,
     /// `CLOCK_MONOTONIC_RAW`: the hardware's count, neither stepped nor slewed.
     MonotonicRaw,
-    /// `CLOCK_BOOTTIME`: `CLOCK_MONOTONIC` including suspend.
+    /// `CLOCK_BOOTTIME`: `CLOCK_MONOTONIC` plus the time spent in suspend.
     Boottime,
     /// `CLOCK_TAI`: wall clock without leap seconds.
     Tai,
@@ -172,8 +172,8 @@ impl Reader {
 }
 
 impl PosixClock {
-    /// Opens the clock, through the vDSO if the vDSO supports it, or with a system call if prctl closed the counter
-    /// that the vDSO reads.
+    /// Opens the clock through the vDSO, if the vDSO supports it. Uses a system call instead if prctl closed the
+    /// counter that the vDSO reads.
     ///
     /// # Errors
     ///
@@ -232,7 +232,8 @@ impl TimeSource for PosixClock {
     }
 }
 
-/// CPU time of the reading thread. Bound to the thread that opened it, because another thread would read its own.
+/// CPU time of the reading thread. Bound to the thread that opened it, because another thread would read its own CPU
+/// time.
 ///
 /// # References
 ///
@@ -284,15 +285,16 @@ impl TimeSource for ThreadCpuClock {
 
 /// The number of reads per timing.
 const READS: u32 = 16;
-/// The minimum times are final after this many consecutive rounds that lowered neither of them by an eighth.
+/// The minimum times are final after this number of consecutive rounds in which neither minimum fell by an eighth.
 const SETTLED_AFTER: u32 = 5;
-/// The minimum measurement time before a read is considered a system call: an emulator that is still translating slows
-/// down both reads.
+/// The minimum measurement time before a read is considered a system call: an emulator that is still translating code
+/// slows down both kinds of read.
 const LEAST_WATCHED_NS: u64 = 2_000_000;
 const MOST_ROUNDS: u32 = 1_000;
 
-/// Determines whether the C library reads the clock without entering the kernel, by comparing its cost with that of the
-/// system call: no list of the clocksources that a vDSO supports is complete for all kernels.
+/// Determines whether the C library reads the clock without entering the kernel, by comparing its cost with the cost of
+/// the system call. This is necessary because no list of the clocksources that a vDSO supports is complete for all
+/// kernels.
 fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPath {
     let Ok(stopwatch) = Clock::open(ClockId::Monotonic, Route::SystemCall) else {
         return ReadPath::SystemCall;
@@ -307,7 +309,7 @@ fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPa
     settled_path(|| (time(&library), time(&system_call)))
 }
 
-/// Returns the path, from rounds that time the reads through the C library and with the system call.
+/// Returns the path, as determined by rounds that time reads through the C library and reads with the system call.
 fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
     let (mut by_library, mut by_call) = round();
     let (mut alike, mut watched_ns) = (0, 0_u64);

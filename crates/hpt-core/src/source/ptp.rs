@@ -25,8 +25,8 @@ const CLOCKS: Numbered = Numbered {
     missing: "there is no card with such a clock, its driver is not loaded (ptp_kvm in a guest), or the container does not have the device",
 };
 
-/// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI if a daemon disciplines the clock, otherwise
-/// an arbitrary one.
+/// A PTP hardware clock, in nanoseconds since its own epoch. This is the TAI epoch if a daemon disciplines the clock,
+/// otherwise an arbitrary epoch.
 ///
 /// A daemon may set and slew it, so its rate is not constant. Reading it is a system call that queries the device over
 /// a bus.
@@ -59,7 +59,7 @@ pub enum PtpOffsetMethod {
 }
 
 impl PtpOffsetMethod {
-    /// Returns the kernel's name for it.
+    /// Returns the kernel's name for this method.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -131,8 +131,9 @@ impl TimeSource for PtpClock {
 }
 
 /// Returns the offset according to the readings. The device's reading lies anywhere between two readings of the
-/// system's clock, so that each yields an interval. The narrowest counts, because the two clocks drift apart between
-/// the readings. A simultaneous capture takes precedence, unless an interval contradicts it.
+/// system's clock, so each device reading yields an interval for the offset. Only the narrowest interval counts,
+/// because the two clocks drift apart between the readings. A simultaneous capture takes precedence, unless an interval
+/// contradicts it.
 fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Between>, bool)>) -> io::Result<PtpOffset> {
     let precise = precise
         .and_then(|(device, system)| device.nanoseconds()?.checked_sub(system.nanoseconds()?))

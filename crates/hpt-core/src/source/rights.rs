@@ -1,9 +1,9 @@
-//! Determines the missing permission if the kernel returns only EPERM. Requests no permission.
+//! Determines which permission is missing if the kernel returns only EPERM. Requests no permission.
 
 use super::MissingRight;
 use crate::host::Host;
 
-/// The only file of /proc and /sys that shows whether the kernel is locked down.
+/// The only file in /proc or /sys that shows whether the kernel is locked down.
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
 const CAP_SYS_RAWIO: u64 = 1 << 17;

@@ -1,5 +1,5 @@
-//! Real-time clocks, which keep the date while the machine is off, in whole seconds. Makes no call to a driver itself;
-//! `sys::rtc` does.
+//! Real-time clocks, which keep the date and time while the machine is off. Their readings are whole seconds. Makes no
+//! call to a driver itself; `sys::rtc` does.
 
 use std::{
     fs::File,
@@ -33,11 +33,11 @@ const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A real-time clock of the machine. Its reading is the date that the clock shows, as seconds since 1970; some clocks
-/// are set to local time. A real-time clock may be set, so its rate is not constant, and it changes once per second, so
-/// it is not suitable for measurements.
+/// are set to local time. A real-time clock may be set, so its rate is not constant. It changes once per second, so it
+/// is not suitable for measurements.
 ///
-/// It is read through its device, which allows one user at a time, or, if that cannot be opened, from the file
-/// `since_epoch`, which is readable by all users. If the chip refuses a reading, the previous one is returned.
+/// It is read through its device, which allows one user at a time. If the device cannot be opened, it is read from the
+/// file `since_epoch`, which all users may read. If the chip refuses a reading, the previous one is returned.
 ///
 /// # Ordering
 ///
@@ -149,7 +149,7 @@ fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
 /// Converts a date and time of day to seconds since 1970, modulo 2^64; `None` for dates that do not exist.
 fn seconds(time: RtcTime) -> Option<u64> {
     let RtcTime { second, minute, hour, day, month, year, .. } = time;
-    // A leap second may be shown as such. No chip counts years from before 1900, or for more than a few centuries.
+    // A leap second may be shown as such. No chip represents years before 1900, or more than a few centuries.
     let of_a_day = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
     if !of_a_day || !(0..12).contains(&month) || !(0..10_000).contains(&year) {
         return None;
@@ -158,8 +158,8 @@ fn seconds(time: RtcTime) -> Option<u64> {
     if !(1..=days_in_month(year, month)?).contains(&day) {
         return None;
     }
-    // Years that start in March, so that a leap day is the last one: from 1 March of the year 0 to 1 January 1970 there
-    // are 719 468 days.
+    // Years start in March here, so that a leap day is the last day of a year: from 1 March of the year 0 to 1 January
+    // 1970 there are 719 468 days.
     let (years, months) = if month < 2 { (year - 1, i64::from(month) + 10) } else { (year, i64::from(month) - 2) };
     let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
     let days = years * 365 + leap_days + (153 * months + 2) / 5 + i64::from(day) - 1 - 719_468;

@@ -13,20 +13,20 @@ use crate::host::Host;
 /// (1 µs) is fine enough, a clock of the kernel's tick (1 to 10 ms) is not.
 pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
-/// The number of bits from which a counter takes years to wrap at any realistic rate: the minimum of the ARM generic
-/// timer.
+/// The width, in bits, from which on a counter takes years to wrap at any realistic rate: the minimum of the ARM
+/// generic timer.
 const SURELY_WIDE_BITS: u8 = 56;
 
 /// Read overheads that differ by less than this factor are considered equal, because a short run is not more accurate.
 /// In that case the first source in the list wins, so that the choice does not change from run to run.
 const AS_FAST: f64 = 1.25;
 
-/// A source with everything that the choice depends on.
+/// A source, with all information on which the choice depends.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The report of its backend.
     pub report: ProbeReport,
-    /// The result of the self-test; `None` if it was not tested, because its kind cannot be chosen.
+    /// The result of the self-test; `None` if it was not tested, because a source of its kind cannot be chosen.
     pub self_test: Option<Result<SelfTest, SelfTestFailure>>,
 }
 
@@ -110,7 +110,7 @@ impl Selection {
         &self.verdicts
     }
 
-    /// Returns why the chosen source was chosen, in one sentence.
+    /// Returns the reason for the choice, in one sentence.
     #[must_use]
     pub fn reason(&self) -> String {
         match self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })) {
@@ -164,7 +164,7 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     Selection { verdicts }
 }
 
-/// Returns why the kind of a source rules it out, regardless of a test.
+/// Returns why a source is ruled out by its kind, regardless of any test.
 fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     let info = match &report.availability {
         Ok(info) => info,

@@ -6,34 +6,34 @@ use std::time::Duration;
 use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
 use crate::{scale::Scale, stats::Steps, units::Frequency};
 
-/// The number of reads per timing, and the number of timings; the fastest counts.
+/// The number of reads per timing, and the number of timings, of which the fastest counts.
 const READS: u32 = 64;
 const ROUNDS: usize = 20;
 const EMPTY_ROUNDS: usize = 5;
-/// A read that takes at least this long is timed fewer times: it is a device read, and a million of them would take too
-/// long.
+/// A read that takes at least this long is timed fewer times: it is a device read, and a million such reads would take
+/// too long.
 const SLOW_READ_NS: u64 = 10_000;
 const SLOW_READS: u32 = 4;
 const SLOW_ROUNDS: usize = 3;
 /// The shortest time over which the rate is determined, in nanoseconds.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000;
-/// The longest time for a source that advances.
+/// The longest time for which a source that advances is tested, in nanoseconds.
 const LONGEST_WINDOW_NS: u64 = 50_000_000;
-/// The time after which a source that has not advanced twice counts as stopped.
+/// The time after which a source that has not advanced twice counts as stopped, in nanoseconds.
 const PATIENCE_NS: u64 = 250_000_000;
 /// The time after which a source that advances with the kernel's tick counts as stopped. On a busy host ticks are late
 /// by tens of milliseconds; in a virtual machine, whose timers and processors are stopped separately, by seconds.
 const PATIENCE_WITH_TICKS_NS: u64 = 10_000_000_000;
-/// The smallest number of checks of a source, however long they take: a thread that loses its CPU does not watch the
-/// source.
+/// The minimum number of checks of a source, however long they take, because a thread that loses its CPU does not watch
+/// the source in the meantime.
 const FEWEST_LOOKS: u32 = 16;
 const FEWEST_STEPS: u64 = 2;
 /// The number of reads of the reference without progress, with many reads in between, after which it counts as stopped.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
 /// The number of stated resolutions for which a source is watched, so that a coarse one advances at least twice.
 const RESOLUTIONS_TO_WATCH: u64 = 3;
-/// A rate further than this from the nominal one belongs to another counter, or to no counter: a twentieth, in either
-/// direction.
+/// A rate that differs from the nominal rate by more than this belongs to another counter, or to no counter: a
+/// twentieth, in either direction.
 const RATE_TOLERANCE: f64 = 0.05;
 
 /// The results of a self-test that a source passed.
@@ -57,7 +57,7 @@ pub enum SelfTestFailure {
     StandsStill {
         /// The reading.
         at_ticks: u64,
-        /// How long it was watched.
+        /// How long the source was watched.
         watched: Duration,
     },
     /// The reference for the test does not advance.
@@ -71,7 +71,7 @@ pub enum SelfTestFailure {
         /// The later, lower reading.
         to_ticks: u64,
     },
-    /// It advances, but not at its nominal rate.
+    /// The source advances, but not at its nominal rate.
     #[error("its measured frequency is {slowest:.3} to {fastest:.3}, but the stated frequency is {stated:.3}")]
     WrongRate {
         /// The nominal rate.
@@ -81,7 +81,7 @@ pub enum SelfTestFailure {
         /// The highest possible rate.
         fastest: Frequency,
     },
-    /// It should count the cycles of a core, but has a rate that no core has.
+    /// The source should count the cycles of a core, but no core has such a rate.
     #[error("its frequency is {rate:.3}, which is implausible for a core")]
     NoCoresRate {
         /// Its rate.
@@ -106,10 +106,10 @@ impl SelfTestFailure {
     }
 }
 
-/// Tests `source` against `reference`, whose ticks must advance at its nominal rate. Takes a millisecond, or three
-/// stated resolutions, at most 50 ms. A source with a coarser resolution (a clock of whole seconds) may stay unchanged
-/// for that time, but must not run backwards or too fast. A clock that advances with the kernel's tick is watched for
-/// up to ten seconds before it fails, because its tick may be late.
+/// Tests `source` against `reference`, whose ticks must advance at its nominal rate. Takes one millisecond or three
+/// times the stated resolution, whichever is longer, but at most 50 ms. A source with a coarser resolution (a clock of
+/// whole seconds) may stay unchanged for that time, but must not run backwards or too fast. A clock that advances with
+/// the kernel's tick is watched for up to ten seconds before it fails, because its tick may be late.
 ///
 /// # Errors
 ///
@@ -209,7 +209,7 @@ fn must_move(info: &SourceInfo) -> bool {
     info.claimed_resolution_ns.is_none_or(|claimed_ns| claimed_ns <= LONGEST_WINDOW_NS)
 }
 
-/// Returns the limits of the rate between two pairs, or what is wrong with it.
+/// Returns the limits of the rate between two pairs, or why the rate is wrong.
 fn judge(
     info: &SourceInfo,
     first: &Pair,

@@ -1,13 +1,13 @@
-//! A 64-bit counter in two 32-bit registers without a latch. Independent of the device: the source provides the
-//! location of its words.
+//! A 64-bit counter in two 32-bit registers without a latch. Independent of the device: the source specifies where the
+//! two words are.
 
 use crate::sys::mmio::Registers;
 
-/// The largest number of carries within one reading.
+/// The maximum number of carries to tolerate within one reading.
 const MOST_CARRIES: u32 = 4;
 
-/// Returns both words, read as high, low, high, and again if the high word changed in between, so that no reading
-/// combines a low word from after a carry with a high word from before it.
+/// Returns both words as one value. Reads them in the order high, low, high, and again if the high word changed in
+/// between, so that no reading combines a low word from after a carry with a high word from before it.
 #[inline(always)]
 pub(super) fn read_split_counter<R: Registers>(registers: &R, low_offset: usize, high_offset: usize) -> u64 {
     let mut high = registers.read_u32(high_offset);

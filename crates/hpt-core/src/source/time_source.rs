@@ -6,7 +6,7 @@ use super::SourceInfo;
 
 /// A counter that can be read, at a constant or varying rate.
 ///
-/// Implement it for a counter of your own: everything in this crate that takes a source accepts yours.
+/// Implement this trait for your own counter: everything in this crate that takes a source then accepts it.
 ///
 /// # Contract
 ///
@@ -54,8 +54,8 @@ pub trait TimeSource: Debug {
     /// Returns the properties of this source.
     fn info(&self) -> &SourceInfo;
 
-    /// Reads `reads` times back to back and returns the last reading. Benchmarks call this, so that even with `dyn`
-    /// they time the read and not the dispatch. Zero reads return 0.
+    /// Reads `reads` times back to back and returns the last reading. Benchmarks call this method, so that even with
+    /// `dyn` they time the reads and not the dynamic dispatch. Zero reads return 0.
     fn ticks_repeated(&self, reads: u32) -> u64 {
         let mut last = 0;
         for _ in 0..reads {

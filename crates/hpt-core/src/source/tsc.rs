@@ -17,9 +17,9 @@ const ID: SourceId = SourceId::new("tsc");
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) is a plain RDTSC, which the processor may execute early or late: passed between two
-/// CPUs, its readings can appear to go back by a few hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start) is
-/// LFENCE;RDTSC, [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
+/// [`ticks`](TimeSource::ticks) is a plain RDTSC, which the processor may execute early or late. If readings are passed
+/// between two CPUs, they can appear to go back by a few hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start)
+/// is LFENCE;RDTSC, [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
 ///
 /// # References
 ///
@@ -87,7 +87,7 @@ impl TimeSource for Tsc {
 const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "bit 4 of EDX in CPUID leaf 1 is clear" };
 const EDX_TSC: u32 = 1 << 4;
 
-/// Returns the properties of the TSC on this host, or why there is none. Uses files and facts only.
+/// Returns the properties of the TSC on this host, or why there is none. Uses only files and facts.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let facts = host.facts();
     if facts.architecture != Architecture::X86_64 {
@@ -116,7 +116,8 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// Returns whether the kernel trusts the TSC. A TSC that it found unstable *disappears* from the list of clocksources.
+/// Returns whether the kernel trusts the TSC. A TSC that the kernel found to be unstable *disappears* from the list of
+/// clocksources.
 fn kernel_verdict(host: &Host) -> KernelVerdict {
     let sources = host.clock_sources();
     match KernelVerdict::of_clock_source(&sources, "tsc") {
@@ -182,10 +183,10 @@ fn evidence(host: &Host) -> Vec<String> {
 }
 
 /// Allows the calling thread, and the threads and programs it starts, to read the counter again after
-/// `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`. Returns whether it was forbidden before.
+/// `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`. Returns whether reading was forbidden before.
 ///
-/// Until then, every read of a clock through the vDSO in this thread raises SIGSEGV too, including reads by the
-/// standard library.
+/// Until this function is called, every read of a clock through the vDSO in this thread raises SIGSEGV too, including
+/// reads by the standard library.
 ///
 /// # Errors
 ///

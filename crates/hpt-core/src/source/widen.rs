@@ -13,11 +13,11 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// The largest drift between the counter and the system's clock: one part in this many. The kernel slews its clock by
-/// at most 500 ppm, and a crystal whose frequency is off by as much again is defective.
+/// The largest assumed drift between the counter and the system's clock: one part in `ONE_IN`. The kernel slews its
+/// clock by at most 500 ppm, and a crystal whose frequency is off by as much again is defective.
 const ONE_IN: u64 = 1_000;
-/// The largest lateness of a clock that advances with the kernel's tick: ten times the lateness observed on a loaded
-/// machine.
+/// The largest assumed lateness of a clock that advances with the kernel's tick: ten times the lateness observed on a
+/// loaded machine.
 const TICK_LATENESS: Duration = Duration::from_millis(250);
 /// If half a wrap is shorter than this, a clock that advances with the kernel's tick would leave too small a margin.
 const COARSE_FROM: Duration = Duration::from_secs(10);
@@ -32,12 +32,12 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 /// # Error
 ///
 /// There is no error as long as the counter is read once per [`horizon`](Self::horizon), which is more than a hundred
-/// wraps. Until then, counter and clock may drift apart by one part in a thousand. After that the number of wraps is
-/// the clock's best estimate; readings continue forward from there, and [`guesses`](Self::guesses) counts it.
+/// wraps. Until then, counter and clock may drift apart by one part in a thousand. After that, the number of wraps is
+/// an estimate from the clock. Readings still never go backwards, and [`guesses`](Self::guesses) counts such estimates.
 ///
 /// # Ordering
 ///
-/// Readings are ordered like readings of the counter.
+/// Reads are ordered like reads of the counter.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub struct Widened<S, R = PosixClock> {
     ns_per_reference_tick: Scale,
     /// The time after the anchor within which wraps can be counted.
     horizon_ns: u64,
-    /// A reading that took longer is repeated.
+    /// A reading that took longer than this is repeated.
     patience_ns: u64,
     anchors: Anchors,
     guesses: AtomicU64,
@@ -77,10 +77,10 @@ pub enum WidenError {
     /// The counter's rate changes, so the elapsed time does not determine the number of wraps.
     #[error("{0} is not constant-rate: the elapsed time does not determine how often it wrapped")]
     NotSteady(SourceId),
-    /// It has no nominal frequency, or one below 56 kHz.
+    /// The counter has no nominal frequency, or its nominal frequency is below 56 kHz.
     #[error("{0} has no stated frequency of at least 56 kHz, which counting its wraps requires")]
     NoRate(SourceId),
-    /// The counter wraps in less time than the clock that should count its wraps may be late.
+    /// The counter wraps too soon: the clock that should count its wraps may be later than that.
     #[error("{source_id} wraps every {wraps_after:?}: no system clock can reliably count its wraps")]
     TooNarrow {
         /// The counter.
@@ -113,8 +113,8 @@ impl<S: TimeSource> Widened<S> {
 }
 
 impl<S: TimeSource, R: TimeSource> Widened<S, R> {
-    /// Widens `source` with any clock that does not wrap, has a nominal frequency (otherwise its ticks are nanoseconds)
-    /// and counts whenever the source does.
+    /// Widens `source` with any clock that does not wrap and counts whenever the source does. If the clock has no
+    /// nominal frequency, its ticks count as nanoseconds.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             reference,
             info,
         };
-        // A reference that takes longer to read than the available margin would be read forever.
+        // If reading the reference takes longer than the available margin, readings would be repeated forever.
         if widened.quickest_bracket_ns() > widened.patience_ns {
             let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
             return Err(WidenError::TooNarrow { source_id: widened.source.info().id.clone(), wraps_after });
@@ -251,7 +251,7 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
     Ok(scale.nanoseconds(info.width.mask() / 2))
 }
 
-/// Returns the scale that converts nanoseconds to ticks, which is the scale of the inverse rate.
+/// Returns the scale that converts nanoseconds to ticks, which is the scale for the inverse rate.
 fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
     // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits from
     // 55.5 kHz on.
@@ -309,8 +309,8 @@ impl Anchors {
         }
     }
 
-    /// Returns whether `next` is active now. It is not if another thread is replacing it at this moment, or has set a
-    /// later anchor.
+    /// Replaces the active anchor with `next`. Returns whether `next` is now active: it is not if another thread is
+    /// replacing the anchor at the same time, or has set a later anchor.
     fn replace(&self, next: Anchor) -> bool {
         let me = std::process::id();
         let replacing = self.being_replaced_by.load(Ordering::Relaxed);
@@ -469,8 +469,8 @@ mod tests {
                 scope.spawn(|| {
                     let mut last = 0;
                     for _ in 0..100_000 {
-                        // 400 ms in total: the anchor moves every 8 ms, and a thread that is stopped for long reads
-                        // again.
+                        // 400 ms in total: the anchor moves every 8 ms, and a thread that is stopped for a long time
+                        // repeats its reading.
                         now_ns.fetch_add(1_000, Ordering::Relaxed);
                         let now = widened.ticks();
                         assert!(now >= last, "{last} then {now}");

@@ -33,15 +33,15 @@ use crate::{
 pub struct CycleStopwatch<S> {
     source: S,
     own_cost: u64,
-    /// The limit on the length of a lap; `None` if no lap can be too long.
+    /// The limit on the duration of a lap; `None` if no lap can be too long.
     limit: Option<Limit>,
 }
 
 /// The longest supported lap, and the clock that checks it, for a counter that may wrap twice within years.
 #[derive(Clone, Debug)]
 struct Limit {
-    /// The system's clock. If a sandbox refuses access to the clock, the length of a lap cannot be determined, and each
-    /// lap is refused.
+    /// The system's clock. If a sandbox refuses access to the clock, the duration of a lap cannot be determined, and
+    /// every lap is refused.
     clock: Option<PosixClock>,
     longest: Duration,
 }
@@ -57,7 +57,7 @@ impl Limit {
     }
 
     fn took_since(&self, begun_ns: u64) -> Duration {
-        // A clock that a sandbox refuses after it was opened returns zero.
+        // If a sandbox blocks the clock after it was opened, it returns zero.
         match self.now_ns() {
             0 => Duration::MAX,
             now_ns => Duration::from_nanos(now_ns.wrapping_sub(begun_ns)),
@@ -73,7 +73,7 @@ pub struct CyclesStarted {
     ticks: u64,
 }
 
-/// Why the cycles of a lap are not known.
+/// Why the number of cycles in a lap is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LapRefused {
@@ -82,15 +82,15 @@ pub enum LapRefused {
         "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; the longest supported lap is {longest:?}"
     )]
     TooLong {
-        /// The length of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.
+        /// The duration of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.
         took: Duration,
         /// The longest supported lap.
         longest: Duration,
         /// The width of the counter.
         bits: u8,
     },
-    /// A counter that never wraps in practice was lower at the end than at the start: it was reset, or its access was
-    /// revoked.
+    /// The reading was lower at the end than at the start, although the counter never wraps in practice. It was reset,
+    /// or access to it was revoked.
     #[error("the counter ran backwards, from {from} to {to}: it was reset, or access was revoked")]
     WentBack {
         /// The reading at the start, in ticks.
@@ -132,7 +132,7 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Errors
     ///
-    /// Returns [`LapRefused`] for a lap during which the counter may have wrapped more than once, or ran backwards.
+    /// Returns [`LapRefused`] if the counter may have wrapped more than once during the lap, or ran backwards.
     ///
     /// # Ordering
     ///
@@ -226,7 +226,7 @@ mod tests {
         let source = narrow();
         source.set(u64::from(u32::MAX) - 100);
         let stopwatch = CycleStopwatch::new(&source);
-        // A lap in which the thread is stopped for as long as a wrap takes is refused.
+        // A lap is refused if the thread is stopped in it for as long as a wrap takes.
         let mut laps = (0..20).map(|_| {
             source.set(u64::from(u32::MAX) - 100);
             stopwatch.time(|| source.advance(500)).1

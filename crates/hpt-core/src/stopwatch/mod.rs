@@ -18,15 +18,15 @@ use crate::{
 
 /// The number of empty laps whose median is the overhead.
 const EMPTY_LAPS: usize = 1001;
-/// The calibration time of a source of unknown rate.
+/// The calibration time for a source whose rate is unknown.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// A result of fewer granules than this is dominated by the granularity.
+/// A result that is shorter than this number of granules is dominated by the granularity.
 const FEWEST_GRANULES: u64 = 10;
 
-/// Times pieces of work: `ticks_start`, the work, `ticks_end`.
+/// Times pieces of work: reads `ticks_start`, does the work, and reads `ticks_end`.
 ///
-/// A measured interval is the work plus the read overhead (t2 - t1 = tP + tR). That overhead and the granularity are
-/// measured when the stopwatch is created, on the current CPU, and reported with every result.
+/// A measured interval is the time of the work plus the read overhead (t2 - t1 = tP + tR). That overhead and the
+/// granularity are measured when the stopwatch is created, on the current CPU, and reported with every result.
 ///
 /// # Examples
 ///
@@ -205,8 +205,8 @@ impl Lap {
         self.scale.nanoseconds(self.granularity_ticks).max(1)
     }
 
-    /// Returns whether the lap is shorter than ten granules and therefore inaccurate. In that case, repeat the work
-    /// within the lap.
+    /// Returns whether the lap is shorter than ten granules. Such a lap is inaccurate; repeat the work several times
+    /// within one lap.
     #[must_use]
     pub const fn is_too_short(&self) -> bool {
         self.ticks < self.granularity_ticks.saturating_mul(FEWEST_GRANULES)

@@ -14,8 +14,8 @@ pub(crate) struct Timex {
     pub(crate) estimated_error_us: i64,
 }
 
-/// Temporary changes to the rate of the kernel's clocks: an offset to be slewed, and a tick of another length than
-/// the default.
+/// Temporary changes to the rate of the kernel's clocks: an offset that is being slewed, and a tick length that differs
+/// from the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slew {
     /// The remaining offset.
@@ -54,7 +54,7 @@ pub(crate) fn read() -> io::Result<Timex> {
 }
 
 fn ask() -> io::Result<libc::timex> {
-    // SAFETY: timex consists of integers, for which zero is a value.
+    // SAFETY: timex consists of integers, for which zero is a valid value.
     let mut timex = unsafe { std::mem::zeroed::<libc::timex>() };
     timex.modes = 0;
     // SAFETY: `timex` is live and is filled by the call; without a mode nothing is set. adjtimex(2).

@@ -1,5 +1,5 @@
 //! A file lock that is released when the process that holds it ends, for whatever reason (flock(2)). Never waits for
-//! another holder.
+//! another process to release the lock.
 
 use std::{
     fs::File,
@@ -15,8 +15,8 @@ use rustix::{
 
 /// An open file that this process has locked exclusively. Dropping it unlocks the file.
 ///
-/// Closing the file is not enough: the lock belongs to the open file description, and a child between `fork` and `exec`
-/// holds a copy of it. The next process would find the file still locked.
+/// Closing the file is not enough to unlock it: the lock belongs to the open file description, and a child between
+/// `fork` and `exec` holds a copy of it. The next process would find the file still locked.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     file: File,

@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<LineRequest>() == 0x250, "the layout must match 
 const _: () = assert!(size_of::<LineInfo>() == 0x100, "the layout must match the kernel's");
 const _: () = assert!(std::mem::offset_of!(LineInfo, flags) == 0x48, "the layout must match the kernel's");
 
-/// The number of words of an event.
+/// The number of 64-bit words in an event.
 const WORDS: usize = size_of::<LineEdgeEvent>() / size_of::<u64>();
 
 /// Converts the kernel's error to an error of the standard library.
@@ -36,12 +36,12 @@ fn answer(error: Error) -> io::Error {
     }
 }
 
-/// The requested configuration of a line.
+/// The configuration to request for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Unchanged.
     AsItIs,
-    /// An output of this level.
+    /// An output with this level.
     Output(bool),
     /// An input.
     Input,
@@ -88,7 +88,7 @@ impl Device {
     ///
     /// Returns the error of opening it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Must not block on a pipe that is not a chip.
+        // O_NONBLOCK: opening must not block if the path is a pipe instead of a chip.
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
         Ok(Self { file })
     }
@@ -111,7 +111,7 @@ impl Device {
         get_line_info(&self.file, offset).map_err(answer)
     }
 
-    /// Requests a line under a name, for as long as the result lives.
+    /// Requests a line under a name. The line is released when the result is dropped.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of read(2), unless it only means that there is no edge.
+    /// Returns the error of read(2), except an error that only means that there is no edge.
     #[inline]
     pub(crate) fn event(&self) -> io::Result<Option<Event>> {
         let mut words = [0; WORDS];
@@ -236,7 +236,7 @@ mod tests {
             no_chip.request(0, "hpt", Use::AsItIs).map(|_| ()),
         ];
         for answer in answers {
-            // An emulator may not support these calls, and reports that.
+            // An emulator that does not support these calls reports that.
             let error = answer.expect_err("no chip").raw_os_error();
             assert!(matches!(error, Some(libc::ENOTTY | libc::ENOSYS)), "{error:?}");
         }

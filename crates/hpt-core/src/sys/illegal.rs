@@ -20,7 +20,7 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 ///
 /// If it is called more than once, the text of the first call is used.
 pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
-    // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
+    // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
     // SAFETY: without a new action the call only fills the structure, which is live. sigaction(2).
     let answer = unsafe { libc::sigaction(libc::SIGILL, ptr::null(), &raw mut action) };
@@ -35,7 +35,7 @@ pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     action.sa_sigaction = handler as usize;
     // On the alternate signal stack if the thread has one, like the standard library's own handlers.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the structure is live, its mask is empty, and the handler calls only what is async-signal-safe.
+    // SAFETY: the structure is live, its mask is empty, and the handler calls only async-signal-safe functions.
     // sigaction(2), signal-safety(7).
     let answer = unsafe { libc::sigaction(libc::SIGILL, &raw const action, ptr::null_mut()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -47,15 +47,15 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
     // text is written.
     if IS_ENDING.swap(true, Ordering::Relaxed) {
         loop {
-            // SAFETY: waits for a signal and touches nothing. pause(2).
+            // SAFETY: waits for a signal and accesses no memory of the program. pause(2).
             let _ = unsafe { libc::pause() };
         }
     }
     // SAFETY: a handler that was installed with SA_SIGINFO receives a siginfo_t that lives until it returns.
     // sigaction(2).
     let info = unsafe { &*info };
-    // Positive codes come from the kernel. A signal from a process (kill, tgkill, sigqueue) has none, and has no
-    // address either.
+    // Positive codes come from the kernel. A signal from a process (kill, tgkill, sigqueue) has no positive code and no
+    // address.
     if info.si_code > 0 {
         // SAFETY: for SIGILL from the kernel the field is the address of the instruction. sigaction(2).
         let address = unsafe { info.si_addr() };
@@ -158,7 +158,7 @@ mod tests {
     #[ignore = "a part of another test: it ends the process"]
     fn by_a_refused_read() {
         explain_refused_cycles(WORDS).expect("every process may have a handler");
-        // The register behind a perf event is the same, and was not opened.
+        // A perf event uses the same register, but the register was not opened to programs.
         let _ = counter(32);
     }
 

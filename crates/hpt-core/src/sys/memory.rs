@@ -1,4 +1,5 @@
-//! Resident memory: mlockall(2), and the extent of the calling thread's stack. Does not count users; `realtime` does.
+//! Resident memory: mlockall(2), and the extent of the calling thread's stack. Does not count the users of the lock;
+//! `realtime` does.
 
 use std::{io, mem::MaybeUninit};
 
@@ -25,7 +26,7 @@ pub(crate) fn end_of_stack() -> Option<usize> {
         return None;
     }
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: `attributes` was initialized by the call before; the two results are live. pthread_attr_getstack(3).
+    // SAFETY: `attributes` was initialized by the preceding call; the two results are live. pthread_attr_getstack(3).
     let answer = unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size) };
     // SAFETY: initialized above, and not used after this. pthread_attr_destroy(3).
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };

@@ -1,4 +1,4 @@
-//! A device's registers, mapped read-only. Independent of the device: `source` provides the location of the registers
+//! A device's registers, mapped read-only. Independent of the device: `source` specifies the location of the registers
 //! and interprets their values.
 
 use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
@@ -28,8 +28,8 @@ impl<R: Registers> Registers for Arc<R> {
 ///
 /// Returns the error of opening it.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // O_SYNC: device memory is mapped uncached anyway; this requests it from kernels that would not. Linux,
-    // drivers/char/mem.c.
+    // O_SYNC: device memory is mapped uncached anyway; the flag requests this from kernels that would not do so by
+    // default. Linux, drivers/char/mem.c.
     File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)
 }
 

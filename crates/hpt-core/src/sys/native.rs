@@ -13,7 +13,7 @@ pub(crate) use super::arch::CounterToken as Native;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use super::arch::TscToken as Native;
 
-/// Words shared by all threads, initially zero.
+/// The words that all threads share, initially zero.
 pub(crate) type Words = [AtomicU64; 64];
 
 /// The argument of `install` as one pointer: to the words, with the token's own bit in the lowest bit of the pointer.
@@ -27,7 +27,7 @@ pub(crate) fn installed() -> Option<(Native, &'static Words)> {
     if packed.is_null() {
         return None;
     }
-    // Only a token with a bit of its own has one to clear.
+    // The bit needs to be cleared only if the token has a bit of its own.
     let words = if cfg!(target_arch = "aarch64") { packed.map_addr(|address| address & !1) } else { packed };
     // SAFETY: a non-null pointer was created in `install` from a reference to words that live forever; only its lowest
     // bit was set, which the alignment leaves free, and it is cleared again here. pointer, "Pointer to reference
@@ -44,7 +44,7 @@ pub(crate) struct Ticks {
     pub(crate) low: u32,
 }
 
-/// Returns the counter, if a token is installed, and the words, without ordering.
+/// Returns the counter, if a token is installed, and the words, without ordering the read.
 #[inline(always)]
 pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
     let (native, words) = installed()?;
@@ -58,7 +58,7 @@ pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
 /// Reads the counter like `read`, but not before all preceding instructions have completed.
 #[inline(always)]
 pub(crate) fn read_start() -> Option<(Ticks, &'static Words)> {
-    // The barrier first: after the check for a token it would wait for the result as well.
+    // The barrier comes first: if it came after the check for a token, it would also wait for the result of the check.
     #[cfg(target_arch = "x86_64")]
     {
         super::arch::wait_for_earlier();

@@ -1,4 +1,4 @@
-//! Determines whether this is still the process that created something, or a child that was forked from it since.
+//! Determines whether this is still the process that created something, or a child that has been forked from it since.
 //! Queries the kernel only when a mark is created: comparing is one load.
 
 use std::sync::{
@@ -31,7 +31,7 @@ impl Mark {
         Some(Self { shown, own: shown.load(Ordering::Relaxed) })
     }
 
-    /// Returns whether this is the process that created it.
+    /// Returns whether the current process created this mark.
     #[inline(always)]
     pub(super) fn is_of_this_process(self) -> bool {
         self.shown.load(Ordering::Relaxed) == self.own

@@ -40,8 +40,8 @@ const CPU_CYCLES: u64 = 0;
 /// include/uapi/linux/perf_event.h, since 3.12.
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
-/// Bits of the flags: the event is always on its counter or in an error state; the kernel is excluded; the hypervisor
-/// is excluded. Linux, include/uapi/linux/perf_event.h.
+/// Bits of the flags: the event always has its counter or is in an error state (pinned); cycles in the kernel are
+/// excluded; cycles in the hypervisor are excluded. Linux, include/uapi/linux/perf_event.h.
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
@@ -51,9 +51,9 @@ const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 /// The properties of the requested event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Cycles in the kernel are excluded. Not every processor supports that.
+    /// Whether cycles in the kernel are excluded. Not every processor supports that.
     pub(crate) user_only: bool,
-    /// Programs may read the counter, on machines where that must be requested.
+    /// Whether programs may read the counter, on machines where this must be requested.
     pub(crate) by_register: bool,
 }
 
@@ -116,8 +116,8 @@ impl Event {
         Ok(Self { file })
     }
 
-    /// Returns the cycles counted so far, with a system call; `None` if the event has lost its counter to others, or a
-    /// sandbox refuses the call.
+    /// Returns the cycles counted so far, with a system call; `None` if the event has lost its counter to other events,
+    /// or a sandbox refuses the call.
     #[inline]
     pub(crate) fn count(&self) -> Option<u64> {
         let mut count = [0; 8];
@@ -176,14 +176,14 @@ impl Drop for Page {
 const FIELDS: usize = 96;
 
 impl Page {
-    /// Returns whether the page may be read: a forked child has no such page, and no event for the counter (mmap of a
-    /// perf event is not inherited).
+    /// Returns whether the page may be read: a forked child has neither this page nor an event for the counter, because
+    /// a child does not inherit the mmap of a perf event.
     #[inline(always)]
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.mark.is_of_this_process()
     }
 
-    /// Returns when all preceding instructions have completed; following ones begin after it.
+    /// Waits until all preceding instructions have completed; following instructions begin only after that.
     #[inline(always)]
     pub(crate) fn wait(&self) {
         event::wait();
@@ -222,7 +222,7 @@ impl EventPage for Page {
     #[inline(always)]
     fn read_u64(&self, offset: usize) -> u64 {
         let field = self.field::<u64>(offset);
-        // SAFETY: as `read_u16`. On a 32-bit machine the two halves may belong to different states, which the page's
+        // SAFETY: as in `read_u16`. On a 32-bit machine the two halves may belong to different states, which the page's
         // own count of changes reveals.
         unsafe { field.read_volatile() }
     }

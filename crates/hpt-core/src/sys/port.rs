@@ -1,4 +1,4 @@
-//! A register of 32 bits that is accessed through an I/O port. Independent of the device: `source` provides the port
+//! A register of 32 bits that is accessed through an I/O port. Independent of the device: `source` specifies the port
 //! and interprets its values.
 
 pub(crate) use super::arch::OpenPort;

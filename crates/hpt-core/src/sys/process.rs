@@ -1,5 +1,5 @@
-//! Kernel services for the calling thread: prctl, affinity, CPU time, names, auxiliary vector. Remembers nothing to
-//! restore; `realtime` does.
+//! Kernel services for the calling thread: prctl, affinity, CPU time, names, auxiliary vector. Does not store previous
+//! values to restore; `realtime` does.
 
 use std::{
     ffi::CStr,
@@ -54,7 +54,7 @@ impl CpuSet {
         Ok(Self(sched_getaffinity(None)?))
     }
 
-    /// Creates a set with one CPU, or an empty one if the kernel's sets do not reach that far.
+    /// Creates a set with one CPU, or an empty set if the CPU's number is too large for the kernel's format.
     pub(crate) fn only(cpu: usize) -> Self {
         let mut set = rustix::thread::CpuSet::new();
         // `set` panics for a CPU beyond the last one.
@@ -92,7 +92,7 @@ pub(crate) struct Scheduling {
 impl Scheduling {
     /// Returns the scheduling parameters of this thread.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
-        // SAFETY: sched_attr consists of integers, for which zero is a value.
+        // SAFETY: sched_attr consists of integers, for which zero is a valid value.
         let mut told = unsafe { std::mem::zeroed::<libc::sched_attr>() };
         // SAFETY: 0 means the calling thread; `told` is live, its size is given, and the call fills no more than that.
         // sched_getattr(2).
@@ -148,7 +148,7 @@ pub(crate) fn start(
     scheduling: Option<Scheduling>,
     ignored: Option<libc::c_int>,
 ) -> Result<Child, NotStarted> {
-    /// An offset that marks an error number returned by the child as one of the scheduling call. The kernel's error
+    /// An offset that marks an error number from the child as an error of the scheduling call. The kernel's error
     /// numbers are below 4096. errno(3).
     const OF_SCHEDULING: i32 = 1 << 16;
     let none = SignalSet::of([]);
@@ -182,7 +182,7 @@ pub(crate) fn current_cpu() -> Option<usize> {
 
 /// Returns the CPU time that this thread has used, in user mode and in the kernel.
 pub(crate) fn thread_cpu_time() -> io::Result<(Duration, Duration)> {
-    // SAFETY: rusage consists of integers, for which zero is a value.
+    // SAFETY: rusage consists of integers, for which zero is a valid value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
     // SAFETY: `usage` is live and is filled by the call. getrusage(2).
     let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
@@ -199,7 +199,7 @@ pub(crate) struct Switches {
 
 /// Returns the counts of this thread since it started.
 pub(crate) fn thread_switches() -> io::Result<Switches> {
-    // SAFETY: rusage consists of integers, for which zero is a value.
+    // SAFETY: rusage consists of integers, for which zero is a valid value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
     // SAFETY: `usage` is live and is filled by the call. getrusage(2).
     let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
@@ -216,7 +216,7 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
-/// Returns the kernel's release and version, as `uname -r` and `uname -v` print them.
+/// Returns the release and version of the kernel, as `uname -r` and `uname -v` print them.
 pub(crate) fn kernel_names() -> (String, String) {
     let names = rustix::system::uname();
     let text = |name: &CStr| name.to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! PTP hardware clocks: their time, read through the clock ID of their open file, and their readings between readings
-//! of the system's clock. Judges no reading; `source::ptp` does.
+//! PTP hardware clocks: their time, read through the clock ID of their open file, and bracketed between readings of the
+//! system's clock. Judges no reading; `source::ptp` does.
 
 use std::{
     fs::File,
@@ -30,8 +30,8 @@ impl PtpTime {
 const SAMPLES: u32 = 25;
 const MOST: usize = SAMPLES as usize;
 
-/// `struct ptp_sys_offset`: the time of the system's clock, then the time of the PTP clock and that of the system's
-/// clock in turn.
+/// `struct ptp_sys_offset`: the time of the system's clock, then the times of the PTP clock and of the system's clock
+/// in turn.
 #[repr(C)]
 struct SystemOffset {
     samples: u32,
@@ -92,7 +92,7 @@ impl Ptp {
         Ok(Self { file })
     }
 
-    /// Returns the clock as a clock of the kernel, which is valid for as long as this file is open.
+    /// Returns the clock as a clock of the kernel. It is valid while this file is open.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ impl Ptp {
     }
 
     /// Returns readings of the clock, each between two readings of CLOCK_REALTIME. The driver reads CLOCK_REALTIME
-    /// around the device's register or, if the driver does not support that, the kernel reads it around the call of the
-    /// driver. The second result tells which of the two methods was used.
+    /// before and after the device's register or, if the driver does not support that, the kernel reads it before and
+    /// after it calls the driver. The second result states which of the two methods was used.
     ///
     /// # Errors
     ///

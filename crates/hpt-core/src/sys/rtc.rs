@@ -15,11 +15,11 @@ pub(crate) struct RtcTime {
     pub(crate) second: libc::c_int,
     pub(crate) minute: libc::c_int,
     pub(crate) hour: libc::c_int,
-    /// Starting at 1.
+    /// The day of the month, starting at 1.
     pub(crate) day: libc::c_int,
-    /// Starting at 0.
+    /// The month, starting at 0 for January.
     pub(crate) month: libc::c_int,
-    /// Since 1900.
+    /// The number of years since 1900.
     pub(crate) year: libc::c_int,
     pub(crate) unused: [libc::c_int; 3],
 }
@@ -49,7 +49,7 @@ impl Rtc {
     ///
     /// # Errors
     ///
-    /// Returns the error of the driver: a clock that has lost its time is refused.
+    /// Returns the error of the driver, for example if the clock has lost its time.
     pub(crate) fn time(&self) -> io::Result<RtcTime> {
         let mut time = MaybeUninit::<RtcTime>::zeroed();
         // SAFETY: RTC_RD_TIME fills a structure of the size that is in its number, which `time` has; a file of another

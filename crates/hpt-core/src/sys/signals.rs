@@ -1,6 +1,6 @@
 //! Signals of the calling thread, received one after another instead of by handlers; interrupting a thread's wait; and
-//! the state of a child: sigprocmask(2), sigwaitinfo(2), tgkill(2), kill(2), waitpid(2). Forwards nothing; the waiting
-//! code decides.
+//! the state of a child: sigprocmask(2), sigwaitinfo(2), tgkill(2), kill(2), waitpid(2). Forwards no signal; the code
+//! that waits decides what to do.
 
 use std::{fs::File, io, ptr};
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for SignalSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) signal: libc::c_int,
-    /// The process that sent it; `None` if the kernel did, for example for a key of the terminal.
+    /// The process that sent it; `None` if the kernel did, for example because of a key pressed in the terminal.
     pub(crate) sent_by: Option<libc::pid_t>,
 }
 
@@ -35,13 +35,13 @@ pub(crate) enum ChildIs {
     Killed(libc::c_int),
     Stopped(libc::c_int),
     GoingOn,
-    /// No change.
+    /// The child's state has not changed.
     AsBefore,
 }
 
 impl SignalSet {
-    /// Returns the signals that can be waited for. Excludes those that cannot be blocked, those caused by the program's
-    /// own errors, and the C library's own.
+    /// Returns the signals that can be waited for. Excludes signals that cannot be blocked, signals caused by the
+    /// program's own errors, and signals that the C library uses internally.
     pub(crate) fn that_can_be_held() -> Self {
         const MISTAKES: [libc::c_int; 7] =
             [libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGSYS];
@@ -51,7 +51,7 @@ impl SignalSet {
     }
 
     pub(crate) fn of(signals: impl IntoIterator<Item = libc::c_int>) -> Self {
-        // SAFETY: sigset_t is an array of integers, for which zero is a value.
+        // SAFETY: sigset_t is an array of integers, for which zero is a valid value.
         let mut set = unsafe { std::mem::zeroed::<libc::sigset_t>() };
         // SAFETY: `set` is live and filled by the call. sigemptyset(3).
         unsafe { libc::sigemptyset(&raw mut set) };
@@ -72,8 +72,8 @@ impl SignalSet {
         (1..=libc::SIGRTMAX()).filter(|&signal| self.contains(signal))
     }
 
-    /// Blocks these signals in the calling thread, in addition to the signals already blocked. [`apply`](Self::apply)
-    /// of the result restores the previous state.
+    /// Blocks these signals in the calling thread, in addition to the signals already blocked. Calling
+    /// [`apply`](Self::apply) on the result restores the previous state.
     pub(crate) fn hold_back(&self) -> io::Result<Self> {
         self.change(libc::SIG_BLOCK)
     }
@@ -101,21 +101,21 @@ impl SignalSet {
     /// Waits for one of these signals, which must be blocked.
     pub(crate) fn wait(&self) -> Came {
         loop {
-            // SAFETY: siginfo_t consists of integers and pointers, for which zero is a value.
+            // SAFETY: siginfo_t consists of integers and pointers, for which zero is a valid value.
             let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
             // SAFETY: the set is live and read, `info` is live and filled. sigwaitinfo(2).
             let signal = unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) };
             if signal > 0 {
                 return Came { signal, sent_by: sender(&info) };
             }
-            // EINTR: stopped and continued, or a signal of another kind.
+            // EINTR: the process was stopped and continued, or another signal arrived.
         }
     }
 
     /// Returns one of these signals if it is already pending.
     pub(crate) fn take(&self) -> Option<Came> {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: siginfo_t consists of integers and pointers, for which zero is a value.
+        // SAFETY: siginfo_t consists of integers and pointers, for which zero is a valid value.
         let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
         // SAFETY: the set and the time are live and read, `info` is live and filled. sigtimedwait(2).
         let signal = unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const at_once) };
@@ -132,7 +132,7 @@ fn sender(info: &libc::siginfo_t) -> Option<libc::pid_t> {
 
 /// Returns whether the process ignores the signal.
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
+    // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
     // SAFETY: without a new action the call only fills the structure, which is live. sigaction(2).
     let answer = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
@@ -151,38 +151,39 @@ pub(crate) fn ignore(signal: libc::c_int) {
     let _ = unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Returns whether this process leads the session that the child belongs to as well: the kernel reports a hang-up of
-/// the terminal to the session leader only.
+/// Returns whether this process leads the session to which the child also belongs. The kernel reports a hang-up of the
+/// terminal to the session leader only.
 pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
     // Not with rustix: a session that was started outside of the process's PID namespace is 0 in it, which the number
-    // that rustix returns must not be. SAFETY: takes a number; a process that does not exist returns -1. getsid(2).
+    // that rustix returns must not be.
+    // SAFETY: takes a number; a process that does not exist returns -1. getsid(2).
     let session = unsafe { libc::getsid(child) };
     u32::try_from(session) == Ok(std::process::id())
 }
 
-/// Returns whether the terminal of this process, if there is one, currently belongs to its process group or to the
-/// child's: a shell has a process group of its own.
+/// Returns whether the terminal of this process, if there is one, currently belongs to the process group of this
+/// process or of the child. A shell has a process group of its own.
 pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };
-    // Not with rustix: a group from outside of the PID namespace is 0, like a session. SAFETY: takes nothing, and
-    // always succeeds. getpgrp(2).
+    // Not with rustix: a group from outside of the PID namespace is 0, like a session.
+    // SAFETY: takes nothing, and always succeeds. getpgrp(2).
     let own = unsafe { libc::getpgrp() };
     // SAFETY: takes a number; a process that does not exist returns -1. getpgid(2).
     let of_the_child = unsafe { libc::getpgid(child) };
     tcgetpgrp(terminal).is_ok_and(|foreground| [own, of_the_child].contains(&foreground.as_raw_pid()))
 }
 
-/// Interrupts a thread's wait in the kernel, and does nothing else: programs without a handler for this signal do not
-/// need it, and programs with a handler must expect it at any time. signal(7).
+/// The signal that interrupts a thread's wait in the kernel. It has no other effect: programs without a handler for
+/// this signal ignore it, and programs with a handler must expect it at any time. signal(7).
 const ROUSING: libc::c_int = libc::SIGURG;
 
-/// Allows [`rouse`] to interrupt this thread, until [`SignalSet::apply`] of the signals blocked before. A handler of
-/// the program stays in place.
+/// Allows [`rouse`] to interrupt this thread, until [`SignalSet::apply`] is called on the result. If the program has a
+/// handler for the signal, it stays in place.
 pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
     extern "C" fn do_nothing(_: libc::c_int) {}
-    // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
+    // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
     // SAFETY: without a new action the call only fills the structure, which is live. sigaction(2).
     let answer = unsafe { libc::sigaction(ROUSING, ptr::null(), &raw mut action) };
@@ -200,14 +201,15 @@ pub(crate) fn this_thread() -> libc::pid_t {
     gettid().as_raw_pid()
 }
 
-/// Interrupts the wait of that thread of this process in the kernel.
+/// Interrupts the given thread of this process if it is waiting in the kernel.
 pub(crate) fn rouse(thread: libc::pid_t) {
     let process = std::process::id();
     // SAFETY: takes three numbers; it is not an error if the thread has already ended. tgkill(2).
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, ROUSING) };
 }
 
-/// Sends a signal to a child that was not waited for yet, so that its process ID cannot belong to another process.
+/// Sends a signal to a child that has not been waited for yet. Its process ID therefore cannot belong to another
+/// process.
 pub(crate) fn send(child: libc::pid_t, signal: libc::c_int) {
     // SAFETY: takes two numbers. kill(2); it is not an error if the child has already ended.
     let _ = unsafe { libc::kill(child, signal) };
@@ -218,17 +220,18 @@ pub(crate) fn stop_by(signal: libc::c_int) {
     let only = SignalSet::of([signal]);
     // SAFETY: takes a number. raise(3).
     let _ = unsafe { libc::raise(signal) };
-    // Here it stops, unless it is in an orphaned process group. signal(7).
+    // The process stops here, unless it is in an orphaned process group. signal(7).
     if let Ok(before) = only.change(libc::SIG_UNBLOCK) {
         let _ = before.apply();
     }
 }
 
-/// Reaps processes that ended and are not `child`. The first process of a container becomes the parent of all orphaned
+/// Reaps all ended child processes except `child`. The first process of a container becomes the parent of all orphaned
 /// processes.
 pub(crate) fn reap_others(child: libc::pid_t) {
     loop {
-        // SAFETY: siginfo_t consists of integers and of pointers that are not followed, for which zero is a value.
+        // SAFETY: siginfo_t consists of integers and of pointers that are not followed, for which zero is a valid
+        // value.
         let mut ended = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: `ended` is live and filled by the call. waitid(2).

@@ -50,9 +50,9 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
     }
 }
 
-/// A child that executes a few instructions and has not ended after this time never will. Children of QEMU's user-mode
-/// emulator (7.2) that a multithreaded program starts can hang before their first instruction: the emulator allocates
-/// with a lock held by a thread that does not exist in the child.
+/// A child executes only a few instructions. If it has not ended after this time, it never will. Children of QEMU's
+/// user-mode emulator (7.2) that a multithreaded program starts can hang before their first instruction: the emulator
+/// allocates with a lock held by a thread that does not exist in the child.
 const LONGEST: Duration = Duration::from_secs(10);
 /// The time to sleep between two checks of a child.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -79,25 +79,26 @@ fn end_of(child: Pid, longest: Duration) -> Trial {
             }
             // A handler interrupted the wait.
             Err(Errno::INTR) => {}
-            // The result of the child is lost.
+            // The child's result is lost.
             Err(_) => return Trial::NotTried,
         }
     }
 }
 
-/// Forks. The parent receives this signal, or none, when the child ends. Returns like fork(2): 0 in the child, which
-/// may only call async-signal-safe functions.
+/// Forks the process. The parent receives `exit_signal` when the child ends, or no signal if it is 0. Returns like
+/// fork(2): 0 in the child, which may only call async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
     // Not fork(3): the C library's version takes its own locks, which a signal handler that calls this may have
-    // interrupted. SAFETY: without flags and without a stack of its own the call is the kernel's fork: the child has a
-    // copy of everything, and by this function's contract it calls nothing that is not async-signal-safe. clone(2).
+    // interrupted.
+    // SAFETY: without flags and without a stack of its own the call is the kernel's fork: the child has a copy of
+    // everything, and by this function's contract it calls nothing that is not async-signal-safe. clone(2).
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(exit_signal), 0, 0, 0, 0) }
 }
 
-/// Restores, in the child, the default action of signals, so that a signal ends it without a core file, whatever the
-/// program had installed.
+/// Restores, in the child, the default action of signals, so that a signal ends the child without a core file,
+/// regardless of the handlers that the program had installed.
 fn give_up_quietly() {
-    // A system call and nothing else, so that it is async-signal-safe.
+    // This is only a system call, so it is async-signal-safe.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: the default action is no handler and touches nothing of the program. signal(2); it is
@@ -140,7 +141,8 @@ mod tests {
         assert_eq!(attempt_within(Duration::from_millis(20), hang), Trial::NotTried);
     }
 
-    /// Runs one test of this program that changes how the whole process handles its children, in a process of its own.
+    /// Runs one test of this program in a separate process, because the test changes how the whole process handles its
+    /// children.
     fn alone(test: &str) {
         let (runner, program) = own_program();
         if !runner.is_empty() {
@@ -230,8 +232,8 @@ mod tests {
     #[test]
     #[ignore = "a part of another test: it limits the process"]
     fn with_no_free_process() {
-        // Root may start processes beyond the limit; an ordinary user may not. SAFETY: geteuid takes nothing and cannot
-        // fail. geteuid(2).
+        // Root may start processes beyond the limit; an ordinary user may not.
+        // SAFETY: geteuid takes nothing and cannot fail. geteuid(2).
         if unsafe { libc::geteuid() } == 0 {
             // SAFETY: takes a number; this process gives up its permissions for good. setuid(2).
             if unsafe { libc::setuid(65_534) } != 0 {

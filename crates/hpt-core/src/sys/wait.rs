@@ -1,5 +1,5 @@
-//! Waiting in the kernel for a time or a word: futex(2); and how late the kernel may wake a thread to save power: the
-//! timer slack. Decides nothing; `sleep` does.
+//! Waiting in the kernel until a time or on a word (futex(2)), and the timer slack: how late the kernel may wake a
+//! thread to save power. Decides nothing; `sleep` does.
 
 use std::{io, sync::atomic::AtomicU32, time::Duration};
 
@@ -11,7 +11,7 @@ pub(crate) enum Till {
     Realtime,
 }
 
-/// A time in the kernel's format, with 64 bits for the seconds even if the C library has 32.
+/// A time in the kernel's format, with 64-bit seconds even if the C library uses 32 bits.
 #[repr(C)]
 struct Timespec64 {
     seconds: i64,
@@ -19,7 +19,7 @@ struct Timespec64 {
 }
 
 /// Waits until the clock shows `moment` since its epoch, or until a call of [`wake`]. Returns at once if `word` is not
-/// zero. May return spuriously, so check again.
+/// zero. May return spuriously, so the caller must check the condition again.
 pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     let clock = match till {
         Till::Monotonic => 0,
@@ -30,8 +30,8 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     let _ = wait(libc::SYS_futex, word, operation, &timespec64(moment));
     #[cfg(target_pointer_width = "32")]
     if wait(SYS_FUTEX_TIME64, word, operation, &timespec64(moment)) == Err(libc::ENOSYS) {
-        // Before Linux 5.1. A deadline after 2038 takes more than one wait: this one returns, and the caller checks
-        // again.
+        // The kernel is older than Linux 5.1. A deadline after 2038 takes more than one wait: this one returns, and the
+        // caller checks again.
         let seconds = libc::time_t::try_from(moment.as_secs()).unwrap_or(libc::time_t::MAX);
         let nanoseconds = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
         let _ = wait(libc::SYS_futex, word, operation, &libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds });
@@ -68,7 +68,7 @@ fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, momen
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
 }
 
-/// Sleeps until the clock shows `moment` since its epoch, with clock_nanosleep(2). Signals do not end it.
+/// Sleeps until the clock shows `moment` since its epoch, with clock_nanosleep(2). Signals do not end the sleep.
 pub(crate) fn sleep_until(till: Till, moment: Duration) {
     while !sleep_once(till, moment) {}
 }
