@@ -1,5 +1,5 @@
-//! Periodic work whose delays do not accumulate. Decides when a period starts and how missed periods are treated;
-//! `sleep` does the sleeping.
+//! Periodic work whose delays do not accumulate. Decides when a period starts and how missed periods are treated.
+//! Leaves the sleeping to `sleep`.
 
 use std::time::Duration;
 

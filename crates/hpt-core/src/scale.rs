@@ -15,8 +15,9 @@ use crate::units::Frequency;
 /// -1 - t·2⁻⁶⁵  <  ⌊q·t⌋ - p·t  ≤  t·2⁻⁶⁵
 /// ```
 ///
-/// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks: so it is below 2 ns
-/// for every `u64`. The result is the floor of a non-decreasing function, so more ticks never result in less time.
+/// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks. The error is therefore
+/// below 2 ns for every `u64`. The result is the floor of a non-decreasing function, so more ticks never result in less
+/// time.
 ///
 /// # Comparison with the kernel's multiply and shift
 ///

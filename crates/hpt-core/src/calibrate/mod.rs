@@ -160,7 +160,7 @@ where
 }
 
 /// Calibrates several sources in the same window by reading them in turn, until `keep_going` returns false. If the
-/// window ends early, the limits are as wide as its readings require.
+/// window ends early, the limits follow from the readings taken until then.
 ///
 /// The results are in the order of `sources`. `keep_going` is called between readings, never within a bracket.
 pub fn calibrate_together(
@@ -388,7 +388,7 @@ mod tests {
         ));
     }
 
-    /// A source that simulates a thread which loses its CPU at the hundred-thousandth reading, for the rest of the
+    /// A source that simulates a thread that loses its CPU at the hundred-thousandth reading, for the rest of the
     /// window.
     #[derive(Debug)]
     struct Torn<'a> {

@@ -28,7 +28,7 @@ struct World {
     next: Vec<Condvar>,
     is_dropped: AtomicBool,
     is_left: AtomicBool,
-    /// Number of marker reads: one for each attempt to begin a segment, and one for each attempt to activate it.
+    /// The number of marker reads: one for each attempt to begin a segment, and one for each attempt to activate it.
     markers: AtomicU64,
     handed_ns: AtomicU64,
     words: [AtomicU64; 64],

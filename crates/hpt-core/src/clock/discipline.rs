@@ -27,7 +27,7 @@ pub struct Discipline {
 ///
 /// # Errors
 ///
-/// Returns the error of the kernel or of a sandbox.
+/// Returns the error from the kernel or from a sandbox.
 pub fn discipline() -> io::Result<Discipline> {
     adjtime::read().map(Discipline::of)
 }

@@ -1,5 +1,5 @@
-//! A clock with a scale fixed at creation. It follows no other clock: it is as accurate as its calibration, and its
-//! offset to other clocks grows with the calibration's error.
+//! A clock with a scale that is fixed at creation. The clock follows no other clock: it is as accurate as its
+//! calibration, and its offset from other clocks grows with the calibration's error.
 
 use std::{
     fmt,
@@ -20,8 +20,8 @@ use crate::{
 ///
 /// # Error
 ///
-/// The difference of two readings is within 2 ns of the ticks between them times the scale's rate (see [`Scale`]). The
-/// error of the rate itself is what the calibration states as a bound in ppm.
+/// The difference of two readings deviates by at most 2 ns from the number of ticks between them, converted at the
+/// scale's rate (see [`Scale`]). The calibration states a bound on the error of the rate itself, in ppm.
 ///
 /// # Examples
 ///
@@ -51,14 +51,14 @@ pub struct Clock<S> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// Its counter wraps too soon.
+    /// The source's counter wraps too soon.
     #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: widen it to use it as a clock")]
     TooNarrow {
         /// The source.
         source_id: SourceId,
-        /// Its width.
+        /// The width of the source's counter.
         width: Width,
-        /// The time until it wraps.
+        /// The time after which the counter wraps.
         wraps_after: Duration,
     },
 }
@@ -109,7 +109,7 @@ impl<S: TimeSource> Clock<S> {
     ///
     /// # Ordering
     ///
-    /// Not ordered, like [`TimeSource::ticks`].
+    /// The reading is not ordered, like [`TimeSource::ticks`].
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Reading {
@@ -120,7 +120,7 @@ impl<S: TimeSource> Clock<S> {
     ///
     /// # Ordering
     ///
-    /// Not read before all preceding instructions have completed, like [`TimeSource::ticks_start`].
+    /// The source is not read before all preceding instructions have completed, like [`TimeSource::ticks_start`].
     #[inline(always)]
     #[must_use]
     pub fn now_start(&self) -> Reading {
@@ -131,8 +131,8 @@ impl<S: TimeSource> Clock<S> {
     ///
     /// # Ordering
     ///
-    /// Not read before the work has completed, and read before any following instruction begins, like
-    /// [`TimeSource::ticks_end`].
+    /// The source is not read before the work has completed, and it is read before any following instruction begins,
+    /// like [`TimeSource::ticks_end`].
     #[inline(always)]
     #[must_use]
     pub fn now_end(&self) -> Reading {
@@ -160,13 +160,13 @@ impl<S: TimeSource> Clock<S> {
         Duration::from_nanos(self.since_epoch_ns(reading))
     }
 
-    /// Returns the scale.
+    /// Returns the scale of the clock.
     #[must_use]
     pub const fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Returns the source.
+    /// Returns the source of the clock.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -214,7 +214,7 @@ impl Reading {
         self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanoseconds)
     }
 
-    /// Returns the reading `duration` earlier; `None` before the counter's zero.
+    /// Returns the reading `duration` earlier; `None` if that is before the counter was zero.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;

@@ -12,7 +12,7 @@ const BILLION: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Follower {
     last: Option<Point>,
-    /// The start of the baseline, and where the next one will start.
+    /// The start of the current baseline, and of the next one.
     oldest: Point,
     middle: Point,
     rate: Option<Rate>,
@@ -25,7 +25,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Returns the rate from `point` on; `None` while it is not known.
+    /// Takes one more point. Returns the rate from `point` on; `None` while it is not known.
     pub(crate) fn take(&mut self, point: Point) -> Option<Rate> {
         let Some(last) = self.last else {
             self.start_again(point);

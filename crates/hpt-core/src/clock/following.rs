@@ -78,7 +78,7 @@ const LONGEST_PAUSE_NS: u64 = 1_024 * SHORTEST_PAUSE_NS;
 /// If a segment or a reading is ahead of the clock by more than this, the clock went back: no bound explains as much.
 const WENT_BACK_NS: u64 = 100_000_000;
 
-/// A counter, and the clock that it follows.
+/// A counter, and the clock that the counter follows.
 pub(crate) trait Instruments: Copy {
     /// Reads the counter in program order: not before preceding instructions have completed.
     fn ticks(self) -> u64;
@@ -94,7 +94,7 @@ pub(crate) trait Instruments: Copy {
     }
     /// Stops the use of this counter. Called by the owner, after an ownerless segment.
     fn leave(self, _: &Ownership<'_>) {}
-    /// Spins briefly.
+    /// Spins for a short time.
     fn pause(self) {
         std::hint::spin_loop();
     }
@@ -191,7 +191,7 @@ impl<I: Instruments> Following<'_, I> {
         })
     }
 
-    /// Returns the reason to doubt the counter at `now_ns`, if there is one. Called by the owner.
+    /// Returns the reason to doubt the counter at `now_ns`; `None` if there is none. Called by the owner.
     fn doubt(self, now_ns: u64) -> Option<Doubt> {
         let rare = |index| self.published.rare(index).load(Ordering::Relaxed);
         let rests_ns = self.published.of_owner(ASK_AFTER_NS).load(Ordering::Relaxed).saturating_sub(now_ns);
@@ -269,7 +269,7 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// Returns whether the clock was found to be slow to read.
+    /// Returns whether bracketing is paused because the clock is slow to read.
     fn is_pausing(self) -> bool {
         WATCHES && self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
     }

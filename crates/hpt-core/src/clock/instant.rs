@@ -9,7 +9,7 @@ use std::{
 use super::system;
 use crate::sys::clock::ClockId;
 
-/// A point in time on `CLOCK_MONOTONIC`, read at the cost of a hardware counter.
+/// A point in time on `CLOCK_MONOTONIC`. Taking one costs about as much as reading a hardware counter.
 ///
 /// Works like [`std::time::Instant`], with more guarantees: its epoch and its rate are those of the kernel's
 /// `CLOCK_MONOTONIC`, within the bound that [`status`](super::status) reports, from the first reading on. Instants are
@@ -38,21 +38,21 @@ impl Instant {
     ///
     /// # Ordering
     ///
-    /// Ordered after all preceding instructions. Monotonic across threads: never lower than any
-    /// reading that happened before it, even one that another thread passed on.
+    /// The reading is ordered after all preceding instructions. It is monotonic across threads: never lower than any
+    /// reading that happened before it, even if another thread took that reading and passed it on.
     ///
-    /// This holds as long as the counter itself runs forward. docs/bounds.md in the project describes what happens if
-    /// a counter is set back or stops. While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to
-    /// 2.2 µs below one received from another thread. One exception: if `CLOCK_MONOTONIC` goes back by more than 100
-    /// ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and
-    /// [`status`](super::status) counts it.
+    /// This holds as long as the counter itself runs forward. docs/bounds.md in the project describes what happens if a
+    /// counter is set back or stops. While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to 2.2
+    /// µs below one received from another thread. There is one exception: if `CLOCK_MONOTONIC` goes back by more than
+    /// 100 ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and
+    /// [`status`](super::status) counts the event.
     ///
     /// # Cost
     ///
-    /// Costs one ordered read of the counter and one multiplication; about once per millisecond, also two reads of the
-    /// kernel's clock. Never waits, allocates or panics, so it can be called in a signal handler and in a forked child.
-    /// The first reading of a process opens two files. In a sandbox that forbids this, call [`prime`](super::prime)
-    /// before entering the sandbox.
+    /// A reading costs one ordered read of the counter and one multiplication; about once per millisecond, it also
+    /// costs two reads of the kernel's clock. This function never waits, allocates or panics, so it can be called in a
+    /// signal handler and in a forked child. The first reading of a process opens two files. In a sandbox that forbids
+    /// this, call [`prime`](super::prime) before entering the sandbox.
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {
@@ -63,8 +63,8 @@ impl Instant {
     ///
     /// # Ordering
     ///
-    /// Not ordered: the processor may take the reading up to a few hundred instructions earlier than its place in the
-    /// program. Compared with readings of other threads, it may be off by as much in either direction.
+    /// The reading is not ordered: the processor may take it up to a few hundred instructions earlier than its place in
+    /// the program. Compared with readings of other threads, it may be off by as much in either direction.
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
@@ -77,7 +77,7 @@ impl Instant {
         Self { nanoseconds }
     }
 
-    /// Returns the nanoseconds since the epoch of `CLOCK_MONOTONIC`, which is the boot, shifted by the time namespace.
+    /// Returns the nanoseconds since the epoch of `CLOCK_MONOTONIC`: the time of boot, shifted by the time namespace.
     #[must_use]
     pub const fn as_nanoseconds(self) -> u64 {
         self.nanoseconds
@@ -90,8 +90,8 @@ impl Instant {
         ((self.nanoseconds / 1_000_000_000).cast_signed(), (self.nanoseconds % 1_000_000_000) as u32)
     }
 
-    /// Returns the instant for seconds and nanoseconds of `CLOCK_MONOTONIC`; `None` for negative seconds, for one
-    /// billion nanoseconds or more, and beyond 584 years.
+    /// Returns the instant for seconds and nanoseconds of `CLOCK_MONOTONIC`; `None` if the seconds are negative, if the
+    /// nanoseconds are one billion or more, or if the time is beyond 584 years.
     #[must_use]
     pub const fn from_timespec(seconds: i64, nanoseconds: u32) -> Option<Self> {
         if seconds < 0 || nanoseconds >= 1_000_000_000 {

@@ -211,7 +211,7 @@ impl<'a> Published<'a> {
         State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
     }
 
-    /// Returns the number of activated segments, modulo a few ten thousand.
+    /// Returns the number of activated segments, modulo a few tens of thousands.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn segments(self) -> u64 {
         (self.words[STATE].load(Ordering::Relaxed) & GENERATIONS) / GENERATION

@@ -1,4 +1,5 @@
-//! A range of a counter's ticks as nanoseconds, and the range that should follow it. Pure: reads and stores nothing.
+//! Maps a range of a counter's ticks to nanoseconds, and computes the range that should follow. Pure: reads and stores
+//! nothing.
 
 /// A line from the counter's ticks to nanoseconds, from its first tick to its last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(crate) struct Segment {
 pub(crate) struct Point {
     /// The counter.
     pub ticks: u64,
-    /// The reference in the middle of the bracket.
+    /// The time of the reference in the middle of the bracket.
     pub ns: u64,
     /// The bracket's width.
     pub width_ns: u64,
@@ -43,10 +44,10 @@ pub(crate) const LONGEST_NS: u64 = 1_000_000;
 pub(crate) const OLDEST_NS: u64 = 20_000;
 /// The largest error that the uncertainty of the rate may cause within a segment.
 const BUDGET_NS: u64 = 10;
-/// The rate of the reference changes by no more than this between two segments: twice 500 ppm, and as much again for a
-/// counter that drifts with temperature.
+/// The rate of the reference changes by no more than this between two segments: by twice 500 ppm, and by another 100
+/// ppm because the counter drifts with temperature.
 pub(crate) const LARGEST_CHANGE_PPB: u64 = 1_100_000;
-/// The counters of cores that a kernel trusts are closer together than this, and no step of a counter is as small.
+/// The counters of cores that a kernel trusts differ by less than this, and every step of a counter is larger.
 const CORES_APART_NS: u64 = 1_000;
 const BILLION: u64 = 1_000_000_000;
 
@@ -73,15 +74,15 @@ impl Segment {
         Some(self.base_ns + ((past * self.slope) >> 32))
     }
 
-    /// Returns the same as `at`, but the start of the segment for ticks shortly before it. These come from a core whose
-    /// counter is behind the one that made the segment.
+    /// Returns the same as `at`, except that ticks shortly before the segment map to its start. Such ticks come from a
+    /// core whose counter is behind the counter of the core that made the segment.
     pub(crate) const fn at_or_just_before(&self, ticks: u64) -> Option<u64> {
         let behind = self.base_ticks.wrapping_sub(ticks);
         let is_just_before = behind < 1 << 20 && (behind * self.slope) >> 32 <= CORES_APART_NS;
         if is_just_before && self.ticks > 0 { Some(self.base_ns) } else { self.at(ticks) }
     }
 
-    /// Returns an upper limit of the readings from this segment.
+    /// Returns an upper limit for all readings from this segment.
     pub(crate) const fn end_ns(&self) -> u64 {
         self.base_ns + ((self.ticks * self.slope) >> 32)
     }
@@ -95,8 +96,8 @@ impl Segment {
     }
 
     /// Returns the segment that starts at `point`, follows the reference at `rate` from there on, and is nowhere below
-    /// `floor_ns`, which the previous segment may have returned. A lead at its start has disappeared at its end, or is
-    /// halved.
+    /// `floor_ns`, which the previous segment may have returned. If the segment starts ahead of the reference, it runs
+    /// more slowly, at no less than half the rate, so that the lead disappears or shrinks by its end.
     pub(crate) fn following(point: Point, rate: Rate, floor_ns: u64) -> Self {
         let ticks = rate.ticks_in(length_ns(rate.uncertainty_ppb));
         let slope = rate.slope.max(1);
@@ -114,10 +115,10 @@ pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
 }
 
 impl Point {
-    /// Returns the same point if a reading of the reference itself was `slowest_ns`. If that reading was later, a
-    /// segment from the middle of the bracket might be below it: by half the bracket, by a tick, and by what the
-    /// reference can gain while the point is young, because its rate changes or is uncertain. From the returned point
-    /// it is not.
+    /// Returns the same point unless a reading of the reference itself returned a later time, `slowest_ns`. In that
+    /// case, a segment from the middle of the bracket might be below that reading: by half the bracket, by a tick, and
+    /// by what the reference can gain while the point is young, because its rate changes or is uncertain. A segment
+    /// from the returned point is not below it.
     pub(crate) fn seen_after(self, slowest_ns: u64, rate: Rate) -> Self {
         if slowest_ns <= self.ns {
             return self;
@@ -128,8 +129,8 @@ impl Point {
 }
 
 impl Rate {
-    /// Returns a tick in nanoseconds, rounded up. A reading may be this old. Assigned to the middle of its tick, it is
-    /// off by at most half of that.
+    /// Returns the duration of a tick in nanoseconds, rounded up. A reading may lag by this much. If it is assigned to
+    /// the middle of its tick, it is off by at most half of that.
     pub(crate) const fn tick_ns(self) -> u64 {
         self.slope.div_ceil(1 << 32)
     }

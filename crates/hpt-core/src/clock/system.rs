@@ -34,8 +34,8 @@ use crate::{
 /// The number of sources, other than the processor's counter, that a process may use one after another.
 const MOST_SOURCES: usize = 16;
 
-/// The provider of readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or from there on a
-/// source of `SOURCES`.
+/// The provider of readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or a source in
+/// `SOURCES` for all higher values.
 static MODE: AtomicUsize = AtomicUsize::new(UNDECIDED);
 const UNDECIDED: usize = NO_OWNER;
 const KERNEL: usize = 1;
@@ -112,7 +112,8 @@ const NATIVE_ID: SourceId = SourceId::new("tsc");
 const NATIVE_ID: SourceId = SourceId::new("arm-counter");
 const KERNEL_ID: SourceId = SourceId::new("monotonic");
 
-/// Returns nanoseconds of `CLOCK_MONOTONIC` now: an ordered read, never below an earlier one on any thread.
+/// Returns the current time of `CLOCK_MONOTONIC` in nanoseconds: an ordered read, never below an earlier one on any
+/// thread.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
     if let Some((ticks, words)) = native::read_start()
@@ -150,8 +151,8 @@ fn slow_now_ns() -> u64 {
     }
 }
 
-/// Reads the kernel's clock if no counter is in use, never below what a counter returned before. `None` if a counter
-/// has come into use: from then on readings must be recorded.
+/// Reads the kernel's clock if no counter is in use. The result is never below what a counter returned before. `None`
+/// if a counter has come into use: from then on, readings must be recorded.
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
     let in_force = published.in_force();
@@ -191,7 +192,7 @@ pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     Clock::unasked(clock, route)
 }
 
-/// The counter with this number, with the kernel's clock.
+/// The counter with this number, together with the kernel's clock.
 #[derive(Clone, Copy, Debug)]
 struct InUse {
     number: usize,
@@ -218,7 +219,7 @@ impl Instruments for InUse {
     }
 
     fn disruption_marker(self) -> Option<u64> {
-        // Without the page, nothing is ever reported.
+        // Without the page, no disruption is ever reported.
         VMCLOCK.get().map_or(Some(0), Vmclock::disruption_marker)
     }
 
@@ -263,8 +264,8 @@ impl InUse {
     }
 }
 
-/// Queries whether the kernel still offers the counter, if it is in use for that reason, and abandons a counter that it
-/// dropped.
+/// Checks whether the kernel still offers the counter, if the counter is in use for that reason. Abandons a counter
+/// that the kernel has dropped.
 fn reconsider() {
     if let Some(following) = following()
         && following.instruments.was_offered()
@@ -374,9 +375,9 @@ fn decide(patience: Patience) -> usize {
     }
 }
 
-/// Returns the hypervisor's disruption marker as it is now. Its value changes when the machine has been moved to
-/// another host. `None` if the hypervisor provides no marker, or if this user may not read it: since version 6.13,
-/// Linux provides it to root as /dev/vmclock0.
+/// Returns the hypervisor's current disruption marker. Its value changes when the machine has been moved to another
+/// host. `None` if the hypervisor provides no marker, or if this user may not read it: since version 6.13, Linux
+/// provides it to root as /dev/vmclock0.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     // The page is opened with the first reading.
@@ -393,16 +394,16 @@ pub struct Status {
     pub source: SourceId,
     /// Why this source is in use.
     pub reason: &'static str,
-    /// The width of the last bracket of counter and kernel clock; `None` before the first.
+    /// The width of the last bracket of counter and kernel clock; `None` before the first bracket.
     pub last_bracket: Option<Duration>,
-    /// The largest distance from `CLOCK_MONOTONIC` of a reading taken now. It consists of half the bracket, a tick, the
-    /// uncertainty of the rate, the lead of the active segment, and a sudden change of the kernel's rate by 1000 ppm
-    /// over the longest segment, from one limit of `ADJ_FREQUENCY` to the other (Linux, kernel/time/ntp.c: 500 ppm).
-    /// While the kernel slews an offset (`ADJ_OFFSET`, used by systemd-timesyncd) or has a tick of another length
-    /// (`ADJ_TICK`, used by chrony for large corrections), its rate changes by more. This is computed from what
-    /// adjtimex(2) reports, and added. A change that adjtimex no longer reports is added as soon as a reading is seen
-    /// to be off by more. If the kernel's clock is read, the bound is zero, or the lead of the last segment over that
-    /// clock.
+    /// The bound on the difference between a reading taken now and `CLOCK_MONOTONIC`. It is the sum of half the
+    /// bracket, a tick, the uncertainty of the rate, the lead of the active segment, and the effect of a sudden change
+    /// of the kernel's rate by 1000 ppm over the longest segment, from one limit of `ADJ_FREQUENCY` to the other
+    /// (Linux, kernel/time/ntp.c: 500 ppm). While the kernel slews an offset (`ADJ_OFFSET`, used by systemd-timesyncd)
+    /// or has a tick of another length (`ADJ_TICK`, used by chrony for large corrections), its rate changes by more.
+    /// This additional change is computed from what adjtimex(2) reports, and added. A change that adjtimex no longer
+    /// reports is added as soon as a reading is found to be off by more. If the kernel's clock is read, the bound is
+    /// zero, or the lead of the last segment over that clock.
     pub bound: Duration,
     /// The rate of the counter relative to its nominal frequency, in parts per million; `None` if either is not known.
     pub frequency_error_ppm: Option<f64>,
@@ -428,51 +429,51 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceRefused {
-    /// It cannot be opened.
+    /// The source cannot be opened.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// It can be read only by the thread that opened it.
+    /// The source can be read only by the thread that opened it.
     #[error("only the thread that opened {0} can read it")]
     ThreadBound(SourceId),
-    /// It can be stepped, or its rate changes.
+    /// The source can be stepped, or its rate changes.
     #[error("{0} is not constant-rate, or can be stepped")]
     NotSteady(SourceId),
-    /// It counts CPU time or events, or each core has its own.
+    /// The source counts CPU time or events, or each core has a source of its own.
     #[error("{source_id} counts per {}, not for the whole system", scope.name())]
     NotSystemWide {
         /// The source.
         source_id: SourceId,
-        /// Its scope.
+        /// The scope of the source.
         scope: Scope,
     },
-    /// Read access to it can be revoked.
+    /// Read access to the source can be revoked.
     #[error("access to {0} can be revoked while it is in use")]
     Revocable(SourceId),
-    /// It ticks at less than 1 MHz, or wraps within a few years.
+    /// The source ticks at less than 1 MHz, or wraps within a few years.
     #[error("{0} is too coarse or too narrow; widen a narrow counter")]
     TooCoarse(SourceId),
-    /// Its nominal frequency is not known, so neither its granularity nor its time to wrap is known.
+    /// The nominal frequency of the source is not known, so neither its granularity nor its time to wrap is known.
     #[error("the nominal frequency of {0} is unknown")]
     NoRate(SourceId),
-    /// It failed the self-test.
+    /// The source failed the self-test.
     #[error("{source_id} failed the self-test: {failure}")]
     SelfTest {
         /// The source.
         source_id: SourceId,
-        /// The failure.
+        /// The failure that the self-test found.
         failure: source::SelfTestFailure,
     },
     /// Another thread is changing the source, or was stopped while it made a segment, and did not finish within a
     /// second.
     #[error("another thread is changing the source")]
     Busy,
-    /// This process changed its source too often.
+    /// This process has changed its source too often.
     #[error("a process can use at most {MOST_SOURCES} sources one after another")]
     TooMany,
 }
 
-/// Returns the source in use, and why. Decides on one if none was chosen yet. Queries the kernel again if that failed
-/// before, and checks whether it still offers the counter.
+/// Returns the source in use, and why it is in use. Decides on a source if none has been chosen yet. Queries the kernel
+/// again if an earlier query failed, and checks whether the kernel still offers the counter.
 pub fn source() -> (SourceId, &'static str) {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
@@ -551,13 +552,13 @@ pub fn prime() {
 /// Makes `opened` the time source of all threads, without a step back. [`SourceId`] `monotonic` selects the kernel's
 /// clock itself. Takes a few milliseconds; must not be called in signal handlers.
 ///
-/// A source with the name of one of hpt's own is opened again under that name. A custom source stays in memory until
-/// the process ends; if its counter stops, time stops.
+/// A source with the name of one of hpt's own sources is opened again under that name. A custom source stays in memory
+/// until the process ends; if its counter stops, time stops.
 ///
 /// # Errors
 ///
-/// Returns [`SourceRefused`] for a source that is not constant-rate, system-wide and fine enough, for one whose access
-/// can be revoked, and for one that fails its self-test.
+/// Returns [`SourceRefused`] if the source is not constant-rate or not system-wide, if it ticks too slowly or wraps too
+/// soon, if access to it can be revoked, or if it fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
     // A source with the name of one of hpt's own is that source.

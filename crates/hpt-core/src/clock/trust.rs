@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Trust {
     Yes(Native),
-    /// A later call may have another result.
+    /// There is no verdict yet; a later call may return one.
     NotYet(Unsettled),
     No,
 }

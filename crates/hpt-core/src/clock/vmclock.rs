@@ -1,5 +1,5 @@
-//! Disruptions reported by a hypervisor: after a move to another host, a machine suddenly has another counter. Opens
-//! the page and reads its marker; `following` acts on a new one.
+//! Disruptions that a hypervisor reports: after a move to another host, a virtual machine suddenly reads a different
+//! counter. Opens the page and reads its marker; `following` reacts to a new marker.
 
 use std::{
     io,
@@ -29,8 +29,8 @@ pub(super) struct Vmclock<P = Window> {
 }
 
 impl Vmclock {
-    /// Opens the machine's page, if there is one and this program may map it. Linux, drivers/ptp/ptp_vmclock.c: root,
-    /// since 6.13.
+    /// Opens the machine's page, if there is one and this program may map it. Linux provides it to root since version
+    /// 6.13: drivers/ptp/ptp_vmclock.c.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 use super::{Fault, Limits};
 use crate::measure::CoreOffset;
 
-/// Returns a fault if an offset proves one: both of its limits exceed the accepted offset, on the same side.
+/// Returns a fault if the offset certainly exceeds the accepted one: both of its limits exceed it, on the same side.
 #[must_use]
 pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
     let accepted_ns = limits.core_offset.as_secs_f64() * 1e9;

@@ -16,7 +16,7 @@ const BENT_PPM: f64 = 1_000.0;
 /// return the same reading for as long as a tick may be late.
 const PATIENCE_NS: u64 = 1_000_000;
 const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
-/// Number of granules below which an unchanged reading has no meaning.
+/// The number of granules below which an unchanged reading has no meaning.
 const PATIENCE_GRANULES: u64 = 8;
 
 /// The limits within which a source is accepted.
@@ -137,13 +137,13 @@ impl Expectation {
         self
     }
 
-    /// Returns the largest difference of its rate from the nominal rate.
+    /// Returns the largest accepted difference between the source's rate and its nominal rate.
     pub(super) fn accepted_ppm(&self, limits: &Limits) -> f64 {
         let tolerance = if limits.statements_may_be_wrong { self.tolerance_ppm } else { 0.0 };
         limits.rate_ppm + tolerance + self.bent_ppm + self.measured_within_ppm
     }
 
-    /// Returns the time after which it may have wrapped unnoticed, in nanoseconds.
+    /// Returns the time after which the source may have wrapped unnoticed, in nanoseconds.
     pub(super) fn half_a_wrap_ns(&self) -> u64 {
         ns_of(self.width.mask() / 2, self.frequency)
     }

@@ -12,7 +12,7 @@ use crate::{
 /// The tolerance for the kernel's rounding of its clock's multiplier, in parts per million.
 const ROUNDED_PPM: f64 = 1.0;
 
-/// The statements of a machine about the rates of its counters.
+/// What a machine reports about the rates of its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Surroundings {
@@ -23,7 +23,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Returns what `host` states.
+    /// Returns what `host` reports.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
@@ -43,7 +43,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Returns the expectation according to the nominal rates of both; `None` if the source has none.
+    /// Returns the expectation according to the nominal rates of the source and the reference; `None` if either has
+    /// none.
     #[must_use]
     pub fn by_statements(
         mut info: SourceInfo,
@@ -71,7 +72,8 @@ impl Expected {
         Some(Self { id: info.id, alone, when_counted, stated_by, is_stated: true })
     }
 
-    /// Returns the expectation for a rate that is not stated, but was measured within this many parts per million.
+    /// Returns the expectation for a source whose rate is not stated, but was measured with an uncertainty of this many
+    /// parts per million.
     #[must_use]
     pub fn by_measurement(
         mut info: SourceInfo,
@@ -85,20 +87,20 @@ impl Expected {
         Some(Self { alone: expected.alone.measured_within(within_ppm), is_stated: false, ..expected })
     }
 
-    /// Returns the rate that it is compared with, and its origin; the origin is the program if [it was
-    /// measured](Self::is_stated).
+    /// Returns the rate that the source is compared with, and the origin of that rate: the program itself if the rate
+    /// [was measured](Self::is_stated).
     #[must_use]
     pub const fn nominal(&self) -> Nominal {
         Nominal { frequency: self.alone.frequency, stated_by: self.stated_by }
     }
 
-    /// Returns whether its rate is stated. If not, its rate at the start is used instead.
+    /// Returns whether the rate of the source is stated. If not, its rate at the start is used instead.
     #[must_use]
     pub const fn is_stated(&self) -> bool {
         self.is_stated
     }
 
-    /// Returns the expectation while the kernel counts with this source.
+    /// Returns the expectation while the kernel's clock counts with `counter`.
     #[must_use]
     pub fn beside(&self, counter: Option<&str>) -> Expectation {
         let is_counted = counter.is_some_and(|counter| are_one_reading(counter, self.id.as_str()));

@@ -16,26 +16,26 @@ const LEARNING_NS: i64 = 100_000_000;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It stepped.
+    /// The source stepped.
     Stepped {
         /// The smallest possible step (nearest to zero), in nanoseconds; negative if it went back.
         least_ns: f64,
         /// The largest possible step.
         most_ns: f64,
     },
-    /// A reading was lower than the previous one.
+    /// A reading of the source was lower than the previous one.
     WentBack {
-        /// Number of times.
+        /// The number of times that this happened.
         times: u64,
         /// The largest step back, in nanoseconds.
         largest_ns: f64,
     },
-    /// It stopped.
+    /// The source stopped.
     StoodStill {
-        /// The time for which it stopped, at least, in nanoseconds.
+        /// The time for which the source stopped, at least, in nanoseconds.
         at_least_ns: f64,
     },
-    /// Its rate is not the nominal rate.
+    /// The rate of the source is not the nominal rate.
     RateOff {
         /// The smallest possible difference, in parts per million.
         least_ppm: f64,
@@ -44,7 +44,7 @@ pub enum Fault {
         /// The accepted difference.
         accepted_ppm: f64,
     },
-    /// Its rate changed since the start.
+    /// The rate of the source has changed since the start.
     RateChanged {
         /// The smallest possible change, in parts per million.
         least_ppm: f64,
@@ -79,7 +79,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns its name in JSON.
+    /// Returns the name of the fault in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -136,21 +136,21 @@ impl fmt::Display for Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SourceEvent {
-    /// It was set. The two limits of the step are in nanoseconds.
+    /// The source was set. The two limits of the step are in nanoseconds.
     WasSet {
         /// The smallest possible step (nearest to zero).
         least_ns: f64,
         /// The largest possible step.
         most_ns: f64,
     },
-    /// It stepped by less than the accepted limit. The two limits of the step are in nanoseconds.
+    /// The source stepped by less than the accepted limit. The two limits of the step are in nanoseconds.
     SmallStep {
         /// The smallest possible step (nearest to zero).
         least_ns: f64,
         /// The largest possible step.
         most_ns: f64,
     },
-    /// It may have wrapped unnoticed: the comparison restarted.
+    /// The source may have wrapped unnoticed, so the comparison was restarted.
     Lost,
 }
 
@@ -171,12 +171,12 @@ impl Range {
         (both.low <= both.high).then_some(both)
     }
 
-    /// Returns the end nearer to zero, as a distance; `None` if zero is in it.
+    /// Returns the end nearer to zero, as a distance; zero if the range contains zero.
     pub(super) fn certain(self) -> f64 {
         if self.low > 0.0 { self.low } else { (-self.high).max(0.0) }
     }
 
-    /// Nearest to zero first.
+    /// Returns both ends, the end nearer to zero first.
     pub(super) fn ends(self) -> (f64, f64) {
         if self.high < 0.0 { (self.high, self.low) } else { (self.low, self.high) }
     }
@@ -228,25 +228,25 @@ impl Point {
 /// The readings of a source in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Number of bursts.
+    /// The number of bursts.
     pub bursts: u64,
     /// The narrowest bracket, in nanoseconds; `None` without a burst.
     pub bracket_ns: Option<u64>,
-    /// Its lead over the reference at the nominal rate since the comparison started, in nanoseconds, and its
-    /// uncertainty.
+    /// The lead of the source over the reference since the comparison started, at the nominal rate and in nanoseconds,
+    /// and the uncertainty of that lead.
     pub offset_ns: Option<(f64, f64)>,
-    /// Its frequency error in this interval relative to the nominal rate, in parts per million: between these two, if
-    /// its rate was constant.
+    /// The lower and upper limits of the source's frequency error in this interval, relative to the nominal rate and in
+    /// parts per million. They hold if the rate was constant.
     pub rate_ppm: Option<(f64, f64)>,
-    /// Number of steps beyond the limit.
+    /// The number of steps beyond the limit.
     pub steps: u64,
-    /// Number of readings lower than the previous one.
+    /// The number of readings lower than the previous one.
     pub backwards: u64,
-    /// Number of times that it was set.
+    /// The number of times that the source was set.
     pub set: u64,
-    /// Its faults.
+    /// The faults of the source.
     pub faults: Vec<Fault>,
-    /// Other events.
+    /// Other events of the source.
     pub events: Vec<SourceEvent>,
 }
 
@@ -326,8 +326,8 @@ impl Watched {
         self.most_bent_ppm = self.most_bent_ppm.max(expectation.bent_ppm);
     }
 
-    /// Restarts the comparison: because the machine was suspended or moved, earlier readings are not compared with
-    /// later ones.
+    /// Restarts the comparison: because the machine was suspended or moved to another host, earlier readings cannot be
+    /// compared with later ones.
     pub(super) fn restart(&mut self) {
         self.stretch = None;
     }
@@ -534,7 +534,7 @@ fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> P
     }
 }
 
-/// Returns what a rate within `rate` may have added between two points.
+/// Returns by how much a rate within `rate` may have moved the source between two points.
 #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
 fn explained(rate: Range, earlier: &Point, later: &Point, granule_ns: i64) -> Range {
     let shortest = later.shortest_since(earlier, granule_ns).max(0) as f64;

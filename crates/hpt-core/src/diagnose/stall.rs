@@ -10,21 +10,21 @@ const HALF: u64 = 2;
 /// A stolen stall uses up this many units, because steal time is reported only in whole units.
 const HUNDREDTH_NS: u64 = 10_000_000;
 
-/// Why a thread likely did not run, determined from the counters that increased around the stall.
+/// Why a thread likely did not run, according to the counters that increased around the stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
     /// The thread was on another CPU afterwards.
     Migrated,
-    /// It was runnable, and waited for at least half of the stall: other threads ran, or a quota was used up.
+    /// The thread was runnable, and waited for at least half of the stall: other threads ran, or its quota was used up.
     KeptWaiting,
-    /// It was put to sleep for a page that had to be read from a disk.
+    /// The thread was put to sleep for a page that had to be read from a disk.
     PagedIn,
-    /// It was put to sleep for another reason: a stop signal, a debugger, a freezer.
+    /// The thread was put to sleep for another reason: a stop signal, a debugger, a freezer.
     Stopped,
     /// The firmware took over the core (SMI).
     Firmware,
-    /// The hypervisor ran other guests for at least half of the stall, and reports this.
+    /// The hypervisor reported that it ran other guests for at least half of the stall.
     Stolen,
     /// More interrupts of this CPU arrived than without a stall: their indices, the most unusual first.
     Interrupts(Vec<usize>),
@@ -39,7 +39,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns its name in JSON.
+    /// Returns the name of the cause in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -92,15 +92,15 @@ struct Count {
     by: u64,
 }
 
-/// One counter in windows with and without stalls.
+/// How often one counter increases in windows with and without stalls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Habit {
-    /// Number of windows with a stall in which it increased.
+    /// The number of windows with a stall in which the counter increased.
     pub with: u64,
-    /// Number of windows without a stall in which it increased.
+    /// The number of windows without a stall in which the counter increased.
     pub without: u64,
-    /// Its rate without stalls, in counts per second; `None` if there was no such window.
+    /// The counter's rate without stalls, in counts per second; `None` if there was no window without a stall.
     pub usual_hz: Option<f64>,
 }
 
@@ -158,7 +158,7 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
-    /// Number of times that the thread was preempted or gave up its CPU. No more stalls than that can include a wait.
+    /// The number of times that the thread was preempted or gave up its CPU. No more stalls than that can include a wait.
     switches: u64,
     /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,
@@ -199,7 +199,7 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// Returns whether it waited; if so, it was preempted.
+    /// Returns whether the thread waited. A thread that waited was preempted.
     fn waited(&mut self, least_ns: u64, length_ns: u64) -> bool {
         let Some(waited_ns) = &mut self.waited_ns else {
             // Without the wait time, the preemption counts as evidence.

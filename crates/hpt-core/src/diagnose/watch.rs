@@ -32,9 +32,9 @@ pub struct Watch {
 pub struct WatchSummary {
     /// Rounds of readings.
     pub rounds: u64,
-    /// Number of intervals.
+    /// The number of intervals.
     pub intervals: u64,
-    /// Number of times that the comparison had to restart.
+    /// The number of times that the comparison had to restart.
     pub interruptions: u64,
     /// Faults of each source.
     pub faults: Vec<u64>,
@@ -101,7 +101,8 @@ impl Watch {
         }
     }
 
-    /// Ends an interval. Returns the readings of each source, and the faults that all sources or the reference have.
+    /// Ends an interval. Returns the readings of each source, and the faults that all sources share or that the
+    /// reference has.
     pub fn end_interval(&mut self) -> (Vec<Interval>, Vec<Fault>) {
         let mut intervals: Vec<Interval> = self.sources.iter_mut().map(Watched::end_interval).collect();
         let mut all = std::mem::take(&mut self.all);

@@ -53,9 +53,9 @@ pub struct Chip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
-    /// Its level is read.
+    /// The level of the line is read.
     Input,
-    /// It is driven.
+    /// The line is driven to a level.
     Output,
 }
 
@@ -74,17 +74,17 @@ impl Direction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LineState {
-    /// Its number on the chip.
+    /// The number of the line on its chip.
     pub offset: u32,
-    /// Its name, if the board defines one.
+    /// The name of the line, if the board defines one.
     pub name: Option<String>,
     /// Whether it is an input or an output.
     pub direction: Direction,
-    /// Whether it is in use, so that no other program can request it.
+    /// Whether the line is in use, so that no other program can request it.
     pub is_used: bool,
-    /// Its user, if the kernel reports one.
+    /// The program that uses the line, if the kernel reports one.
     pub consumer: Option<String>,
-    /// Whether it is active-low.
+    /// Whether the line is active-low.
     pub is_active_low: bool,
 }
 
@@ -131,13 +131,13 @@ impl Chip {
         })
     }
 
-    /// Returns its device.
+    /// Returns the path of the chip's device.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the kernel's name for it, for example gpiochip0.
+    /// Returns the kernel's name for the chip, for example gpiochip0.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -149,7 +149,7 @@ impl Chip {
         &self.label
     }
 
-    /// Returns the number of its lines.
+    /// Returns the number of lines of the chip.
     #[must_use]
     pub const fn lines(&self) -> u32 {
         self.lines
@@ -168,7 +168,7 @@ impl Chip {
         Ok(LineState::of(offset, &info))
     }
 
-    /// Returns all its lines.
+    /// Returns the states of all lines of the chip.
     ///
     /// # Errors
     ///
@@ -202,7 +202,8 @@ fn is_listed(device: u64) -> Option<bool> {
 }
 
 impl LineName {
-    /// Finds a line: a number on its chip or on the only chip, or a name on any chip that can be opened.
+    /// Finds the line. A number without a chip refers to the only chip. A name without a chip is looked up on all chips
+    /// that can be opened.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpioError {
-    /// There is no chip.
+    /// The machine has no GPIO chip.
     #[error("no /dev/gpiochip* exists: {why}")]
     NoChips {
         /// The reason, and how to fix it.
@@ -20,7 +20,7 @@ pub enum GpioError {
         /// The existing chips.
         there: String,
     },
-    /// The file's mode denies access to this process.
+    /// The permissions of the device file do not allow this process to open it.
     #[error(
         "no permission to open {path}; run as root, or join the group that owns the device (gpio on Raspberry Pi OS: sudo usermod -aG gpio $USER, then log in again; elsewhere a udev rule: \
          SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, pass the device in"
@@ -28,7 +28,7 @@ pub enum GpioError {
     NoRight {
         /// The device.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
@@ -43,7 +43,7 @@ pub enum GpioError {
     Chip {
         /// The device.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
@@ -53,14 +53,14 @@ pub enum GpioError {
         /// The device.
         path: PathBuf,
     },
-    /// The chip has fewer lines.
+    /// The chip has fewer lines than requested.
     #[error("{chip} has no line {offset}: its {lines} lines are numbered from 0")]
     NoSuchLine {
         /// The chip.
         chip: String,
         /// The requested line.
         offset: u32,
-        /// The number of its lines.
+        /// The number of lines of the chip.
         lines: u32,
     },
     /// No line has that name.
@@ -78,10 +78,10 @@ pub enum GpioError {
     Ambiguous {
         /// The requested name.
         name: String,
-        /// Their chips and numbers.
+        /// The chips and numbers of these lines.
         places: String,
     },
-    /// A number without a chip, on a machine with several chips.
+    /// The line was given as a number without a chip, but the machine has several chips.
     #[error("line {offset} is ambiguous without a chip; the chips are {chips}; write it as in gpiochip0:{offset}")]
     WhichChip {
         /// The line's number.
@@ -94,34 +94,34 @@ pub enum GpioError {
     Busy {
         /// The line.
         line: String,
-        /// Its user, as far as the kernel reports it.
+        /// The program that uses the line, as far as the kernel reports it.
         consumer: String,
     },
-    /// A line cannot be connected to itself.
+    /// The output and the input are the same line, which cannot be connected to itself.
     #[error("{line} cannot be both output and input; wire the output to another line")]
     SameLine {
         /// The line.
         line: String,
     },
-    /// The kernel cannot report edges there.
+    /// The kernel cannot report edges of this line.
     #[error(
         "{line} does not support interrupts, so its edges cannot be detected; use a line of a chip that does (on a Raspberry Pi, the header pins)"
     )]
     NoInterrupts {
         /// The line.
         line: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
-    /// The driver refused.
+    /// The driver refused the operation.
     #[error("{line} {what}")]
     Refused {
         /// The line.
         line: String,
         /// The requested operation.
         what: &'static str,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
@@ -130,13 +130,14 @@ pub enum GpioError {
     NotPutBack {
         /// The line.
         line: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
 }
 
-/// Returns why there is no chip, judged by how many the kernel lists in /sys; `None` if it has no such list.
+/// Returns the likely reason why no chip was found. `listed` is the number of chips that the kernel lists in /sys;
+/// `None` if it has no such list.
 pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
     match listed {
         None => {
@@ -151,7 +152,7 @@ pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
     }
 }
 
-/// Converts the kernel's error of opening a chip.
+/// Converts an error that the kernel returned when a chip was opened.
 pub(super) fn of_open(path: PathBuf, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => GpioError::NoRight { path, cause },
@@ -159,7 +160,7 @@ pub(super) fn of_open(path: PathBuf, cause: io::Error) -> GpioError {
     }
 }
 
-/// Converts the kernel's error of a query about a line of a chip.
+/// Converts an error that the kernel returned for a query about a line of a chip.
 pub(super) fn of_question(path: PathBuf, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
         Some(libc::EINVAL | libc::ENOTTY) => GpioError::TooOld { path },
@@ -167,10 +168,10 @@ pub(super) fn of_question(path: PathBuf, cause: io::Error) -> GpioError {
     }
 }
 
-/// Converts the kernel's error of a request for edges.
+/// Converts an error that the kernel returned for a request to report edges.
 pub(super) fn of_edges(line: String, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
-        // Linux, drivers/gpio/gpiolib-cdev.c, `edge_detector_setup`: ENODEV, ENXIO from 5.19 on.
+        // Linux, drivers/gpio/gpiolib-cdev.c, `edge_detector_setup`: ENODEV, and ENXIO since 5.19.
         Some(libc::ENXIO | libc::ENODEV | libc::EOPNOTSUPP) => GpioError::NoInterrupts { line, cause },
         // The error of irq_set_type from a controller that supports one kind of edge at a time.
         Some(libc::EINVAL) => GpioError::Refused {

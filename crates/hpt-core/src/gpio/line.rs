@@ -10,7 +10,7 @@ use crate::sys::gpio::{Event, Line, Use};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edge {
-    /// The time at which its interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which the kernel's interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Whether it was a rising edge, judged by the level that the kernel read shortly afterwards.
     pub rising: bool,
@@ -19,7 +19,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Creates an edge seen at this time of `CLOCK_MONOTONIC`, in nanoseconds.
+    /// Creates an edge that was seen at this time of `CLOCK_MONOTONIC`, in nanoseconds.
     #[must_use]
     pub const fn new(at_ns: u64, rising: bool, number: u32) -> Self {
         Self { at_ns, rising, number }
@@ -33,7 +33,7 @@ enum Found {
     Output(bool),
 }
 
-/// A line requested exclusively.
+/// A line that this process has requested exclusively.
 #[derive(Debug)]
 struct Taken {
     line: Line,
@@ -96,7 +96,7 @@ impl Drop for Taken {
     }
 }
 
-/// An output line. Dropping it makes it an input again, or restores its level.
+/// An output line. Dropping it makes the line an input again, or restores the level of the line.
 ///
 /// If the process is killed, the line keeps its state: the kernel releases it without a change.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Returns the error of the driver. Only chips behind a bus, and chips that are removed, report errors.
+    /// Returns the driver's error. Errors occur only on chips behind a bus, and when a chip is removed.
     #[inline]
     pub fn set(&self, level: bool) -> io::Result<()> {
         self.taken.line.set(level)
@@ -188,19 +188,19 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel, for example if the chip was removed.
+    /// Returns the kernel's error, for example if the chip was removed.
     #[inline]
     pub fn edge(&self) -> io::Result<Option<Edge>> {
         let event = self.taken.line.event()?;
         Ok(event.map(|Event { at_ns, rising, number }| Edge { at_ns, rising, number }))
     }
 
-    /// Blocks in the kernel until there is an edge, for at most `at_most`, in whole milliseconds. A signal may end the
-    /// wait earlier.
+    /// Blocks in the kernel until an edge is available, or until `at_most` has passed, in whole milliseconds. A signal
+    /// may end the wait earlier.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel, for example if the chip was removed.
+    /// Returns the kernel's error, for example if the chip was removed.
     #[inline]
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.taken.line.wait(at_most)

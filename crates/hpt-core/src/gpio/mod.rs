@@ -1,9 +1,9 @@
 //! GPIO lines through the kernel's character device: listing them, driving one, and detecting edges on one. Measures
 //! nothing, and changes only the lines that the caller names.
 //!
-//! A line is requested from the kernel, so that no other program can use it during that time. A line that is in use is
-//! refused. The previous state of a line (input or output, and its level) is read first and restored when the line is
-//! released.
+//! The kernel grants a requested line to one program at a time, so that no other program can use it. A line that is
+//! already in use is refused. The previous state of a line (input or output, and its level) is read first and restored
+//! when the line is released.
 //!
 //! ```no_run
 //! use std::time::Duration;

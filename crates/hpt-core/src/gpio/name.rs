@@ -1,4 +1,5 @@
-//! The notation of a line: its name, its number, or either with its chip. Pure; `chip` checks whether the line exists.
+//! The notation for a line: its name or its number, with or without its chip. Pure; `chip` checks whether the line
+//! exists.
 
 use std::{fmt, str::FromStr};
 
@@ -17,7 +18,7 @@ pub(super) enum Which {
 }
 
 impl LineName {
-    /// Returns the same line on this chip, unless the name already includes a chip.
+    /// Returns the same name with this chip, unless the name already includes a chip.
     #[must_use]
     pub fn or_on(mut self, chip: Option<&str>) -> Self {
         self.chip = self.chip.or_else(|| chip.map(str::to_owned));

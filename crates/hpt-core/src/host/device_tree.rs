@@ -1,4 +1,4 @@
-//! The device tree: nodes found by their `compatible` property, and the addresses of its registers as the processor
+//! The device tree: nodes found by their `compatible` property, and the addresses of their registers as the processor
 //! sees them. Opens no device. Interprets properties, but does not determine the purpose of a device.
 
 use super::{Host, soc::cell};

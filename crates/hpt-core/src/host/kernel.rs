@@ -1,4 +1,4 @@
-//! Facts from the kernel's files: clocksources, the identity of the boot. Only parses; `Host` opens the files.
+//! Facts from the kernel's files: clocksources and the identity of the boot. Only parses; `Host` opens the files.
 
 use std::fmt;
 
@@ -69,7 +69,7 @@ impl ClockSources {
 ///
 /// # References
 ///
-/// random(4), /`proc/sys/kernel/random/boot_id`.
+/// random(4), `/proc/sys/kernel/random/boot_id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BootId(String);
 

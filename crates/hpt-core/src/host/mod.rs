@@ -174,7 +174,7 @@ pub struct Facts {
     /// The resolution that `clock_getres` reports for each of the kernel's clocks, in nanoseconds. The key is the
     /// kernel's name for the clock.
     pub clock_resolutions_ns: BTreeMap<String, u64>,
-    /// AT_HWCAP2 of the auxiliary vector: later features of the processor.
+    /// AT_HWCAP2 of the auxiliary vector: the second set of processor feature bits.
     #[cfg_attr(feature = "serde", serde(default))]
     pub hwcap2: u64,
     /// The CPUID leaves that concern time; empty without CPUID.

@@ -1,5 +1,5 @@
-//! Facts about a machine's state that no single file contains: the result of adjtimex, running programs, and accessible
-//! devices. Opens no device.
+//! Facts about a machine's state that no single file contains: the result of adjtimex, the running programs, and the
+//! accessible devices. Opens no device.
 
 use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
 use crate::sys::{

@@ -25,7 +25,7 @@ struct Held {
 }
 
 impl Knob {
-    /// Begins a change; the setting keeps its value for now. `by` is the name of the program that the journal records.
+    /// Begins a change; the setting keeps its value for now. `by` is the program name that the journal records.
     ///
     /// # Errors
     ///
@@ -37,13 +37,13 @@ impl Knob {
 }
 
 impl Journal {
-    /// Acquires the permission to change settings; nothing is changed yet. `by` is the name of the program that the
-    /// journal records.
+    /// Acquires the permission to change settings; nothing is changed yet. `by` is the program name that the journal
+    /// records.
     ///
     /// # Errors
     ///
-    /// Returns [`JournalError::Busy`] if another process holds it, or any other error that prevents the use of the
-    /// journal.
+    /// Returns [`JournalError::Busy`] if another process holds the permission, or another error if the journal cannot
+    /// be used.
     pub fn changing(&self, by: &str) -> Result<Changing, JournalError> {
         let held = Held { locks: self.lock()?, being_changed: Mutex::default() };
         Ok(Changing { journal: self.clone(), by: by.to_owned(), held: Arc::new(held) })
@@ -101,7 +101,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the original value.
+    /// Returns the original value of the setting.
     #[must_use]
     pub fn before(&self) -> &str {
         &self.entry.before
@@ -157,7 +157,7 @@ impl Change {
         self.put_back()
     }
 
-    /// Behaves like a process that is killed: nothing is restored.
+    /// Simulates a process that is killed: nothing is restored.
     #[cfg(test)]
     pub(super) fn leave(mut self) {
         self.is_over = true;

@@ -1,19 +1,19 @@
 //! The kernel's clocksources: their read overhead, their risks, and, if the kernel log explains it, why a clocksource
-//! is not available. Reads only files of a host, so it works on a system snapshot as on a live system.
+//! is not available. Reads only the files of a host, so it works on system snapshots as well as on live systems.
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
-/// A clocksource that a kernel may have, described according to its driver.
+/// A clocksource that a kernel may offer. The descriptions are based on its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownClockSource {
-    /// The kernel's name for it.
+    /// The kernel's name for the clocksource.
     pub name: &'static str,
-    /// The counter it reads.
+    /// The counter that the clocksource reads.
     pub what: &'static str,
-    /// The cost of a clock read while this clocksource is active, and what the read passes through.
+    /// The cost of a clock read while this clocksource is active, and the layers that the read passes through.
     pub cost: &'static str,
-    /// The risks of using it.
+    /// The risks of using the clocksource.
     pub risk: &'static str,
 }
 
@@ -123,9 +123,9 @@ impl KnownClockSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedClockSource {
-    /// The kernel's name for it.
+    /// The kernel's name for the clocksource.
     pub name: String,
-    /// Whether it is active.
+    /// Whether the clocksource is active.
     pub current: bool,
     /// The known properties of this clocksource.
     pub known: Option<&'static KnownClockSource>,
@@ -135,11 +135,12 @@ pub struct ListedClockSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbsentClockSource {
-    /// The kernel's name for it.
+    /// The kernel's name for the clocksource.
     pub name: String,
     /// The evidence that the clocksource exists.
     pub had: &'static str,
-    /// The lines of the kernel log that explain why it is no longer offered; empty if there are none.
+    /// The lines of the kernel log that explain why the kernel no longer offers the clocksource; empty if there are
+    /// none.
     pub said: Vec<LogLine>,
     /// The known properties of this clocksource.
     pub known: Option<&'static KnownClockSource>,
@@ -151,7 +152,7 @@ pub struct AbsentClockSource {
 pub struct ClockSourceOutline {
     /// The clocksources that the kernel offers, best first; empty if sysfs does not list them.
     pub listed: Vec<ListedClockSource>,
-    /// The clocksources missing from the list.
+    /// The clocksources that exist or once existed, but that the kernel does not offer.
     pub absent: Vec<AbsentClockSource>,
     /// Whether the log was read from its first line, or why it was not read.
     pub log: Result<bool, LogUnreadable>,
@@ -191,7 +192,7 @@ fn missing(name: &str, had: &'static str, lines: &[&LogLine]) -> AbsentClockSour
     AbsentClockSource { name: name.to_owned(), had, said: said.collect(), known: KnownClockSource::named(name) }
 }
 
-/// Returns whether this clocksource is listed only until a better one is available.
+/// Returns whether the kernel offers this clocksource only until a better clocksource is available.
 fn is_succeeded(name: &str) -> bool {
     ["jiffies", "refined-jiffies", "tsc-early"].contains(&name)
 }
@@ -203,9 +204,9 @@ fn registered(text: &str) -> Option<&str> {
     rest.starts_with("mask: ").then_some(name)
 }
 
-/// Returns whether a line of the log explains why `name` is not a clocksource any more. Linux:
-/// kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c, drivers/clocksource/acpi_pm.c, with the wording of
-/// all versions since 3.x.
+/// Returns whether a line of the log explains why `name` is no longer a clocksource. Recognizes the wording of all
+/// versions since 3.x. Linux: kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c,
+/// drivers/clocksource/acpi_pm.c.
 fn tells_why(text: &str, name: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let unstable = lower.contains("unstable")

@@ -16,12 +16,12 @@ pub enum KnobError {
         #[source]
         cause: io::Error,
     },
-    /// The permission to change it is missing.
+    /// The process lacks the permission to change the setting.
     #[error("no permission to write {path}; run as root, outside a container")]
     NotAllowed {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         #[source]
         cause: io::Error,
     },
@@ -32,7 +32,7 @@ pub enum KnobError {
         path: PathBuf,
         /// The requested value.
         value: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
@@ -46,7 +46,7 @@ pub enum KnobError {
         /// The actual value.
         is: String,
     },
-    /// This process is already changing it.
+    /// This process is already changing the setting.
     #[error("this program is already changing {path}")]
     BeingChanged {
         /// The file.
@@ -68,13 +68,13 @@ pub enum KnobError {
         /// The file.
         path: PathBuf,
     },
-    /// A value that is empty or has several lines.
+    /// The value is empty or has several lines.
     #[error("{value:?} is not a valid value for a setting: it must be a single line")]
     NotALine {
         /// The value.
         value: String,
     },
-    /// The journal of changes cannot be used; without it nothing is changed.
+    /// The journal of changes cannot be used. Without it, nothing is changed.
     #[error("the journal of changed settings")]
     Journal(#[from] JournalError),
 }
@@ -89,7 +89,7 @@ pub enum JournalError {
     /// Another process is changing settings.
     #[error("another hpt process is changing settings of this system (it holds {path}); wait until it ends")]
     Busy {
-        /// The file that it locked.
+        /// The file that the other process locked.
         path: PathBuf,
     },
     /// A process was killed before it restored the setting.
@@ -101,12 +101,12 @@ pub enum JournalError {
         is: String,
         /// Its original value.
         before: String,
-        /// The program that left it.
+        /// The program that left the setting changed.
         by: Box<str>,
-        /// The command that restores it.
+        /// The command that restores the setting.
         remedy: Box<str>,
     },
-    /// The file of the journal is not a journal, or is damaged.
+    /// The journal's file is not a journal, or is damaged.
     #[error("the journal {path} is damaged: {what}; inspect it, restore the settings in it manually, and remove it")]
     Corrupt {
         /// The file.

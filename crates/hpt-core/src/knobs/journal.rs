@@ -35,15 +35,15 @@ const LOCK_OF_THE_MACHINE: &str = "lock-of-the-machine";
 pub struct Entry {
     /// The setting's name.
     pub kind: String,
-    /// Its file.
+    /// The setting's file.
     pub path: String,
     /// The program that changed it.
     pub by: String,
     /// Whether the change outlives that program on purpose.
     pub lasting: bool,
-    /// Its original value.
+    /// The setting's original value.
     pub before: String,
-    /// The value that it was set to, or was about to be set to.
+    /// The values that the program set, or was about to set.
     pub set_to: Vec<String>,
 }
 
@@ -52,9 +52,9 @@ pub struct Entry {
 pub enum Contents {
     /// There is no journal, or it is empty.
     Nothing,
-    /// It belongs to another boot, whose settings are no longer in effect.
+    /// The journal belongs to another boot, whose settings are no longer in effect.
     OfAnotherBoot,
-    /// Changes, oldest first.
+    /// The recorded changes, oldest first.
     Entries(Vec<Entry>),
 }
 
@@ -64,11 +64,11 @@ pub enum Contents {
 pub struct Outcome {
     /// The setting's name.
     pub kind: String,
-    /// Its file.
+    /// The setting's file.
     pub path: String,
     /// The program that changed it.
     pub by: String,
-    /// Its value before all changes.
+    /// The setting's value before all changes.
     pub before: String,
     /// The result.
     pub came: Restored,
@@ -77,19 +77,19 @@ pub struct Outcome {
 /// The result of restoring a setting.
 #[derive(Debug)]
 pub enum Restored {
-    /// It has its original value again.
+    /// The setting has its original value again.
     PutBack {
-        /// Its value before it was restored.
+        /// The setting's value before it was restored.
         from: String,
     },
-    /// It already had its original value.
+    /// The setting already had its original value.
     WasBack,
-    /// Its value was left as it was, because it does not come from a change in the journal: another process set it.
+    /// The setting was left as it was: its value does not come from a change in the journal, so another process set it.
     ChangedSince {
-        /// The value.
+        /// The setting's current value.
         is: String,
     },
-    /// It could not be restored. The journal keeps its entry.
+    /// The setting could not be restored. The journal keeps its entry.
     Failed(KnobError),
 }
 
@@ -138,13 +138,13 @@ impl Journal {
         self
     }
 
-    /// Returns its directory, which may not exist yet.
+    /// Returns the journal's directory, which may not exist yet.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns its file.
+    /// Returns the path of the journal's file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.store.path(PURPOSE)
@@ -194,11 +194,11 @@ impl Journal {
         Ok(others)
     }
 
-    /// Returns its content.
+    /// Returns the content of the journal.
     ///
     /// # Errors
     ///
-    /// Returns [`JournalError`] if it cannot be read or is damaged.
+    /// Returns [`JournalError`] if the journal cannot be read or is damaged.
     pub fn contents(&self) -> Result<Contents, JournalError> {
         let Some(saved) = self.saved()? else { return Ok(Contents::Nothing) };
         if saved.boot != self.binding.boot {
@@ -208,12 +208,13 @@ impl Journal {
         Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
     }
 
-    /// Returns the processor on which the journal was written in this boot, if it is not the current processor: the
-    /// virtual machine has been migrated since then. Its settings migrated with it, so the journal is still valid.
+    /// Returns the processor on which the journal was written, if that was in this boot and is not the current
+    /// processor: the virtual machine has been migrated since then. Its settings migrated with it, so the journal is
+    /// still valid.
     ///
     /// # Errors
     ///
-    /// Returns [`JournalError`] if it cannot be read or is damaged.
+    /// Returns [`JournalError`] if the journal cannot be read or is damaged.
     pub fn written_on_another_processor(&self) -> Result<Option<String>, JournalError> {
         let saved = self.saved()?.filter(|saved| saved.boot == self.binding.boot);
         Ok(saved.map(|saved| saved.processor).filter(|processor| *processor != self.binding.processor))
@@ -283,8 +284,8 @@ impl Journal {
         }
     }
 
-    /// Prevents other processes from changing settings, with this journal or any other on this machine, as long as the
-    /// files are open.
+    /// Prevents other processes from changing settings, with this journal or any other journal on this machine, as long
+    /// as the returned files are open.
     pub(super) fn lock(&self) -> Result<Locks, JournalError> {
         let own = locked(&self.folder, LOCK)?;
         // Checked before anything is changed, because a journal written here would be refused later.
@@ -482,7 +483,7 @@ fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
         .try_fold(is, |value, entry| (entry.before == value || entry.has_set(value)).then_some(entry.before.as_str()))
 }
 
-/// Entries as text: one line per field, and an empty line after each entry.
+/// Encodes entries as text: one line per field, and an empty line after each entry.
 fn encode(entries: &[Entry]) -> String {
     let mut text = String::new();
     for entry in entries {

@@ -23,7 +23,7 @@ pub use self::{
 /// The maximum length of a value. The value of a kernel setting is a single line; anything longer is not a setting.
 const LONGEST_VALUE: usize = 4096;
 
-/// A system-wide setting: a file with one line that the kernel reads and writes.
+/// A system-wide setting: a kernel file that holds one line and can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knob {
     kind: String,
@@ -37,29 +37,29 @@ impl Knob {
         Self { kind: kind.into(), path: path.into() }
     }
 
-    /// Returns the kernel's clocksource.
+    /// Returns the setting that selects the kernel's clocksource.
     #[must_use]
     pub fn clock_source() -> Self {
         Self::new("clock-source", "/sys/devices/system/clocksource/clocksource0/current_clocksource")
     }
 
-    /// Returns its name.
+    /// Returns the name of the setting.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Returns its file.
+    /// Returns the path of the setting's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         Path::new(&self.path)
     }
 
-    /// Returns its value, without the newline.
+    /// Returns the value of the setting, without the newline.
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError::Unreadable`], if the file cannot be read or is not one line of text.
+    /// Returns [`KnobError::Unreadable`] if the file cannot be read or is not one line of text.
     pub fn value(&self) -> Result<String, KnobError> {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
         let content = fs::read(self.path()).map_err(unreadable)?;
@@ -68,7 +68,7 @@ impl Knob {
         if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
     }
 
-    /// Checks whether this process may change it. Changes nothing.
+    /// Checks whether this process may change the setting. Changes nothing.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ mod tests {
             self.knob.value().expect("a line")
         }
 
-        /// Behaves like a process that is killed: nothing is restored, and its lock is released.
+        /// Simulates a process that is killed: nothing is restored, and its lock is released.
         fn leave(&self, values: &[&str]) {
             let journal = self.journal();
             let mut change = self.knob.begin(&journal, "a test").expect("no other change");

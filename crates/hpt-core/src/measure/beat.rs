@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{source::TimeSource, stats::Histogram, units::Frequency};
 
-/// The iterations of one source.
+/// The iterations that were timed with one source.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Beats {

@@ -9,12 +9,12 @@ use crate::{
 /// Readings in a burst.
 const READINGS: u32 = 8;
 
-/// The readings of a burst.
+/// The result of a burst of readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// The reading with the narrowest bracket.
     pub pair: Pair,
-    /// Number of readings lower than the previous one.
+    /// The number of readings lower than the previous one.
     pub backwards: u32,
     /// The largest step back between two readings, in ticks.
     pub largest_back_ticks: u64,
@@ -34,7 +34,7 @@ impl<'a> Bursts<'a> {
         Self { reference: Reference::new(reference), source: reference }
     }
 
-    /// Returns the largest time by which readings of `source` and of the reference may lag.
+    /// Returns by how much readings of `source` and of the reference can lag behind the true count.
     #[must_use]
     pub fn granules(&self, source: &dyn TimeSource) -> Granules {
         granules(source, self.source)
@@ -45,7 +45,7 @@ impl<'a> Bursts<'a> {
         self.reference.now_ns()
     }
 
-    /// Takes a burst of `source`.
+    /// Takes a burst of readings of `source`.
     pub fn take(&mut self, source: &dyn TimeSource) -> Burst {
         let width = source.info().width;
         let first = self.reference.pair(source);

@@ -13,13 +13,13 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// Number of polls before the CPU is yielded: the other thread may be waiting for it.
+/// The number of polls before the thread yields its CPU: the other thread may be waiting for it.
 const LOOKS: u32 = 2_000;
 /// After this many yields the other thread is considered to have ended.
 const MOST_OFFERS: u32 = 500;
 
-/// One exchange of timestamps: a reading on the first CPU, then one on the second, then one on the first again. Each is
-/// taken after the previous reading has been received.
+/// One exchange of timestamps: a reading on the first CPU, then one on the second, then one on the first again. Each
+/// reading is taken after the previous one has been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// The first reading, on the first CPU.
@@ -43,8 +43,8 @@ pub struct CoreOffset {
     pub handovers: u64,
 }
 
-/// Returns the limits that `handovers` imply for the lead of the second CPU's counter, in ticks: the second reading
-/// happened between the other two. The limits hold as long as both counters run at the same rate. Returns `None` if
+/// Returns the limits that `handovers` imply for the lead of the second CPU's counter, in ticks: the second reading was
+/// taken between the other two. The limits hold as long as both counters run at the same rate. Returns `None` if
 /// `handovers` is empty, or if no value satisfies all limits.
 #[must_use]
 pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
@@ -55,8 +55,8 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
 
 /// Passes timestamps of `source` between two CPUs, `rounds` times, or until `keep_going` returns false. Runs a thread
 /// on each CPU during that time. Returns `None` if the timestamps implied no limits, for example because one of the
-/// CPUs was busy with other threads all the time, or went offline. In the latter case, the kernel moves the thread to
-/// another CPU, whose counter gives no information about this one.
+/// CPUs was busy with other threads all the time, or went offline. If a CPU goes offline, the kernel moves its thread
+/// to another CPU, whose counter gives no information about the counter of the first.
 ///
 /// # Errors
 ///
@@ -109,7 +109,7 @@ fn is_pinned_to(cpu: usize) -> bool {
     CpuSet::of_this_thread().is_ok_and(|set| set.cpus().eq([cpu]))
 }
 
-/// The words that two threads share.
+/// The words that the two threads share.
 #[derive(Debug, Default)]
 struct Channel {
     /// The number of the request, starting at 1.

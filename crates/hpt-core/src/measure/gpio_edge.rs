@@ -1,5 +1,5 @@
-//! GPIO edge latency: the time from driving a line until the kernel sees the edge on a connected line, and from there
-//! until a program has read it. Does not request lines; the caller does.
+//! GPIO edge latency: the time from driving a line until the kernel sees the edge on a connected line, and the time
+//! from then until a program has read the edge. Does not request lines; the caller does.
 
 use std::{io, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// The longest single wait. A longer wait is split, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
-/// The kernel's limit per line is 1024 of its largest buffers. Edges beyond that arrived later.
+/// The largest number of edges that the kernel buffers for a line. Further edges arrived later.
 const MOST_PENDING: usize = 1_024;
 
 /// How a thread waits for an edge.
@@ -36,22 +36,22 @@ pub trait Wire {
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel.
+    /// Returns the kernel's error.
     fn set(&mut self, level: bool) -> io::Result<()>;
 
     /// Returns the next edge at the input if one is already available.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel.
+    /// Returns the kernel's error.
     fn pending(&mut self) -> io::Result<Option<Edge>>;
 
-    /// Waits for the next edge at the input for the time `at_most` from `since_ns` on, which is now or just before. May
-    /// return earlier without an edge.
+    /// Waits for the next edge at the input until `at_most` has passed since `since_ns`, which is now or just before.
+    /// May return earlier without an edge.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel.
+    /// Returns the kernel's error.
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>>;
 }
 
@@ -66,14 +66,14 @@ pub struct LoopBack<'a> {
 
 impl<'a> LoopBack<'a> {
     /// Creates a wire from two requested lines. `clock` must be the kernel's `CLOCK_MONOTONIC`, which timestamps edges;
-    /// any other has an offset.
+    /// any other clock has an offset from these timestamps.
     #[must_use]
     pub fn new(output: &'a Output, input: &'a Input, clock: PosixClock, listening: Listening) -> Self {
         Self { output, input, clock, listening }
     }
 
     /// Returns the read overhead of the clock, in nanoseconds (the median difference of back-to-back readings), and the
-    /// smallest step seen. Both are part of every value.
+    /// smallest step seen. Both contribute to every measured value.
     #[must_use]
     pub fn cost_of_looking(&self) -> (u64, Option<u64>) {
         cost_of(|| self.now_ns(), |earlier, later| later.saturating_sub(earlier))
@@ -114,14 +114,14 @@ impl Wire for LoopBack<'_> {
     }
 }
 
-/// An edge, from the output of a wire to the program at its input.
+/// An edge, from driving the output of a wire until the program has read the edge at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crossing {
     /// The time immediately before the request to drive the line, in nanoseconds of the wire's clock.
     pub set_ns: u64,
-    /// The time at which the kernel's interrupt handler saw the edge; `None` if its timestamp is not between the two
-    /// other times, which means that it comes from another clock.
+    /// The time at which the kernel's interrupt handler saw the edge; `None` if the edge's timestamp is not between the
+    /// two other times, which means that it comes from another clock.
     pub edge_ns: Option<u64>,
     /// The time immediately after the edge was read, in nanoseconds of the wire's clock.
     pub known_ns: u64,
@@ -163,7 +163,7 @@ pub enum Heard {
     Nothing,
 }
 
-/// The numbers of edges, including those that were not measured.
+/// The numbers of edges, including edges that were not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EdgeCounts {
@@ -175,7 +175,7 @@ pub struct EdgeCounts {
     pub strange: u64,
     /// Edges that did not fit into the kernel's buffer.
     pub dropped: u64,
-    /// Edges whose timestamp is not between the times around it, because it comes from another clock.
+    /// Edges whose timestamp is not between the two other times, because it comes from another clock.
     pub elsewhen: u64,
 }
 
@@ -230,7 +230,7 @@ impl Ear {
             if let Some(edge) = edge {
                 self.note_number(edge);
                 let is_between = (set_ns..=known_ns).contains(&edge.at_ns);
-                // An edge that timed out may still arrive while the next one is awaited.
+                // An edge that timed out may still arrive while the program waits for the next one.
                 if edge.rising != level || (self.is_one_clock && !is_between) {
                     self.counts.strange += 1;
                 } else {
@@ -253,9 +253,9 @@ impl Ear {
     }
 }
 
-/// Drives the wire at `first`, and then once per `period` (at least one microsecond), to the other level each time,
-/// starting with `level`. Passes the result to `each` until that returns false. Waits for an edge for `timeout`. Calls
-/// `go_on` during longer waits for an edge, and when the thread is interrupted.
+/// Drives the wire at the time `first` to `level`, and then once per `period` (at least one microsecond) to the
+/// opposite level each time. Waits for each edge for `timeout`, and passes the result to `each` until that returns
+/// false. Calls `go_on` during longer waits for an edge, and when the thread is interrupted.
 ///
 /// # Errors
 ///
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(ear.one(&mut wire, true, SECOND_NS, || true).expect("no error"), Some(None));
         assert_eq!(ear.counts.lost, 1);
         assert!(wire.now_ns.get() >= 1_000_000 + SECOND_NS);
-        // Before the next one, and in the middle of it.
+        // One edge arrives before the next one is requested, and one while the program waits for it.
         wire.pending.push_back(Edge::new(5, true, 1));
         wire.script = VecDeque::from([(1_000, Edge::new(500, true, 2)), (3_000, Edge::new(2_000, false, 3))]);
         let crossing =

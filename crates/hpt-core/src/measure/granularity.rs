@@ -10,22 +10,23 @@ use crate::{
 
 /// The number of steps after which the smallest step counts as known.
 const ENOUGH_STEPS: u64 = 1_000;
-/// Reads of the reference without progress after which it counts as stopped.
+/// The number of reads without progress after which the reference counts as stopped.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
-/// Reads between two reads of the reference.
+/// The number of reads of the source between two reads of the reference.
 const READS: usize = 64;
 
 /// The steps of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Granularity {
-    /// The smallest non-zero step, in ticks. It is at least as large as the advance of the counter during a read.
+    /// The smallest non-zero step, in ticks. It is never smaller than the amount by which the counter advances during a
+    /// read.
     pub smallest_ticks: u64,
     /// The smallest step in nanoseconds.
     pub smallest_ns: f64,
     /// The number of ticks of which every observed step is a multiple.
     pub multiple_ticks: u64,
-    /// Number of non-zero steps seen.
+    /// The number of non-zero steps seen.
     pub steps: u64,
 }
 

@@ -24,8 +24,8 @@ const LONGEST: usize = 64 << 20;
 const MOST_COUNTERS: usize = 16_384;
 /// A hundredth of a second in nanoseconds.
 const HUNDREDTH_NS: u64 = 10_000_000;
-/// MSR_SMI_COUNT, read through the processor's msr device: Intel SDM vol. 4, table 2-2 and on, 34H; since Nehalem.
-/// Other vendors have none.
+/// MSR_SMI_COUNT, read through the processor's msr device: Intel SDM vol. 4, table 2-2 and following, 34H. Available
+/// since Nehalem. Other vendors have no such register.
 const SMI_COUNT: u64 = 0x34;
 
 /// The kind of work that a counter counts.
@@ -44,14 +44,14 @@ pub enum CounterKind {
 pub struct Counter {
     /// The kind of event that it counts.
     pub kind: CounterKind,
-    /// The kernel's name for it.
+    /// The kernel's name for the counter.
     pub name: String,
     /// The rest of the kernel's line; may be empty.
     pub label: String,
 }
 
 impl Counter {
-    /// Returns a counter of this kind and name.
+    /// Creates a counter of this kind and name.
     #[must_use]
     pub fn new(kind: CounterKind, name: impl Into<String>, label: impl Into<String>) -> Self {
         Self { kind, name: name.into(), label: label.into() }
@@ -70,13 +70,13 @@ pub struct Moved {
     pub involuntary: Option<u64>,
     /// Major page faults: pages read from a disk.
     pub major_faults: Option<u64>,
-    /// The time that it was runnable but not running, in nanoseconds.
+    /// The time for which the thread was runnable but not running, in nanoseconds.
     pub waited_ns: Option<u64>,
-    /// Whether it was on another CPU than before.
+    /// Whether the thread was on another CPU than at the previous read.
     pub migrated: bool,
-    /// Steal time as the hypervisor reports it, in units of 10 ms.
+    /// The steal time that the hypervisor reports, in nanoseconds, as a multiple of 10 ms.
     pub stolen_ns: Option<u64>,
-    /// Firmware interrupts (SMI) of this core.
+    /// The number of firmware interrupts (SMI) of this core.
     pub firmware: Option<u64>,
     /// The counters that increased, as indices of [`CpuCounters::counters`], and by how much; `None` if neither file
     /// could be read.
@@ -184,7 +184,7 @@ impl CpuCounters {
         &self.counters
     }
 
-    /// Returns the files that could not be opened, and why.
+    /// Returns the files that could not be opened, each with the reason.
     #[must_use]
     pub fn unread(&self) -> &[(&'static str, String)] {
         &self.unread
@@ -250,7 +250,7 @@ impl CpuCounters {
 }
 
 impl Table {
-    /// Returns the counter of a line: usually the same as before.
+    /// Returns the index of the counter that belongs to a line: usually the same as before.
     fn place(&mut self, line: usize, name: &str, label: &str, counters: &mut Vec<Counter>) -> Option<usize> {
         let kind = self.kind;
         let is = |counter: &Counter| counter.kind == kind && counter.name == name;
@@ -273,7 +273,7 @@ impl Table {
     }
 }
 
-/// Returns the increase of a counter; a 32-bit one may have wrapped.
+/// Returns the increase of a counter; a 32-bit counter may have wrapped.
 const fn forwards(before: u64, now: u64) -> u64 {
     match now.checked_sub(before) {
         Some(by) => by,

@@ -1,7 +1,7 @@
-//! The order of alternating measurements: it changes each time, so that no measurement always follows the same other
-//! one. The sequence of orders is the same in every run.
+//! The order of alternating measurements. It changes each time, so that no measurement always follows the same other
+//! measurement. The sequence of orders is the same in every run.
 
-/// A sequence of orders of the numbers below `count`.
+/// A sequence of permutations of the numbers below `count`.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
     places: Vec<usize>,

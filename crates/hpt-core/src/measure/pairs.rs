@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::order::Orders;
 use crate::{source::TimeSource, stats::Histogram};
 
-/// The pairs of one source.
+/// The back-to-back reads of one source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pairs {
@@ -15,9 +15,9 @@ pub struct Pairs {
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice back to back, `count` times. Each time, first calls `wait` with the next of `waits`,
-/// which are used in turn. The order of the sources changes each time. If `wait` returns false, returns what was read
-/// so far.
+/// Reads each of `sources` twice back to back, and repeats this `count` times. Each time, first calls `wait` with the
+/// next of `waits`, which are used in turn. The order of the sources changes each time. If `wait` returns false,
+/// returns what was read so far.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
@@ -37,7 +37,7 @@ pub fn read_pairs(
             let source = sources[place];
             let start = source.ticks_start();
             let end = source.ticks_end();
-            // If access to a counter is revoked in between, its readings go back: that is not a difference.
+            // If access to a counter is revoked between the two reads, its readings go back: this is not a difference.
             if source.info().width.signed_difference(start, end) >= 0 {
                 pairs[place].differences.record(source.info().width.difference(start, end));
             }

@@ -47,21 +47,22 @@ pub struct Instruments<'a> {
 pub struct ReadCost {
     /// Reads in the long run.
     pub calls: u64,
-    /// Their total time.
+    /// The total time of these reads.
     pub total: Duration,
-    /// Their CPU time in user mode, if the kernel reports it.
+    /// The CPU time of these reads in user mode, if the kernel reports it.
     pub user: Duration,
-    /// Their CPU time in the kernel, if the kernel reports it.
+    /// The CPU time of these reads in the kernel, if the kernel reports it.
     pub system: Duration,
-    /// Their cycles; `None` without a source that counts them, and if it may have wrapped unnoticed.
+    /// The cycles of these reads; `None` if no source counts cycles, or if that source may have wrapped unnoticed.
     pub cycles: Option<u64>,
-    /// Single reads, each timed with the stopwatch, including its overhead; `None` if there were none.
+    /// The distribution of single reads. Each is timed with the stopwatch and includes the stopwatch's overhead. `None`
+    /// if there were no single reads.
     pub singles: Option<Spread>,
-    /// The times without a read in between: the overhead of the stopwatch.
+    /// The distribution of empty brackets, with no read in between: the overhead of the stopwatch.
     pub empty: Option<Spread>,
     /// Whether all requested reads were made.
     pub complete: bool,
-    /// Whether fewer reads were made, back to back or single, because a read or the stopwatch takes too long.
+    /// Whether fewer reads were made, back to back or single, because a read or the stopwatch took too long.
     pub cut_short: bool,
 }
 
@@ -108,7 +109,7 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
     let most = batch_of(source, &elapsed, || wall.ticks_start());
-    // The time of a read while the thread has its CPU. The mean also includes times in which it did not have it.
+    // The time of a read while the thread has its CPU. The mean also includes times in which the thread does not run.
     let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
     // The first batch warms up caches and page tables and is discarded.
     source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));

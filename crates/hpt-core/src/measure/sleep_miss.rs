@@ -1,4 +1,4 @@
-//! The overshoot of sleeps, using several methods in turn, and the CPU time of each. Changes neither CPU nor scheduling
+//! The overshoot and the CPU time of sleeps, measured for several methods in turn. Changes neither CPU nor scheduling
 //! policy; the caller does.
 
 use std::{fmt, thread, time::Duration};
@@ -23,7 +23,7 @@ const TRIMMED: f64 = 0.01;
 /// A method of sleeping, and its name in tables.
 pub struct SleepMethod<'a> {
     name: &'static str,
-    /// Whether the timer slack is set to its minimum for it, outside of the timed part.
+    /// Whether the timer slack is set to its minimum for this method, outside of the timed part.
     without_slack: bool,
     sleep: Box<dyn FnMut(Duration, Instant) + 'a>,
 }
@@ -50,7 +50,7 @@ impl<'a> SleepMethod<'a> {
     }
 
     /// Returns all methods: [`std::thread::sleep`]; `clock_nanosleep` until the deadline, with a timer slack of 1 ns;
-    /// the same until 125 µs before the deadline, then spinning; spinning all the time; and `sleeper`.
+    /// `clock_nanosleep` until 125 µs before the deadline, followed by spinning; spinning all the time; and `sleeper`.
     #[must_use]
     pub fn all(sleeper: &'a mut Sleeper) -> [Self; 5] {
         let spins = || {
@@ -78,7 +78,7 @@ impl<'a> SleepMethod<'a> {
         ]
     }
 
-    /// Returns its name.
+    /// Returns the name of the method.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -89,21 +89,21 @@ impl<'a> SleepMethod<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SleepMiss {
-    /// The method.
+    /// The name of the method.
     pub method: &'static str,
     /// The overshoot, in nanoseconds; `None` without sleeps.
     pub late: Option<Spread>,
     /// The mean without the largest 1 %, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
-    /// Number of sleeps that returned before their deadline.
+    /// The number of sleeps that returned before their deadline.
     pub early: u64,
-    /// CPU time of this thread divided by the elapsed time; `None` if the kernel does not report it.
+    /// The CPU time of this thread divided by the elapsed time; `None` if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
 }
 
 /// Sleeps for `duration` with each method, `rounds` times. The order of the methods changes each time, because a
-/// spinning method leaves the machine in another state than a blocking one. `keep_going` receives the number of sleeps
-/// made so far and is called after each. If it returns false, returns what was measured so far.
+/// spinning method leaves the machine in a different state from a blocking method. Calls `keep_going` after each sleep,
+/// with the number of sleeps made so far. If it returns false, returns what was measured so far.
 pub fn sleep_miss(
     duration: Duration,
     rounds: u64,

@@ -12,28 +12,28 @@ use crate::{
     units::{Frequency, Width, saturating_nanos},
 };
 
-/// The clock is read this often, and after this many reads of a source that does not advance.
+/// The clock is read at this interval, and after this many reads of a source that does not advance.
 const STRETCH_NS: u64 = 1_000_000;
 const READS: u32 = 1 << 16;
 /// Without stalls, reading and reporting counters takes at most this fraction of the time, given its usual duration,
 /// and is postponed if necessary. With stalls it may take a fifth.
 const ASKED_AT_MOST: u64 = 200;
 const ASKED_EVERY_NS: u64 = 20_000_000;
-/// After a stall, counters are read at once unless they were just read: this many times their usual read time must have
-/// passed since the last read.
+/// After a stall, the counters are read at once, unless they have just been read: this many times the usual duration of
+/// a read must have passed since the last one.
 const AGAIN: u64 = 4;
 /// The largest number of stalls kept until the next read.
 const WAITING: usize = 32;
 /// The maximum number of attempts to read the clock without a stall in between.
 const LOOKS_AGAIN: u32 = 4;
-/// Number of reads before the run, to determine how long a read of the counters takes.
+/// The number of reads before the run, to determine how long a read of the counters takes.
 const FIRST_QUESTIONS: usize = 9;
 /// A read that takes this many times as long as usual, and longer than the threshold, was stalled itself.
 const UNUSUAL: u64 = 3;
 /// The usual duration is the median of this many durations.
 const USUAL_OF: usize = 63;
 
-/// A time in which the thread did not run.
+/// A period in which the thread did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
@@ -41,12 +41,12 @@ pub struct Stall {
     pub start: Instant,
     /// Time until it ran again, in nanoseconds.
     pub length_ns: u64,
-    /// The time by which it may have been shorter, because the thread was not polling at the time.
+    /// The amount by which the stall may have been shorter, because the thread was not polling at the time.
     pub uncertain_ns: u64,
 }
 
 impl Stall {
-    /// Creates a stall whose length is exact to the reading.
+    /// Creates a stall with no uncertainty in its length.
     #[must_use]
     pub const fn new(start: Instant, length_ns: u64) -> Self {
         Self { start, length_ns, uncertain_ns: 0 }
@@ -59,7 +59,7 @@ impl Stall {
     }
 }
 
-/// The time between two reads of the counters, and the stalls in it: mostly none or one.
+/// The time between two reads of the counters, and the stalls in it: usually none or one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Window<'a> {
@@ -82,7 +82,7 @@ impl<'a> Window<'a> {
 pub enum Told {
     /// The run continues.
     GoOn,
-    /// The run continues, and reporting took longer than usual because more was done: that is not a stall.
+    /// The run continues. Reporting took longer than usual because there was more to do: that is not a stall.
     Busy,
     /// The run ends.
     End,
@@ -96,21 +96,21 @@ pub struct Watched {
     pub elapsed_ns: u64,
     /// The part of the time spent reading counters and reporting them.
     pub asking_ns: u64,
-    /// Number of reads of the counters.
+    /// The number of reads of the counters.
     pub questions: u64,
-    /// The longest time of a read and its report.
+    /// The longest duration of a read and its report.
     pub longest_question_ns: u64,
     /// The highest detection limit of all reads of the counters: a shorter stall within a read may have gone
     /// undetected.
     pub blind_below_ns: u64,
-    /// Number of times that the source went back, which is not a stall.
+    /// The number of times that the source went back, which is not a stall.
     pub went_back: u64,
 }
 
 /// Reads `source`, which ticks at `frequency`, as fast as possible. Passes each gap longer than `above` between two
-/// readings to `each`, together with the increases that `moved` returns: those since the last read of the counters.
-/// Also passes windows without a stall, for comparison. The run ends when `each` or `go_on`, which is called once per
-/// millisecond, requests it.
+/// readings to `each`, together with the increases that `moved` returns, which cover the time since the last read of
+/// the counters. Also passes windows without a stall, for comparison. The run ends when `each` or `go_on`, which is
+/// called once per millisecond, requests it.
 ///
 /// The source must count while the thread does not run. `clock`, read once per millisecond, resolves wraps.
 pub fn watch_for_stalls<S, C>(
@@ -385,7 +385,7 @@ impl<T: Clone> Stalls<T> {
         }
     }
 
-    /// Adds a stall.
+    /// Adds a stall, together with the caller's value for it.
     pub fn record(&mut self, stall: Stall, beside: T) {
         self.lengths.record(Wake::new(stall.start, stall.length_ns));
         self.stalled_ns = self.stalled_ns.saturating_add(stall.length_ns);
@@ -438,31 +438,31 @@ impl<T: Clone> Stalls<T> {
     }
 }
 
-/// The time after which most stalls are followed by another stall.
+/// The period of stalls: the time after which most stalls are followed by another stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recurrence {
-    /// That time: the median of the distances found, in nanoseconds.
+    /// The period: the median of the distances found, in nanoseconds.
     pub period_ns: u64,
     /// The 10th percentile of the distances found, in nanoseconds.
     pub p10_ns: u64,
     /// The 90th percentile of the distances found, in nanoseconds.
     pub p90_ns: u64,
-    /// Number of stalls followed by another one after that time.
+    /// The number of stalls that were followed by another stall after that time.
     pub followed: u64,
-    /// Number of stalls that could have been followed by one.
+    /// The number of stalls that could have been followed by another stall.
     pub of: u64,
 }
 
-/// The smallest number of such stalls that establishes a period.
+/// The smallest number of stalls with a follower that establishes a period.
 const FEWEST_FOLLOWERS: u64 = 8;
-/// The distance of the next stall is the period, within this fraction.
+/// The distance to the next stall counts as the period if it deviates by at most this fraction.
 const LOOSE: u64 = 50;
 /// A distance may span this many other stalls, because stalls of other kinds may come in between.
 const REACH: usize = 16;
 
-/// Determines whether stalls that began at these times, in ascending order, are periodic: the shortest time after which
-/// most are followed by another, and far more than by chance.
+/// Determines whether stalls that began at these times, in ascending order, are periodic. The period is the shortest
+/// time after which most stalls are followed by another stall, far more often than by chance.
 #[must_use]
 pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
     let last = *starts_ns.last()?;
@@ -526,8 +526,8 @@ pub struct Looking {
     /// The time of a read, in nanoseconds: the median over blocks of reads, so that a stall in one of them does not
     /// count.
     pub read_ns: f64,
-    /// The 90th percentile of its steps, in nanoseconds, steps of zero excluded: the lower limit of a threshold. `None`
-    /// if it did not advance.
+    /// The 90th percentile of its non-zero steps, in nanoseconds: the lower limit of a threshold. `None` if the source
+    /// did not advance.
     pub step_ns: Option<u64>,
 }
 

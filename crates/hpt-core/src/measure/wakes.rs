@@ -18,9 +18,9 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// A busy-polling thread calls `go_on` this often.
+/// The interval at which a busy-polling thread calls `go_on`.
 const PIECE: Duration = Duration::from_millis(100);
-/// Latencies are counted in whole microseconds up to here.
+/// The number of microseconds up to which latencies are counted in whole microseconds.
 const MICROSECONDS: usize = 10_000;
 /// The number of readings that determine the read overhead.
 const READINGS: usize = 1_001;
@@ -44,17 +44,17 @@ pub enum Waiting {
 pub struct Wake {
     /// The deadline.
     pub deadline: Instant,
-    /// The latency, in nanoseconds.
+    /// The wake-up latency, in nanoseconds.
     pub late_ns: u64,
     /// The number of later deadlines that had passed by then, and were skipped.
     pub missed: u64,
-    /// Whether the wall clock, if it is the time source, was set since the previous wake-up. The latency then says
-    /// nothing about the thread, and `missed` is zero.
+    /// Whether the wall clock, if it is the time source, was set since the previous wake-up. In that case, the latency
+    /// does not describe the thread, and `missed` is zero.
     pub clock_was_set: bool,
 }
 
 impl Wake {
-    /// Creates a wake-up with this latency and no misses.
+    /// Creates a wake-up with this latency and no skipped deadlines.
     #[must_use]
     pub const fn new(deadline: Instant, late_ns: u64) -> Self {
         Self { deadline, late_ns, missed: 0, clock_was_set: false }
@@ -63,7 +63,7 @@ impl Wake {
 
 /// Makes a thread in [`wakes`] or [`wakes_by_wall`] call `go_on` at once, even while it sleeps.
 ///
-/// Sends SIGURG to the thread, with a handler that does nothing, unless the program has its own.
+/// Sends SIGURG to the thread. Installs a handler that does nothing, unless the program has a handler of its own.
 ///
 /// # Examples
 ///
@@ -128,8 +128,8 @@ impl Drop for Rousable<'_> {
 }
 
 /// Waits for `first`, and then for one deadline per `period` (at least one microsecond), and passes every wake-up to
-/// `each` until that returns false. A blocked thread sleeps until each deadline. `go_on` is called when it is
-/// interrupted before that, and every tenth of a second by a busy-polling thread.
+/// `each` until that returns false. A blocked thread sleeps until each deadline, and calls `go_on` if it is interrupted
+/// before that. A busy-polling thread calls `go_on` every tenth of a second.
 pub fn wakes(
     first: Instant,
     period: Duration,
@@ -380,7 +380,7 @@ impl Lateness {
         }
     }
 
-    /// Adds the latencies of another thread.
+    /// Adds the latencies that another thread has collected.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         for (count, others) in self.microseconds.iter_mut().zip(&other.microseconds) {
@@ -395,7 +395,7 @@ impl Lateness {
         }
     }
 
-    /// Returns all latencies, in nanoseconds, to three digits.
+    /// Returns all latencies, in nanoseconds, accurate to three digits.
     #[must_use]
     pub const fn counts(&self) -> &Histogram {
         &self.counts
@@ -408,7 +408,7 @@ impl Lateness {
         &self.microseconds
     }
 
-    /// Returns the number of wake-ups whose latency is above those counted in [`microseconds`](Self::microseconds).
+    /// Returns the number of wake-ups whose latency exceeds the range of [`microseconds`](Self::microseconds).
     #[must_use]
     pub const fn beyond(&self) -> u64 {
         self.beyond
@@ -457,7 +457,7 @@ pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
     })
 }
 
-/// Returns the cost of reading any clock.
+/// Returns the read overhead of a clock that `look` reads, and the smallest step seen.
 pub(super) fn cost_of<T: Copy>(mut look: impl FnMut() -> T, difference: impl Fn(T, T) -> u64) -> (u64, Option<u64>) {
     let mut readings = [look(); READINGS];
     readings.fill_with(look);

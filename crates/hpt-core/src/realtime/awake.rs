@@ -45,7 +45,7 @@ impl AwakeCpus {
     }
 }
 
-/// Returns the active limit from all requests; `None` if it cannot be read.
+/// Returns the limit that results from all active requests; `None` if it cannot be read.
 pub(super) fn promised(host: &Host) -> Option<Duration> {
     let mut value = [0; 4];
     // This is a device, not one of the regular files of a host. Opening it for reading requests nothing.

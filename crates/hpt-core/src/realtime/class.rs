@@ -5,7 +5,7 @@ use std::{fmt, io, time::Duration};
 use super::limits::{CAP_SYS_NICE, Limits};
 use crate::{sys::process::Scheduling, units::saturating_nanos};
 
-/// A scheduling policy. sched(7).
+/// A scheduling policy; see sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
@@ -13,16 +13,16 @@ pub enum Class {
     Other,
     /// `SCHED_FIFO`: preempts all threads of lower priority and runs until it blocks.
     Fifo {
-        /// 1 to 99.
+        /// The priority, from 1 to 99.
         priority: u8,
     },
     /// `SCHED_RR`: like `SCHED_FIFO`, but takes turns with threads of the same priority.
     RoundRobin {
-        /// 1 to 99.
+        /// The priority, from 1 to 99.
         priority: u8,
     },
-    /// `SCHED_DEADLINE`: the thread gets `runtime` in every `period`, ahead of threads under any other policy, but no
-    /// more than that.
+    /// `SCHED_DEADLINE`: the thread gets `runtime` in every `period`, and no more than that, ahead of threads under any
+    /// other policy.
     Deadline {
         /// The run time per period.
         runtime: Duration,
@@ -78,7 +78,7 @@ impl Class {
         }
     }
 
-    /// Returns what is missing if the kernel refuses, and how to fix it.
+    /// Returns what is missing if the kernel refuses the policy, and how to obtain it.
     pub(super) fn remedy(self, cause: &io::Error, limits: Limits) -> String {
         let priority = match self {
             Self::Fifo { priority } | Self::RoundRobin { priority } => Some(priority),

@@ -10,7 +10,7 @@ use crate::knobs::{JournalError, KnobError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RealtimeError {
-    /// The thread may not run on that CPU.
+    /// The thread may not run on the requested CPU.
     #[error(transparent)]
     Cpu(#[from] PinError),
     /// The kernel refused the scheduling policy or its parameters.
@@ -20,11 +20,11 @@ pub enum RealtimeError {
         class: Class,
         /// The missing permission or setting, and how to obtain it.
         remedy: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
-    /// The kernel would throttle a thread with that policy if it never blocks.
+    /// The kernel would throttle a thread that never blocks under the requested policy.
     #[error(
         "the kernel throttles a thread with {class} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
@@ -34,7 +34,7 @@ pub enum RealtimeError {
         /// The time that the kernel reserves for other threads.
         throttling: Throttling,
     },
-    /// The kernel would kill the program because of a thread with that policy that never blocks.
+    /// The kernel would kill the program, because its thread never blocks under the requested policy.
     #[error(
         "the kernel kills a thread with {class} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
     )]
@@ -49,7 +49,7 @@ pub enum RealtimeError {
     Memory {
         /// The missing permission or setting, and how to obtain it.
         remedy: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
@@ -78,7 +78,7 @@ pub enum RealtimeError {
     Latency {
         /// The requested latency.
         microseconds: u32,
-        /// The error of the system.
+        /// The error that the system returned.
         #[source]
         cause: io::Error,
     },
@@ -87,9 +87,9 @@ pub enum RealtimeError {
     NoSuchSetting {
         /// The setting.
         what: &'static str,
-        /// Its expected path.
+        /// The expected path of the setting.
         path: String,
-        /// The reason: what controls it instead.
+        /// The reason, which names what controls the setting instead.
         why: &'static str,
     },
     /// The driver of the CPU has no such governor.
@@ -97,7 +97,7 @@ pub enum RealtimeError {
     NoSuchGovernor {
         /// The requested governor.
         name: String,
-        /// The file.
+        /// The file that selects the governor.
         path: String,
         /// The available governors.
         available: String,
@@ -118,7 +118,8 @@ pub enum RealtimeError {
     #[error("this is a system snapshot: its settings cannot be changed")]
     Captured,
 }
-/// Returns what is missing. The device exists if the kernel can put CPUs into idle states. Linux, kernel/power/qos.c.
+/// Returns what is missing for a limit on the exit latency. The device exists if the kernel can put CPUs into idle
+/// states. Linux, kernel/power/qos.c.
 fn what_it_takes(cause: &std::io::Error) -> &'static str {
     match cause.kind() {
         std::io::ErrorKind::NotFound => {

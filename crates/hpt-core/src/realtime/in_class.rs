@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Class {
-    /// Returns the error for a policy that the kernel refused to the calling thread, or to a child of it.
+    /// Returns the error for this policy if the kernel refused it to the calling thread or to a child of that thread.
     pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
         let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
         RealtimeError::Class { class: self, remedy, cause }

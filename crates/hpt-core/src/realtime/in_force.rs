@@ -14,11 +14,11 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// The time that real-time threads may use in each period.
+/// The CPU time that real-time threads may use in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bandwidth {
-    /// That time, in microseconds; -1 means all of it.
+    /// The usable time, in microseconds; -1 means the whole period.
     pub runtime_us: i64,
     /// The period, in microseconds.
     pub period_us: i64,
@@ -28,7 +28,7 @@ pub struct Bandwidth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FairServer {
-    /// The CPU.
+    /// The CPU that reserves the time.
     pub cpu: usize,
     /// The reserved time, in nanoseconds; 0 means none.
     pub runtime_ns: u64,
@@ -41,7 +41,7 @@ pub struct FairServer {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct InForce {
-    /// The CPUs it may run on.
+    /// The CPUs that the thread may run on.
     pub cpus: Vec<usize>,
     /// The scheduling policy: `other`, `batch`, `idle`, `fifo`, `rr`, `deadline` or `ext`.
     pub policy: Option<String>,
@@ -57,14 +57,15 @@ pub struct InForce {
     pub deadline_period_ns: Option<u64>,
     /// The amount of the process's memory that is locked, in bytes.
     pub locked_bytes: Option<u64>,
-    /// The timer slack: how late the kernel may wake it to save power, in nanoseconds.
+    /// The timer slack, in nanoseconds: by how much the kernel may delay the thread's wake-ups to save power.
     pub timer_slack_ns: Option<u64>,
-    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Only root can read it.
+    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Only root can read
+    /// this.
     pub wake_latency_us: Option<u64>,
     /// The time that real-time threads may use in each period.
     pub bandwidth: Option<Bandwidth>,
-    /// The fair server that reserves the most time for ordinary threads, among those of these CPUs. Only root can read
-    /// it, and only if debugfs is mounted.
+    /// The fair server of one of these CPUs: the one that reserves the most time for ordinary threads. Only root can
+    /// read this, and only if debugfs is mounted.
     pub fair_server: Option<FairServer>,
     /// The frequency governors of these CPUs, each listed once.
     pub governors: Vec<String>,

@@ -1,5 +1,5 @@
-//! What the kernel allows this thread, according to /proc/thread-self: capabilities, limits, memory size. Changes
-//! nothing.
+//! What the kernel allows this thread to do, according to /proc/thread-self: its capabilities, resource limits and
+//! memory size. Changes nothing.
 
 use crate::host::Host;
 
@@ -14,9 +14,9 @@ pub(crate) struct Limits {
     pub(crate) capabilities: Option<u64>,
     /// The size of mapped memory, in bytes.
     pub(crate) size: Option<u64>,
-    /// The part of it that is locked, in bytes.
+    /// The size of the locked part of that memory, in bytes.
     pub(crate) locked: Option<u64>,
-    /// The amount of memory that may be locked, in bytes; `u64::MAX` means no limit.
+    /// The amount of memory that the process may lock, in bytes; `u64::MAX` means no limit.
     pub(crate) may_lock: Option<u64>,
     pub(crate) realtime_priority: Option<u64>,
     /// The time that a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.

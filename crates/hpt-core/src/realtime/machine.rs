@@ -1,5 +1,5 @@
-//! System-wide settings that affect real-time threads: throttling, the frequency governor, turbo. Their files, and the
-//! values to set. Changes none; `setup` does, with the journal.
+//! System-wide settings that affect real-time threads (throttling, the frequency governor, turbo): their files, and the
+//! values to set. Changes no setting; `setup` does that, using the journal.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -15,9 +15,9 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// The behavior of a thread that requests a real-time policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conduct {
-    /// It blocks repeatedly, and other threads run in between.
+    /// The thread blocks repeatedly, and other threads run in between.
     Waits,
-    /// It never blocks: other threads on its CPU run only when the kernel throttles it.
+    /// The thread never blocks. Other threads run on its CPU only when the kernel throttles it.
     Spins,
 }
 
@@ -37,7 +37,7 @@ fn place(host: &Host, path: &str) -> PathBuf {
     host.locate(path).unwrap_or_default()
 }
 
-/// Returns a signed number of microseconds in a file; `None` if it cannot be read.
+/// Returns the signed number of microseconds that a file contains; `None` if it cannot be read.
 pub(super) fn microseconds(host: &Host, path: &str) -> Option<i64> {
     host.text(path)?.trim().parse().ok()
 }
@@ -53,7 +53,8 @@ fn fair_server_file(cpu: usize, name: &str) -> String {
     format!("{FAIR_SERVER}/cpu{cpu}/{name}")
 }
 
-/// Returns the time withheld from real-time threads on these CPUs, if it can be read; `None` if no time is withheld.
+/// Returns the time withheld from real-time threads on these CPUs; `None` if no time is withheld, or if the settings
+/// cannot be read.
 pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
     let (runtime, period) = (microseconds(host, RT_RUNTIME), microseconds(host, RT_PERIOD));
     if let Some((runtime, period)) = runtime.zip(period)
@@ -89,12 +90,12 @@ fn governor_file(cpu: usize) -> String {
     format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")
 }
 
-/// Returns the frequency governor of a CPU; `None` if it has none.
+/// Returns the frequency governor of a CPU; `None` if the CPU has none.
 pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
     host.text(&governor_file(cpu)).map(|governor| governor.trim().to_owned())
 }
 
-/// Returns the changes that set the governor of these CPUs, one for each cpufreq policy: CPUs may share a policy.
+/// Returns the changes that set the governor of these CPUs: one for each cpufreq policy, which several CPUs may share.
 pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Wanted>, RealtimeError> {
     let mut seen = BTreeSet::new();
     let mut settings = Vec::new();

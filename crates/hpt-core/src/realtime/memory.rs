@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{host::Host, sys::memory};
 
-/// The room that must remain for a process with a limit on locked memory: its next allocations count toward the limit
-/// too.
+/// The amount of memory that a process with a limit on locked memory must still be able to lock: its next allocations
+/// count toward the limit too.
 const HEADROOM: u64 = 32 << 20;
 
 /// The part of a stack that must remain for called functions and for signal handlers.
@@ -33,7 +33,7 @@ struct Holders {
 
 static HOLDERS: Mutex<Holders> = Mutex::new(Holders { process: 0, count: 0, others: false });
 
-/// Serializes tests, because they check how much memory is locked in the process that they share.
+/// Serializes tests that check how much memory is locked, because all of them share one process.
 #[cfg(test)]
 pub(super) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -41,8 +41,9 @@ fn holders() -> MutexGuard<'static, Holders> {
     HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps all memory of this process resident, including later mappings, for as long as one of these lives. If other
-/// code had locked memory before, all memory stays locked afterwards, because munlockall can only unlock everything.
+/// Keeps all memory of this process resident, including later mappings, for as long as at least one value of this type
+/// exists. If other code had locked memory before, all memory stays locked afterwards, because munlockall can only
+/// unlock everything.
 #[derive(Debug)]
 #[must_use = "the memory is unlocked when the last guard is dropped"]
 pub struct LockedMemory {
@@ -50,12 +51,12 @@ pub struct LockedMemory {
 }
 
 impl LockedMemory {
-    /// Locks the memory.
+    /// Locks all memory of this process.
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Memory`] if the kernel refuses, and [`RealtimeError::MemoryLimit`] if it would refuse
-    /// the next allocations.
+    /// Returns [`RealtimeError::Memory`] if the kernel refuses, and [`RealtimeError::MemoryLimit`] if the kernel would
+    /// refuse the next allocations.
     pub fn hold() -> Result<Self, RealtimeError> {
         let mut holders = holders();
         let this_process = process::id();
@@ -114,7 +115,7 @@ fn remedy(limits: Limits) -> String {
 ///
 /// # Errors
 ///
-/// Returns [`RealtimeError::Stack`] if the stack is smaller.
+/// Returns [`RealtimeError::Stack`] if less of the stack is left.
 pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
     let here = 0_u8;
     let here = std::ptr::from_ref(black_box(&here)).addr();

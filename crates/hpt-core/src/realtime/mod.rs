@@ -1,7 +1,7 @@
 //! The settings of a time-critical thread: its CPU, its scheduling policy, resident memory, and system-wide settings.
 //! They are in effect while a guard lives, and are restored when it is dropped. Measures nothing.
 //!
-//! [`Setup`] requests all of them at once. [`InForce`] reads back what is in effect.
+//! [`Setup`] requests any combination of these settings. [`InForce`] reads back which settings are in effect.
 //!
 //! ```no_run
 //! use hpt_core::{Host, realtime::{Class, Conduct, Setup}};

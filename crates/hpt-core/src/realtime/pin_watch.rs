@@ -8,37 +8,37 @@ use crate::{
     sys::process::{CpuSet, current_cpu},
 };
 
-/// Time between two checks of the affinity. A check is a system call, and also reads a file while the thread is away.
-/// This is the longest time for which the thread stays unpinned after its CPU has come back.
+/// The time between two checks of the affinity. A check takes a system call; while the thread is on another CPU, it
+/// also reads a file. After its CPU has come back online, the thread stays unpinned for at most this long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The largest number of absences that are recorded. Further ones are merged into the last one: a CPU that is switched
-/// off and on for days must not fill the memory.
+/// The largest number of absences that are recorded. Further absences are merged into the last one, so that a CPU that
+/// is switched off and on for days does not fill the memory.
 const MOST_ABSENCES: usize = 64;
 
-/// A time in which a pinned thread did not run on its CPU.
+/// A period in which a pinned thread did not run on its CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Absence {
-    /// The time at which the thread was first seen on another CPU, or the start of the first stretch that it did not
-    /// spend on its CPU; on the caller's clock.
+    /// The start of the absence, on the caller's clock: the time of the first sample on another CPU, or the start of
+    /// the first stretch during which the thread left its CPU.
     pub from: Duration,
-    /// The time at which it was seen on its CPU again, or pinned again; `None` while it is elsewhere.
+    /// The time at which the thread was found on its CPU again, or was pinned again; `None` if it is still elsewhere.
     pub to: Option<Duration>,
-    /// Whether its CPU was offline. Otherwise another process changed the affinity, or the CPU was back online before
-    /// this was checked.
+    /// Whether the CPU was found offline. If not, another process had changed the affinity, or the CPU had come back
+    /// online before the check.
     pub offline: bool,
-    /// The CPUs that it ran on, in ascending order.
+    /// The CPUs that the thread ran on instead, in ascending order.
     pub ran_on: Vec<usize>,
-    /// Samples taken in that time.
+    /// The number of samples taken during the absence.
     pub samples: u64,
 }
 
-/// Tracks whether a pinned thread runs on its CPU. Call it on that thread.
+/// Tracks whether a pinned thread runs on its CPU. Call the methods on that thread.
 ///
-/// When a CPU is taken offline, the kernel moves its threads to other CPUs and discards their affinity. It restores
-/// nothing when the CPU comes back. This type detects that, counts the samples taken elsewhere, and pins the thread
-/// again as soon as it may run on its CPU. A thread that another process has moved to other CPUs, for example with
-/// `taskset`, stays there until that process allows its CPU again.
+/// When a CPU is taken offline, the kernel moves its threads to other CPUs and discards their affinity. When the CPU
+/// comes back online, the kernel does not restore the affinity. This type detects that, counts the samples taken on
+/// other CPUs, and pins the thread again as soon as the thread may run on its CPU. If another process has moved the
+/// thread to other CPUs, for example with `taskset`, the thread stays there until that process allows its CPU again.
 ///
 /// # Examples
 ///
@@ -71,34 +71,34 @@ impl<'a> PinWatch<'a> {
         Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
     }
 
-    /// Returns whether the latest sample, taken at the time `at`, was taken on the thread's CPU; if not, counts it as
-    /// taken elsewhere.
+    /// Returns whether the latest sample, which ended at the time `at`, was taken on the thread's CPU. If not, counts
+    /// the sample as taken elsewhere.
     ///
-    /// Call it after the reading that ends a sample, so that its own cost is not part of any value. It queries the
-    /// current CPU, which the C library reads from memory that the kernel keeps up to date (rseq) or from the vDSO, in
-    /// a few nanoseconds. Checking the affinity would take a system call per sample. Ten times per second it checks the
-    /// affinity as well, because a thread that lost its CPU for a short time may run there by chance and leave it
-    /// later.
+    /// Call this after the reading that ends a sample, so that the cost of the check is not part of any value. The
+    /// check queries the current CPU, which takes a few nanoseconds: the C library reads it from memory that the kernel
+    /// keeps up to date (rseq), or through the vDSO. Checking the affinity for every sample would take a system call
+    /// each time, so the affinity is checked only ten times per second. That check is needed because a thread that lost
+    /// its CPU for a short time may run there again by chance and leave it later.
     pub fn is_there(&mut self, at: Duration) -> bool {
         self.follower.is_there(at)
     }
 
-    /// Returns whether the thread ran on its CPU without interruption since it was pinned or since the last call;
-    /// otherwise counts one sample as taken elsewhere.
+    /// Returns whether the thread has run on its CPU without interruption since it was pinned or since the last call.
+    /// If not, counts one sample as taken elsewhere.
     ///
     /// The kernel does not restore an affinity that it revoked, so one check at the end of a stretch covers the whole
-    /// stretch. It is a system call.
+    /// stretch. The check takes a system call.
     pub fn stayed(&mut self, at: Duration) -> bool {
         self.follower.stayed(at)
     }
 
-    /// Returns the CPU.
+    /// Returns the CPU that the thread was pinned to.
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.follower.cpu
     }
 
-    /// Returns the times in which the thread was not on its CPU, the earliest first; 64 at most.
+    /// Returns the periods in which the thread was not on its CPU, the earliest first; at most 64.
     #[must_use]
     pub fn absences(&self) -> &[Absence] {
         &self.follower.absences
@@ -109,7 +109,7 @@ impl<'a> PinWatch<'a> {
 trait Kernel {
     /// Returns the CPU that the thread runs on now.
     fn current_cpu(&self) -> Option<usize>;
-    /// Returns the online CPUs that it may run on.
+    /// Returns the online CPUs that the thread may run on.
     fn allowed(&self) -> io::Result<Vec<usize>>;
     fn is_offline(&self, cpu: usize) -> bool;
     /// Pins the thread. Returns whether that succeeded.
@@ -155,7 +155,7 @@ impl<K: Kernel> Follower<K> {
     }
 
     fn is_there(&mut self, at: Duration) -> bool {
-        // If the kernel does not report the CPU, the affinity must suffice.
+        // If the kernel does not report the current CPU, the check relies on the affinity alone.
         let on = self.kernel.current_cpu();
         let is_there = on.is_none_or(|cpu| cpu == self.cpu);
         if at < self.next_look {
@@ -180,18 +180,19 @@ impl<K: Kernel> Follower<K> {
         self.look((since, at), on, &allowed, is_there && allowed == [self.cpu])
     }
 
-    /// Returns the online CPUs that the thread may run on; its own if the kernel does not list them.
+    /// Returns the online CPUs that the thread may run on; only its own CPU if the kernel does not list them.
     fn allowed(&self) -> Vec<usize> {
         self.kernel.allowed().unwrap_or_else(|_| vec![self.cpu])
     }
 
-    /// Pins the thread again if possible, and records a sample. `there` is whether it was taken on the thread's CPU; if
-    /// not, the absence began at `since`.
+    /// Pins the thread again if possible, and records a sample. `there` states whether the sample was taken on the
+    /// thread's CPU; if not, the absence began at `since`.
     fn look(&mut self, (since, at): (Duration, Duration), on: Option<usize>, allowed: &[usize], there: bool) -> bool {
         self.next_look = at.saturating_add(LOOK_EVERY);
         let may_be_there = allowed.contains(&self.cpu);
         let offline = !there && !may_be_there && self.kernel.is_offline(self.cpu);
-        // The thread is not pinned again if another process has restricted it to other CPUs, because that was intended.
+        // If another process has restricted the thread to other CPUs, it is not pinned again: the restriction is
+        // intended.
         let is_pinned = may_be_there && (allowed.len() == 1 || self.kernel.pin(self.cpu));
         if !there {
             let absence = self.open_or_begin(since);
@@ -371,7 +372,7 @@ mod tests {
         let machine = Machine::pinned_to(3);
         let mut follower = Follower::of(3, &machine);
         assert!(follower.is_there(ms(0)));
-        // Offline and online again between two samples; the thread happens to run there.
+        // The CPU goes offline and comes back between two samples, and the thread happens to run on it.
         machine.set_affinity(&[0, 1, 2, 3]);
         assert!((1..300).all(|at| follower.is_there(ms(at))));
         assert_eq!((machine.pins.get(), follower.absences.len()), (1, 0));

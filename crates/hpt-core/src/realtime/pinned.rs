@@ -21,7 +21,7 @@ pub enum PinError {
     Refused {
         /// The requested CPU.
         cpu: usize,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
@@ -74,7 +74,7 @@ impl Pinned {
         Ok(Self { cpu, before, bound_to_its_thread: PhantomData })
     }
 
-    /// Returns the CPU.
+    /// Returns the CPU that the thread is pinned to.
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.cpu

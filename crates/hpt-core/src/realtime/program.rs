@@ -17,9 +17,9 @@ use crate::sys::{
 };
 
 /// Prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to this process
-/// are forwarded to the [program](Self::start) that it starts. Signals that were ignored remain ignored in both, with
-/// two exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no longer known,
-/// because Rust programs ignore it from the start; the program gets the default.
+/// are forwarded to the [program](Self::start) that it starts. Signals that were ignored before remain ignored in both
+/// processes, with two exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no
+/// longer known, because Rust programs ignore SIGPIPE from the start; the program gets the default disposition.
 ///
 /// Signals are not blocked in other threads, so use this only in single-threaded programs.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Signals {
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
-/// A program that has been started, and that has not been waited for yet.
+/// A program that has been started and has not been waited for yet.
 #[derive(Debug)]
 #[must_use = "the program must be waited for"]
 pub struct Program<'a> {
@@ -42,9 +42,9 @@ pub struct Program<'a> {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It exited with this code.
+    /// The program exited with this code.
     Exited(u8),
-    /// It was killed by this signal.
+    /// The program was killed by this signal.
     Killed(i32),
 }
 
@@ -65,7 +65,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel; no error is known to occur.
+    /// Returns the kernel's error, although none is known to occur.
     pub fn hold() -> io::Result<Self> {
         // The parent may have ignored SIGCHLD, in which case the end of a child is not reported.
         let ignored_children = is_ignored(libc::SIGCHLD);
@@ -76,8 +76,8 @@ impl Signals {
         Ok(Self { held, before, ignored_children, bound_to_its_thread: PhantomData })
     }
 
-    /// Returns the signal that requested the end of this process, if any, for callers that have not started a program
-    /// yet.
+    /// Returns the signal that asked this process to end, if there was one. Intended for callers that have not started
+    /// a program yet.
     #[must_use]
     pub fn asked_to_end(&self) -> Option<i32> {
         let endings = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
@@ -128,25 +128,25 @@ impl Class {
 }
 
 impl Program<'_> {
-    /// Returns its process ID.
+    /// Returns the process ID of the program.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until the program ends. In the meantime each signal that a process sends to this one is forwarded to the
-    /// program. Signals from terminal keys, such as Ctrl-C, have reached it already, because it is in the same process
-    /// group. The kernel reports a hang-up of the terminal only to the session leader; if this process is the session
-    /// leader, it forwards that signal to the program. When job control stops the program, this process stops too, so
-    /// that the shell notices. When this process is continued, it continues the program.
+    /// Waits until the program ends. In the meantime, each signal that another process sends to this process is
+    /// forwarded to the program. Signals from terminal keys, such as Ctrl-C, have already reached the program, because
+    /// it is in the same process group. The kernel reports a hang-up of the terminal only to the session leader; if
+    /// this process is the session leader, it forwards that signal to the program. When job control stops the program,
+    /// this process stops too, so that the shell notices. When this process is continued, it continues the program.
     ///
-    /// As the first process of a container, it also reaps orphaned processes.
+    /// If this process is the first process of a container, it also reaps orphaned processes.
     ///
     /// A signal that is sent to the whole process group reaches the program twice.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel; no error is known to occur.
+    /// Returns the kernel's error, although none is known to occur.
     pub fn wait(self) -> io::Result<Ended> {
         let child = libc::pid_t::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let is_first = std::process::id() == 1;
@@ -178,9 +178,10 @@ impl Program<'_> {
 }
 
 impl Signals {
-    /// Stops this process as well, because a shell waits for the process that it started. SIGSTOP does not stop this
-    /// process: it is sent to one process on purpose, and the sender may later continue only that process. However, a
-    /// process that has the terminal must return it to the shell, which is why an inner shell stops itself.
+    /// Stops this process too, because the shell waits for this process and not for the program. If the program was
+    /// stopped by SIGSTOP, this process does not stop: the signal was sent to that one process on purpose, and the
+    /// sender may later continue only that process. The exception is a program that has the terminal, for example an
+    /// inner shell that stops itself: this process must return the terminal to the outer shell.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
             // Unlike SIGSTOP, this signal does not stop a process that no shell could continue.

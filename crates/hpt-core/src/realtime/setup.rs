@@ -132,14 +132,14 @@ impl Setup {
         self
     }
 
-    /// Skips what is refused, and reports it in the guard. Otherwise the first refusal undoes everything and is
-    /// returned as the error.
+    /// Skips settings that are refused, and lists them in the guard. Without best effort, the first refusal undoes
+    /// everything and is returned as the error.
     pub fn best_effort(mut self) -> Self {
         self.best_effort = true;
         self
     }
 
-    /// Sets the journal that records system-wide changes. The default is the journal that `hpt restore` reads.
+    /// Sets the journal that records the system-wide changes. By default, this is the journal that `hpt restore` reads.
     pub fn in_journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
@@ -151,7 +151,7 @@ impl Setup {
         self
     }
 
-    /// Returns whether this setup changes system-wide settings, which stay changed if the process is killed.
+    /// Returns whether this setup changes system-wide settings. Such settings stay changed if the process is killed.
     #[must_use]
     pub const fn changes_the_machine(&self) -> bool {
         self.without_throttling || self.governor.is_some() || self.without_turbo
@@ -162,7 +162,7 @@ impl Setup {
     /// # Errors
     ///
     /// Returns [`RealtimeError`] for the first setting that was refused; everything applied before it is undone. With
-    /// [best effort](Self::best_effort), fails only for a system snapshot.
+    /// [best effort](Self::best_effort), returns an error only for a system snapshot.
     pub fn apply(&self, host: &Host) -> Result<Held, RealtimeError> {
         if !host.is_live() {
             return Err(RealtimeError::Captured);
@@ -181,7 +181,8 @@ impl Setup {
         let mut changing = None;
         let own = || self.cpu.map_or_else(allowed_cpus, |cpu| vec![cpu]);
         let cpus = self.around.clone().unwrap_or_else(own);
-        // The CPU first, because the rest depends on it; the policy last, so that none of this delays other threads.
+        // The CPU comes first, because the other settings depend on it. The policy comes last, so that applying the
+        // other settings does not delay other threads.
         if let Some(cpu) = self.cpu {
             let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::to(cpu)?)))?;
             held.cpu = pinned.then_some(cpu);
@@ -321,7 +322,7 @@ enum Step {
     AsItWas,
 }
 
-/// A setting that was requested and is not in effect, and why.
+/// A requested setting that is not in effect, and the reason.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refused {
@@ -363,7 +364,7 @@ impl Held {
     }
 
     /// Undoes everything, the last step first, and returns the system-wide settings that could not be restored. The
-    /// journal keeps their entries. Dropping the guard does the same, but returns nothing.
+    /// journal keeps the entries of these settings. Dropping the guard also undoes everything, but returns nothing.
     #[must_use = "settings that could not be restored must be reported"]
     pub fn undo(mut self) -> Vec<KnobError> {
         self.undo_all()

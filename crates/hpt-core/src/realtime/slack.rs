@@ -1,4 +1,4 @@
-//! The timer slack: how late the kernel may wake a thread to save power. Does not wait.
+//! The timer slack: by how much the kernel may delay the wake-up of a thread to save power. Does not wait.
 
 use std::marker::PhantomData;
 

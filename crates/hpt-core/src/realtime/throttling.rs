@@ -14,16 +14,16 @@ pub const FAIR_SERVER_SINCE: KernelRelease = KernelRelease::new(6, 12);
 pub enum Throttling {
     /// Real-time threads may use `runtime` of every `period`: sched_rt_runtime_us.
     Bandwidth {
-        /// The time they may use.
+        /// The time that they may use in each period.
         runtime: Duration,
         /// The period.
         period: Duration,
     },
     /// Ordinary threads that wait for this CPU get `runtime` of every `period`: the fair server of Linux 6.12.
     FairServer {
-        /// The CPU.
+        /// The CPU that the ordinary threads wait for.
         cpu: usize,
-        /// The time they get.
+        /// The time that they get in each period.
         runtime: Duration,
         /// The period.
         period: Duration,

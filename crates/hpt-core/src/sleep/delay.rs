@@ -7,8 +7,8 @@ use embedded_hal::delay::DelayNs;
 use super::{Sleeper, Woken};
 use crate::clock::Instant;
 
-/// Delays as precise as sleeps. An interruption does not end a delay, because a driver relies on its length; it is kept
-/// for the next sleep.
+/// Delays that are as precise as sleeps. An interruption does not end a delay, because a driver relies on its length;
+/// the interruption ends the next sleep instead.
 impl DelayNs for Sleeper {
     fn delay_ns(&mut self, ns: u32) {
         let deadline = Instant::now() + Duration::from_nanos(ns.into());

@@ -31,7 +31,7 @@ use crate::{
 /// The largest margin, whatever has been learned: a host that takes the CPU away for milliseconds must not extend the
 /// margin to milliseconds.
 const LONGEST_RESERVE: Duration = Duration::from_micros(200);
-/// Blocking for less than this takes longer than the remaining time.
+/// The shortest time for which a thread is blocked. Blocking for less would take longer than the remaining time.
 const SHORTEST_PARK_NS: u64 = 5_000;
 /// Of the sleeps whose margin leaves no time to block, one in this many blocks for half of its length anyway. Otherwise
 /// nothing more would be learned about such sleeps, even if the kernel had become punctual in the meantime.
@@ -41,7 +41,7 @@ const TRY_EVERY: u32 = 16;
 const LEAST_STEP: Duration = Duration::from_micros(200);
 /// If the kernel's clock reaches a time by this much later than `Instant` does, the kernel's clock went back.
 const WENT_BACK: Duration = Duration::from_millis(100);
-/// A thread that spins towards a time of the wall clock reads it this often.
+/// The interval at which a thread that spins until a time of the wall clock reads that clock.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// How a [`Sleeper`] spends the time.
@@ -101,7 +101,7 @@ pub struct Report {
     pub in_time: u64,
     /// Sleeps that were interrupted.
     pub interrupted: u64,
-    /// The mean overshoot; `None` before the first completed sleep.
+    /// The distribution of the overshoot; `None` before the first completed sleep.
     pub late: Option<Spread>,
     /// The share of all sleeping time that was spent spinning, from 0 to 1: the cost of the sleeps in CPU time, not
     /// including the cost of blocking.
@@ -156,7 +156,7 @@ impl Default for Sleeper {
 }
 
 impl Sleeper {
-    /// Creates a sleeper with no wake-up statistics yet.
+    /// Creates a sleeper that has not learned anything yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -195,13 +195,13 @@ impl Sleeper {
         self
     }
 
-    /// Returns a handle that can wake this sleeper from anywhere.
+    /// Returns a handle that can wake this sleeper from another thread or from a signal handler.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         Interrupter { word: Arc::clone(&self.word) }
     }
 
-    /// Discards an interruption that came while the thread was not sleeping.
+    /// Discards an interruption that arrived while the thread was not sleeping.
     pub fn clear_interruption(&mut self) {
         self.word.take();
     }
@@ -281,7 +281,7 @@ impl Sleeper {
         WokenByWall { woken, clock_was_set: before.differs_from(WallOffset::now()) }
     }
 
-    /// Returns its statistics so far.
+    /// Returns the statistics of the sleeps so far.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn report(&self) -> Report {
@@ -410,16 +410,17 @@ fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
     now >= until || now < start
 }
 
-/// Returns whether the kernel's own clock needs longer than `length_ns` to reach `until`, by more than `Instant` can be
-/// off: it went back. A clock that a sandbox has closed stays at zero, which does not mean that it went back.
+/// Returns whether the kernel's own clock went back: it needs longer than `length_ns` to reach `until`, by more than
+/// `Instant` can be off. A clock that a sandbox has closed stays at zero, which does not mean that it went back.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 
-/// Returns whether the wake-up itself, a margin before the deadline, was late, given its lateness on the wall clock and
-/// on [`Instant`]: if the clock was set forward in the meantime, it is late on that clock only.
+/// Returns whether the wake-up itself, which was due a margin before the deadline, was late. Takes its lateness on the
+/// wall clock and on [`Instant`]: if the clock was set forward in the meantime, the wake-up is late on the wall clock
+/// only.
 fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
     late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
 }
@@ -460,7 +461,7 @@ impl fmt::Debug for Interrupter {
     }
 }
 
-/// The wall clock relative to `CLOCK_MONOTONIC`: read between two instants.
+/// The offset of the wall clock from `CLOCK_MONOTONIC`. The wall clock is read between two instants.
 ///
 /// # Examples
 ///
@@ -478,7 +479,7 @@ pub struct WallOffset {
 }
 
 impl WallOffset {
-    /// Reads the offset now.
+    /// Reads the current offset.
     #[must_use]
     pub fn now() -> Self {
         let read = || {

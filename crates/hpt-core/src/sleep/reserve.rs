@@ -1,14 +1,16 @@
-//! The margin: how long before a deadline a thread must be woken to be there in time, learned from how late it was
-//! woken before. Pure: takes lengths and errors, returns a margin.
+//! The margin: how long before its deadline a thread must be woken so that it runs in time. It is learned from earlier
+//! wake-up latencies. Pure: takes lengths and errors, returns a margin.
 
-/// The number of errors stored for each class of lengths. A change of load is learned within as many sleeps.
+/// The number of errors stored for each class of lengths. The margin adapts to a change of load within this many
+/// sleeps.
 const REMEMBERED: usize = 64;
-/// Longer sleeps are woken later, because an idle processor enters deeper states. Each class is four times as long as
-/// the previous one.
+/// The number of classes of lengths. Longer sleeps are woken later, because an idle processor enters deeper states. The
+/// sleeps of each class are four times as long as those of the previous class.
 const CLASSES: usize = 6;
 const SHORTEST_CLASS_NS: u64 = 100_000;
-/// Balanced means at least this quantile, and a higher one if it costs only a few microseconds of spinning per sleep
-/// and a small share of its length: less than blocking costs, and less than waking a thread for nothing.
+/// The balanced goal uses at least this quantile, and a higher one if that costs only a few microseconds of spinning
+/// per sleep and a small share of its length: less than it costs to block, and less than it costs to wake a thread for
+/// nothing.
 const BALANCED_PERMILLE: usize = 750;
 const BALANCED_SPIN_NS: f64 = 3_500.0;
 const BALANCED_SPIN_PART: f64 = 0.002;
@@ -26,12 +28,12 @@ pub(crate) struct Reserve {
 /// The goal of a margin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Aim {
-    /// Three of four wake-ups in time, and more of them if that takes little spinning: all of them if a thread is
-    /// always about equally late.
+    /// At least three of four wake-ups in time, and more of them if that takes little spinning: all of them for a
+    /// thread whose wake-up latency is almost constant.
     Balanced,
     /// This many thousandths of all wake-ups in time.
     Quantile { permille: usize },
-    /// This share of the time spent spinning.
+    /// At most this share of the time spent spinning.
     Budget { part: f64 },
 }
 
@@ -42,7 +44,7 @@ impl Aim {
     }
 
     pub(crate) fn budget(part: f64) -> Self {
-        // A value that is not a number is no budget.
+        // A value that is not a number counts as a budget of zero.
         Self::Budget { part: part.clamp(0.0, 1.0).max(0.0) }
     }
 }
@@ -119,7 +121,7 @@ impl Recent {
     /// Returns the longest margin under which spinning would have taken no more than `spin_ns` per sleep, on average;
     /// `None` if there are no errors.
     ///
-    /// Under a margin that exceeds the k smallest errors, each of those sleeps spins for the difference.
+    /// If the margin exceeds the k smallest errors, each of those k sleeps spins for the difference.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -190,7 +192,7 @@ mod tests {
         }
     }
 
-    /// A load that starts and ends again, and a host that takes milliseconds now and then.
+    /// A load starts and ends again, and the host takes the CPU away for milliseconds now and then.
     #[test]
     fn the_reserve_follows_the_load_within_100_sleeps() {
         let mut reserve = Reserve::new(Aim::quantile(0.75), 200_000);
@@ -207,7 +209,8 @@ mod tests {
         assert!((20_000..20_010).contains(&sleeps(20_000)), "the load ended");
     }
 
-    /// All wake-ups of a thread that is always about equally late; three of four if the rest is far away.
+    /// All wake-ups are in time if the latency is almost constant; three of four if the other latencies are much
+    /// higher.
     #[test]
     fn the_reserve_covers_errors_within_the_spin_budget() {
         let reserve = |errors: [u64; 8]| {

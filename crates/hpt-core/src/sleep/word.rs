@@ -1,13 +1,13 @@
-//! The word that interrupts a sleeper: set by any thread at any time, taken by the sleeper when its sleep ends. Waits
-//! with a function from the caller: in the model, that function tries every order of threads; in `mod`, it uses the
-//! kernel's futex.
+//! The word that interrupts a sleeper. Any thread may set it at any time; the sleeper clears it when its sleep ends.
+//! Waits with a function from the caller: in the model, that function tries every order of threads; in `mod`, it uses
+//! the kernel's futex.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Zero until an interruption.
+/// Zero until an interruption sets it.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU32);
 
@@ -18,9 +18,9 @@ impl Default for Word {
 }
 
 impl Word {
-    /// Interrupts the current sleep, or else the next one. `wake` wakes a thread that waits for the word in the kernel.
+    /// Interrupts the current sleep, or else the next one. `wake` wakes a thread that waits on the word in the kernel.
     pub(crate) fn set(&self, wake: impl FnOnce(&AtomicU32)) {
-        // A thread that finds it set relies on the one that set it to wake the sleeper.
+        // A thread that finds the word set relies on the thread that set it to wake the sleeper.
         if self.0.swap(1, Ordering::AcqRel) == 0 {
             wake(&self.0);
         }
@@ -32,7 +32,7 @@ impl Word {
         self.0.load(Ordering::Acquire) != 0
     }
 
-    /// Takes the interruption; returns whether there was one. It ends this sleep and no other.
+    /// Clears the interruption, so that it ends only one sleep. Returns whether there was one.
     #[inline(always)]
     pub(crate) fn take(&self) -> bool {
         self.is_set() && self.0.swap(0, Ordering::AcqRel) != 0
@@ -43,7 +43,7 @@ impl Word {
         wait(&self.0);
     }
 
-    /// Returns when `is_due` returns true or the word is set. Until then, it calls `wait`, which must not wait while
+    /// Blocks until `is_due` returns true or the word is set. Until then, it calls `wait`, which must not wait while
     /// the word is set, and may return spuriously.
     #[inline(always)]
     pub(crate) fn until_set_or(&self, mut is_due: impl FnMut() -> bool, mut wait: impl FnMut(&AtomicU32)) {

@@ -143,11 +143,11 @@ impl TimeSource for ArmCycles {
 /// error before the process ends.
 ///
 /// Intended for programs that read a counter to which access can be [revoked](SourceInfo::revocable). This crate never
-/// calls it. It installs a handler for SIGILL, which writes the words only if the instruction that raised the signal
-/// reads the cycle counter. Any other SIGILL, for example one sent by another process, ends the process without them.
-/// In either case the exit status shows that SIGILL ended the process. If the program already handles or ignores
-/// SIGILL, this function changes nothing. `words` should end with a newline. If this function is called more than once,
-/// the text of the first call is used.
+/// calls this function. The function installs a handler for SIGILL, which writes the words only if the instruction that
+/// raised the signal reads the cycle counter. Any other SIGILL, for example one sent by another process, ends the
+/// process without them. In either case the exit status shows that SIGILL ended the process. If the program already
+/// handles or ignores SIGILL, this function changes nothing. `words` should end with a newline. If this function is
+/// called more than once, the text of the first call is used.
 ///
 /// This function does nothing on machines other than ARM.
 ///

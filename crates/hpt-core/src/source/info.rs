@@ -42,7 +42,7 @@ impl fmt::Display for SourceId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadPath {
-    /// An instruction that reads a register of the processor.
+    /// An instruction that reads a processor register.
     Register,
     /// A load from a device's registers.
     Mmio,

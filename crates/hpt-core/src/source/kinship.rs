@@ -1,5 +1,5 @@
-//! Which source names refer to the same counter. Uses names, and the device tree if a name is ambiguous. Opens no
-//! source.
+//! Determines which source names refer to the same counter. Uses the names and, if a name is ambiguous, the device
+//! tree. Opens no source.
 
 use super::{PosixId, Scope, SourceInfo};
 use crate::host::{Host, SYSTEM_TIMER};

@@ -194,8 +194,8 @@ impl PosixClock {
         }
         let mut info = id.properties(host);
         let by_call = Reader::open(id, Route::SystemCall)?;
-        // With PR_TSC_SIGSEGV in effect, the vDSO itself is killed by SIGSEGV. The system call does not read the
-        // counter in user mode.
+        // With PR_TSC_SIGSEGV in effect, reading the clock through the vDSO raises SIGSEGV. The system call does not
+        // read the counter in user mode.
         if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
             info.read_path = ReadPath::SystemCall;
             return Ok(Self { reader: by_call, info });

@@ -230,7 +230,8 @@ pub(crate) fn has_vdso() -> bool {
     address != 0
 }
 
-/// Returns AT_HWCAP2 of the auxiliary vector: later features of the processor; 0 if the kernel does not provide it.
+/// Returns AT_HWCAP2 of the auxiliary vector: the second set of processor feature bits; 0 if the kernel does not
+/// provide it.
 #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
 pub(crate) fn hwcap2() -> u64 {
     // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).

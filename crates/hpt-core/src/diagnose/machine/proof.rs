@@ -35,7 +35,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// Returns whether the same gaps could be explained by `self` and by `other`; see `shows`.
+    /// Returns whether `self` and `other` could both explain the same gaps; see `shows`.
     fn may_be_taken_for(self, other: Self) -> bool {
         let same_length = self.gap < other.gap * 3 && other.gap < self.gap * 3;
         same_length && self.period.abs_diff(other.period) <= (self.period + other.period) / 5
@@ -82,8 +82,8 @@ enum Shown {
     TooShort,
 }
 
-/// Returns whether gaps with the length and the period of `reserved` recur, and are waits, not time stolen by the host.
-/// A host may steal time at any time and for any duration.
+/// Returns whether gaps with the length and the period of `reserved` recur. They must be waits, not time stolen by the
+/// host, which may steal time at any time and for any duration.
 fn shows(gaps: &Gaps, reserved: Reserved, in_a_virtual_machine: bool) -> Shown {
     if gaps.window < reserved.period * 3 {
         return Shown::TooShort;
