@@ -329,9 +329,9 @@ enum Patience {
 /// Makes the first decision: the processor's own counter if the kernel offers it as a clocksource and its rate is
 /// constant, otherwise the kernel's clock. While the kernel has not decided or cannot be queried, nothing is decided
 /// and the kernel's clock is read. Readings query again after a tenth of a second. If the kernel cannot be queried, the
-/// pause doubles each time, and there are at most ten queries: a program that has entered a sandbox since then must not be killed because
-/// of the query. Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that tries the
-/// instruction), so the first call may be in a signal handler.
+/// pause doubles each time, and there are at most ten queries: a program that has entered a sandbox since then must not
+/// be killed because of the query. Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that
+/// tries the instruction), so the first call may be in a signal handler.
 #[cold]
 fn decide(patience: Patience) -> usize {
     /// The time at which a kernel that gave no answer is queried again.

@@ -78,8 +78,8 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Returns what to expect of `source` compared with `reference`, according to their nominal rates; `None` if one
-    /// has none.
+    /// Returns what to expect of `source` compared with `reference`, according to their nominal rates; `None` if
+    /// `source` has none.
     #[must_use]
     pub fn of(source: &SourceInfo, reference: &SourceInfo, granules: Granules) -> Option<Self> {
         let nominal = source.nominal?;

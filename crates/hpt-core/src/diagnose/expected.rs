@@ -43,8 +43,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Returns the expectation according to the nominal rates of the source and the reference; `None` if either has
-    /// none.
+    /// Returns the expectation according to the nominal rates of the source and the reference; `None` if the source
+    /// has none.
     #[must_use]
     pub fn by_statements(
         mut info: SourceInfo,

@@ -158,7 +158,8 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
-    /// The number of times that the thread was preempted or gave up its CPU. No more stalls than that can include a wait.
+    /// The number of times that the thread was preempted or gave up its CPU. No more stalls than that can include a
+    /// wait.
     switches: u64,
     /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,

@@ -66,7 +66,7 @@ pub(crate) struct Stolen {
     pub(crate) all: u64,
 }
 
-/// What a Raspberry Pi's firmware reports about under-voltage and throttling.
+/// Report of a Raspberry Pi's firmware about under-voltage and throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// All flags, as `vcgencmd get_throttled` prints them.
