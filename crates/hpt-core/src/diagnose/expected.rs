@@ -12,7 +12,7 @@ use crate::{
 /// The tolerance for the kernel's rounding of its clock's multiplier, in parts per million.
 const ROUNDED_PPM: f64 = 1.0;
 
-/// What a machine reports about the rates of its counters.
+/// Statements of a machine about the rates of its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Surroundings {
