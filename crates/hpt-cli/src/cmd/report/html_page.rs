@@ -201,7 +201,7 @@ fn findings(doctor: DoctorDocument) -> Section {
     };
     let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
     let counts = [
-        ("found a problem", DoctorVerdict::Problem),
+        ("have a finding", DoctorVerdict::Problem),
         ("passed", DoctorVerdict::Pass),
         ("are not applicable", DoctorVerdict::NotApplicable),
     ];
