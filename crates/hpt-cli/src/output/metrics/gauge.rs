@@ -44,7 +44,7 @@ pub(super) fn of_quantiles<'a, T: 'a>(
 ) -> Gauge {
     let samples = rows.into_iter().flat_map(|row| {
         quantiles.iter().filter_map(move |(quantile, figure)| {
-            let labels = labels(row).into_iter().chain([("quantile", (*quantile).to_owned())]);
+            let labels = labels(row).into_iter().chain([("quantile_level", (*quantile).to_owned())]);
             Some(Sample { labels: labels.collect(), value: seconds(whole(figure(row)?)) })
         })
     });
