@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, Read},
     mem::ManuallyDrop,
-    os::fd::FromRawFd,
+    os::fd::{AsRawFd, FromRawFd},
     ptr,
 };
 
@@ -47,6 +47,8 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 /// PERF_FLAG_FD_CLOEXEC. perf_event_open(2).
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+/// PERF_EVENT_IOC_DISABLE, `_IO('$', 0x1)`. Linux, include/uapi/linux/perf_event.h.
+const DISABLE: libc::Ioctl = 0x2401;
 
 /// The properties of the requested event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,19 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Event {
     file: File,
+    mark: Option<Mark>,
+}
+
+impl Drop for Event {
+    /// Stops the event, which releases its counter. Closing the file does not, as long as a forked child has a copy of
+    /// it. In such a child the event is left running, because it is still the parent's.
+    fn drop(&mut self) {
+        if self.mark.is_some_and(Mark::is_of_this_process) {
+            // SAFETY: the descriptor is open, and this request takes no argument; its failure changes nothing.
+            // perf_event_open(2), "perf_event ioctl calls".
+            unsafe { libc::ioctl(self.file.as_raw_fd(), DISABLE, 0) };
+        }
+    }
 }
 
 impl Event {
@@ -113,7 +128,7 @@ impl Event {
         let Some(descriptor) = descriptor else { return Err(io::Error::last_os_error()) };
         // SAFETY: the kernel created this descriptor just now, and it is not known elsewhere. FromRawFd::from_raw_fd.
         let file = unsafe { File::from_raw_fd(descriptor) };
-        Ok(Self { file })
+        Ok(Self { file, mark: Mark::new() })
     }
 
     /// Returns the cycles counted so far, with a system call; `None` if the event has lost its counter to other events,

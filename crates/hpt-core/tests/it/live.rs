@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -352,6 +354,32 @@ fn the_cycles_of_a_thread_are_counted_on_either_path_or_refused_with_a_fix() {
     let by_call = PerfCycles::open_by_system_call(&host).expect("as the other form");
     assert_eq!(by_call.info().read_path, ReadPath::SystemCall);
     counts_work(&by_call);
+}
+
+/// A child that is forked while the source is open has a copy of the event's file.
+#[test]
+fn a_dropped_source_of_cycles_releases_its_counter_while_a_child_holds_the_file() {
+    let _turn = turn_with_cycle_counters();
+    let host = Host::live();
+    let cycles = match PerfCycles::open(&host) {
+        Ok(cycles) => cycles,
+        Err(reason) => return skipped!("no perf-cycles: {reason}"),
+    };
+    let (mut ours, mut theirs) = UnixStream::pair().expect("two descriptors");
+    thread::scope(|scope| {
+        let child = scope.spawn(move || {
+            in_a_child(|| {
+                let is_told = theirs.write_all(b"f").is_ok() && theirs.read_exact(&mut [0]).is_ok();
+                u8::from(!is_told)
+            })
+        });
+        ours.read_exact(&mut [0]).expect("the child is forked");
+        drop(cycles);
+        let again = PerfCycles::open(&host);
+        ours.write_all(b"e").expect("the child waits");
+        assert_eq!(child.join().expect("it only waits"), ChildEnd::Exited(0));
+        counts_work(&again.expect("the counter is free again"));
+    });
 }
 
 #[test]
