@@ -369,8 +369,8 @@ fn a_dropped_source_of_cycles_releases_its_counter_while_a_child_holds_the_file(
     thread::scope(|scope| {
         let child = scope.spawn(move || {
             in_a_child(|| {
-                let is_told = theirs.write_all(b"f").is_ok() && theirs.read_exact(&mut [0]).is_ok();
-                u8::from(!is_told)
+                let released = theirs.write_all(b"f").is_ok() && theirs.read_exact(&mut [0]).is_ok();
+                u8::from(!released)
             })
         });
         ours.read_exact(&mut [0]).expect("the child is forked");
