@@ -3,15 +3,15 @@
 //!
 //! | I want to | use |
 //! | --- | --- |
-//! | read the time faster than with `std::time::Instant` | [`Instant`]: `CLOCK_MONOTONIC`, within a stated bound |
+//! | read the time faster than with `std::time::Instant` | [`Instant`]: tracks `CLOCK_MONOTONIC`, with an error bound |
 //! | sleep precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
 //! | run something once per period | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
-//! | make a thread real-time for a while | [`realtime::Setup`]: sets CPU, policy, memory, idle states, RT throttling |
+//! | run a thread with real-time priority | [`realtime::Setup`]: sets policy, CPU, memory, idle states, RT throttling |
 //! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
 //! | find the best counter on this machine | [`source::choose`], which also explains the choice |
 //! | know how accurate a counter is | [`calibrate`]: measures its frequency, with a worst-case bound |
-//! | read my own counter | [`TimeSource`], and [`Clock`] to convert its ticks to nanoseconds |
-//! | test code that waits | [`testing::ManualSource`] |
+//! | add a counter of my own | [`TimeSource`] to read it, and [`Clock`] to convert its ticks to nanoseconds |
+//! | test code that waits | [`testing::ManualSource`]: a counter that the test controls |
 //!
 //! An [`Instant`] is read from the CPU's counter; instants from different threads and processes can be compared.
 //! [`clock::status`] reports the error bound. [`source::probe`] lists all sources of a machine and states, for each
@@ -49,8 +49,10 @@
 //!
 //! No feature is enabled by default.
 //!
-//! - `serde`: `Serialize` and `Deserialize` for plain values such as machine facts, calibrations and distributions.
-//! - `embedded-hal`: implements embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
+//! - `serde`: implements `Serialize` and `Deserialize` for plain data, such as host information, calibrations and
+//!   distributions.
+//! - `embedded-hal`: implements `DelayNs` of embedded-hal for [`Sleeper`], for drivers that wait between two accesses
+//!   to a device.
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -68,11 +70,11 @@ compile_error!("hpt-core supports only Linux on x86-64, aarch64 and little-endia
 
 #[cfg(test)]
 /// Reports why a test, or part of a test, cannot run on this machine. The line is written directly to standard error,
-/// because the test harness captures the output of `println!` and `eprintln!` in a test that passes.
+/// because the test harness captures the output of `println!` and `eprintln!` in passing tests.
 macro_rules! skipped {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        // One write for the whole line, so that lines from concurrent tests do not interleave.
+        // The whole line is written at once, so that lines from concurrent tests do not interleave.
         std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
     }};
 }

@@ -1,5 +1,5 @@
-//! Periodic work whose delays do not accumulate. Decides when a period starts and how missed periods are treated.
-//! Leaves the sleeping to `sleep`.
+//! Starts periods at fixed intervals, so that delays do not accumulate. Determines the deadlines and the handling of
+//! missed periods; `sleep` implements the sleeping.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// How to treat periods that could not start on time because the work took too long.
+/// The handling of periods that could not start on time because the previous work took too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
@@ -18,10 +18,10 @@ pub enum Overrun {
     Skip,
     /// Catches up: starts each missed period immediately, until the next deadline is in the future again.
     CatchUp,
-    /// Restarts the grid: its first deadline is one period from now.
+    /// Restarts the grid: the next deadline is one period from now.
     Reset,
-    /// Uses no grid: the next deadline is always one period from now. Every delay accumulates. Intended for comparison
-    /// with the other variants.
+    /// Uses no grid: the next deadline is always one period from now. Delays accumulate. This variant is intended for
+    /// comparison with the others.
     FromNow,
 }
 
@@ -51,8 +51,8 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-/// A timer that starts periods one after another. Each period is due a fixed time after the deadline of the previous
-/// period, not after its end, so delays do not accumulate.
+/// A timer that starts periods one after another. The deadline of each period is a fixed time after the previous
+/// deadline, not after the end of the previous work, so delays do not accumulate.
 ///
 /// # Examples
 ///
@@ -72,20 +72,20 @@ pub struct Pacer {
     period: Duration,
     next: Instant,
     overrun: Overrun,
-    /// Whether an interrupted wait began after its deadline: the resulting tick is then an overrun.
+    /// Whether an interrupted wait began after its deadline. If so, the resulting tick counts as an overrun.
     began_late: bool,
     counts: Counts,
 }
 
 impl Pacer {
-    /// Creates a pacer with this period, or one nanosecond if `period` is zero. The first deadline is one period from
-    /// now.
+    /// Creates a pacer with the period `period`, or one nanosecond if `period` is zero. The first deadline is one
+    /// period from now.
     #[must_use]
     pub fn every(period: Duration) -> Self {
         Self::with_sleeper(period, Sleeper::new())
     }
 
-    /// Creates a pacer with this period that waits with `sleeper`.
+    /// Creates a pacer with the period `period` that uses `sleeper` to wait.
     #[must_use]
     pub fn with_sleeper(period: Duration, sleeper: Sleeper) -> Self {
         let period = period.max(Duration::from_nanos(1));
@@ -100,7 +100,7 @@ impl Pacer {
         self
     }
 
-    /// Sets how to treat missed periods.
+    /// Sets the handling of missed periods.
     #[must_use]
     pub const fn with_overrun(mut self, overrun: Overrun) -> Self {
         self.overrun = overrun;

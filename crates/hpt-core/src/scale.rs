@@ -1,5 +1,5 @@
-//! Converts ticks to nanoseconds with one multiplication. The error bound is proved here. Independent of the counter
-//! and the anchor; `clock` combines the three.
+//! Converts ticks to nanoseconds by fixed-point multiplication, with a proof of the error bound. Does not depend on a
+//! counter or an anchor; `clock` combines a scale with both.
 
 use crate::units::Frequency;
 
@@ -7,23 +7,24 @@ use crate::units::Frequency;
 ///
 /// # The bound
 ///
-/// Let `p` be the exact nanoseconds per tick, and `q = whole + fraction/2⁶⁴` the stored value. `fraction` is rounded to
-/// nearest, so `|p - q| ≤ 2⁻⁶⁵`. [`nanoseconds`](Self::nanoseconds) returns exactly `⌊q·t⌋` for `t` ticks: `whole·t` is
-/// an integer and the high half of `fraction·t` is a floor. Hence
+/// Let `p` be the exact number of nanoseconds per tick, and let `q = whole + fraction/2⁶⁴` be the stored value.
+/// `fraction` is rounded to the nearest integer, so `|p - q| ≤ 2⁻⁶⁵`. [`nanoseconds`](Self::nanoseconds) returns
+/// exactly `⌊q·t⌋` for `t` ticks, because `whole·t` is an integer and the high half of `fraction·t` is rounded down.
+/// Hence
 ///
 /// ```text
 /// -1 - t·2⁻⁶⁵  <  ⌊q·t⌋ - p·t  ≤  t·2⁻⁶⁵
 /// ```
 ///
-/// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks. The error is therefore
-/// below 2 ns for every `u64`. The result is the floor of a non-decreasing function, so more ticks never result in less
-/// time.
+/// The error is thus less than 1 ns plus `t·2⁻⁶⁵` ns, and the second term reaches 1 ns only at 2⁶⁵ ticks. The error is
+/// therefore below 2 ns for every `u64`. The result is the floor of a non-decreasing function, so more ticks never
+/// yield a shorter time.
 ///
 /// # Comparison with the kernel's multiply and shift
 ///
-/// A 32-bit multiplier with a shift requires a bounded range of `t`, keeps about 10⁻⁹ of the rate, and its shift is on
-/// the critical path. Here the shift is free (the high word of the product), the two products are computed in parallel,
-/// and any `t` is allowed.
+/// A 32-bit multiplier with a shift requires a bounded range of `t` and represents the rate only to about 10⁻⁹. Its
+/// shift adds to the critical path. Here, the shift is free, because it selects the high word of the product. The two
+/// products are computed in parallel, and any `t` is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scale {
     whole: u64,
@@ -44,7 +45,7 @@ impl Scale {
     /// ```
     #[must_use]
     pub fn of(frequency: Frequency) -> Self {
-        // ns per tick = 1e9 / Hz = 1e15 / µHz. The whole part divides once; the remainder is below µHz < 2^64,
+        // ns per tick = 1e9 / Hz = 1e15 / µHz. One division yields the whole part. The remainder is below µHz < 2^64,
         // so remainder * 2^64 fits in 128 bits.
         const FEMTO: u64 = 1_000_000_000_000_000;
         let microhertz = frequency.microhertz();
@@ -58,7 +59,7 @@ impl Scale {
         Self { whole, fraction }
     }
 
-    /// Returns the duration of `ticks` ticks in nanoseconds, rounded down and taken modulo 2⁶⁴ ns (584 years).
+    /// Returns the duration of `ticks` in nanoseconds, rounded down and taken modulo 2⁶⁴ ns (584 years).
     #[must_use]
     #[inline(always)]
     pub const fn nanoseconds(self, ticks: u64) -> u64 {
@@ -78,9 +79,9 @@ impl Scale {
     }
 }
 
-/// Makes the compiler emit a branch instead of an unconditional addition. For a counter above 1 GHz, where a nanosecond
-/// matters, the high word of one product is the result, and an unconditional addition would delay it. For a slower
-/// counter, the read takes longer than the branch.
+/// Makes the compiler emit a branch instead of an unconditional addition. For a counter above 1 GHz, the high word of
+/// one product is the result, and an unconditional addition would delay it. For a slower counter, the cost of the
+/// branch is small compared with the cost of the read.
 #[cold]
 const fn slower_than_a_gigahertz() {}
 

@@ -1,5 +1,5 @@
-//! Files that outlive a run: one per purpose, with a version and a checksum, replaced atomically, and bound to the
-//! current boot and processor. Does not interpret the content, which belongs to the caller.
+//! Stores files that persist between runs, one for each purpose. Each file has a version and a checksum, is replaced
+//! atomically, and is bound to the boot and the processor of the run that saved it. Does not interpret the content.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -14,31 +14,32 @@ use crate::{
     sys::file_lock::{FileLock, try_lock},
 };
 
-/// The first line of every file. A file with another layout version is refused, and the error message states this.
+/// The first line of every file. It includes the version of the layout. A file with another version is refused with an
+/// error that states this.
 const MAGIC: &str = "hpt-state 1";
 
 /// The boot and the processor that a file is bound to. After a reboot, or on another processor, the file is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// The identity of the boot.
+    /// The ID of the boot.
     pub boot: BootId,
-    /// Vendor, family, model and stepping of the processor.
+    /// The vendor, family, model and stepping of the processor.
     pub processor: String,
 }
 
 impl Binding {
-    /// Returns the binding to this host's current boot; `None` if /proc does not show the boot's identity.
+    /// Returns the binding to this host's current boot; `None` if /proc does not contain the boot ID.
     #[must_use]
     pub fn of(host: &Host) -> Option<Self> {
         Some(Self { boot: host.boot_id()?, processor: host.cpu().signature().to_owned() })
     }
 }
 
-/// Why a file could not be written, or is not valid.
+/// The reason a file could not be read or written, or is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// There is no file.
+    /// No file exists for the purpose.
     #[error("nothing is saved at {path}")]
     Missing {
         /// The path of the missing file.
@@ -81,12 +82,12 @@ pub enum StateError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The processor it was saved on.
+        /// The processor on which the file was saved.
         saved_on: String,
     },
 }
 
-/// An exclusive lock, held until this value is dropped.
+/// An exclusive lock, which is held until this value is dropped.
 #[derive(Debug)]
 pub struct Locked(#[expect(dead_code, reason = "dropping it unlocks the file")] FileLock);
 
@@ -98,18 +99,18 @@ pub struct Store {
 }
 
 impl Store {
-    /// Returns the store in `folder`. The directory is created when something is saved.
+    /// Creates a store in the directory `folder`. The directory itself is created by the first save.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: false }
     }
 
-    /// Returns the store in `folder`, whose files only their owner may read.
+    /// Creates a store in the directory `folder` whose files only their owner can read.
     pub(crate) fn private(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: true }
     }
 
-    /// Returns the path of the file for a purpose.
+    /// Returns the path of the file for `purpose`.
     #[must_use]
     pub fn path(&self, purpose: &str) -> PathBuf {
         self.folder.join(purpose)
@@ -130,20 +131,20 @@ impl Store {
             .and_then(|()| fs::rename(&unfinished, &path))
             .and_then(|()| File::open(&self.folder)?.sync_all());
         written.map_err(|cause| {
-            // Best effort: the error to report is the write error, not an error from removing the unfinished file.
+            // The removal is best effort: the write error is reported, not an error from the removal.
             let _ = fs::remove_file(&unfinished);
             unwritable(cause)
         })
     }
 
-    /// Creates a file that no other thread writes to. The process ID alone does not make its name unique: several
+    /// Creates a file that no other thread writes to. The process ID alone does not make the file name unique: several
     /// threads of a process may save at once, and a process in another container may have the same ID. An existing file
     /// is not touched, because another thread may still be writing it.
     fn unfinished(&self, purpose: &str) -> io::Result<(PathBuf, File)> {
         let mut number = 0_u32;
         loop {
             let path = self.folder.join(format!(".{purpose}.{}.{number}", process::id()));
-            // The mode does not depend on the umask, which some containers and daemons set to 0.
+            // The mode is set explicitly, because some containers and daemons set the umask to 0.
             let mode = if self.is_private { 0o600 } else { 0o644 };
             match File::options().write(true).create_new(true).mode(mode).open(&path) {
                 Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -161,12 +162,12 @@ impl Store {
         let path = self.folder.join(format!("{purpose}.lock"));
         let locked = || {
             make_folder(&self.folder)?;
-            // The existing file is opened only if it is a regular file.
+            // These flags prevent the open from following a symbolic link or blocking on a FIFO.
             let open =
                 |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
             let file = match open(File::options().create(true).append(true).mode(0o644)) {
-                // The file belongs to another user, for example because root created it in a user's directory. Read
-                // access is sufficient to lock it.
+                // The file may belong to another user, for example because root created it in a user's directory. Read
+                // access is sufficient to lock a file.
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {
                     open(File::options().read(true)).map_err(|_| refused)?
                 }
@@ -228,7 +229,8 @@ impl Store {
     pub(crate) fn content_and_about(&self, purpose: &str) -> Result<(Vec<u8>, About), StateError> {
         let path = self.path(purpose);
         read_regular_file_and_about(&path).map_err(|cause| match cause.kind() {
-            // A dangling link is not the same as no file: its target may be elsewhere.
+            // A dangling symbolic link does not count as a missing file, because its target may only be temporarily
+            // unavailable.
             io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
                 let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a dangling symbolic link");
                 StateError::Unreadable { path: path.clone(), cause: to_nothing }
@@ -240,7 +242,7 @@ impl Store {
 }
 
 /// Creates a directory and its missing parents. Returns whether the directory was missing. A new directory is not
-/// writable by group and others, even with umask 0.
+/// writable by group and others, even if the umask is 0.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
@@ -281,7 +283,7 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     let mut parts = content.splitn(6, |&byte| byte == b'\n');
     let mut line = || parts.next().and_then(|line| std::str::from_utf8(line).ok());
     if line() != Some(MAGIC) {
-        return Err("it does not start with the first line of this version");
+        return Err("its first line is not that of a file of this version");
     }
     let mut field = |key: &str| line().and_then(|line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::to_owned);
     if field("purpose").as_deref() != Some(purpose) {
@@ -298,8 +300,8 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     Ok(Saved { boot, processor, payload: payload.to_vec() })
 }
 
-/// Returns the 64-bit FNV-1a checksum, which detects accidental damage but provides no security. draft-eastlake-fnv,
-/// section 2.
+/// Returns the 64-bit FNV-1a checksum, which detects accidental damage but provides no security. The algorithm is
+/// specified in draft-eastlake-fnv, section 2.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,13 +1,13 @@
-//! Summaries of many readings: distributions, medians, steps. Reads no counter. All values are in the unit that the
-//! caller uses.
+//! Summarizes many readings: distributions, medians and steps. Does not read any counter. Values keep the unit of the
+//! caller unless a name includes a unit.
 
 use hdrhistogram::Histogram as Hdr;
 
-/// Quantiles of a set of durations in nanoseconds.
+/// The distribution of a set of durations: quantiles, minimum, maximum and mean, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spread {
-    /// Number of samples.
+    /// The number of samples.
     pub samples: u64,
     /// The minimum, in nanoseconds.
     pub min_ns: f64,
@@ -35,13 +35,13 @@ impl Histogram {
     /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
-        Self { counts: Hdr::new(3).expect("three significant digits is within 0 to 5"), ends: None }
+        Self { counts: Hdr::new(3).expect("a precision of 0 to 5 significant digits is valid"), ends: None }
     }
 
     /// Adds one sample. Do not call it in a timed region: the table may grow.
     pub fn record(&mut self, ticks: u64) {
-        // Not `saturating_record`, which never grows the table.
-        self.counts.record(ticks).expect("the table grows to any value of 64 bits");
+        // `saturating_record` would never grow the table.
+        self.counts.record(ticks).expect("the table grows to hold any 64-bit value");
         let (smallest, largest) = self.ends.unwrap_or((ticks, ticks));
         self.ends = Some((smallest.min(ticks), largest.max(ticks)));
     }
@@ -54,7 +54,7 @@ impl Histogram {
 
     /// Adds the samples of another histogram.
     pub fn add(&mut self, other: &Self) {
-        self.counts.add(&other.counts).expect("the table grows to any value of 64 bits");
+        self.counts.add(&other.counts).expect("the table grows to hold any 64-bit value");
         let Some((smallest, largest)) = other.ends else { return };
         let (own_smallest, own_largest) = self.ends.unwrap_or((smallest, largest));
         self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
@@ -67,8 +67,8 @@ impl Histogram {
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
     }
 
-    /// Iterates over the classes (buckets) in ascending order. Each item is the largest value of the class, in ticks,
-    /// and its number of samples. Classes without samples are omitted.
+    /// Iterates over the classes (buckets) in ascending order. Each item consists of the largest value of the class, in
+    /// ticks, and the number of samples in the class. Classes without samples are omitted.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
         self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
     }
@@ -154,20 +154,21 @@ impl Steps {
     }
 }
 
-/// Returns the most, in ticks, that a reading can lag behind the true count. Determines it from `steps`, the
-/// differences between back-to-back reads, which it sorts and reduces to distinct values.
+/// Returns the granule of a counter: the largest lag of a reading behind the true count. Estimates the granule from
+/// `steps`, the differences between back-to-back reads. Sorts `steps` and removes zeros, outliers and duplicates from
+/// it.
 ///
-/// A counter that advances in granules shows steps that are multiples of a granule, rounded to ticks. Their sizes form
-/// clusters one granule apart, and the largest gap between neighboring sizes is the granule. If there are too few sizes
-/// to form clusters, the smallest step is the estimate. One tick is added for each rounded end of a step, so that the
-/// estimate is never below the granule. Returns one if the counter did not advance.
+/// If a counter advances in granules, its steps are multiples of a granule, rounded to ticks. Their sizes form clusters
+/// that are one granule apart, and the largest gap between neighboring sizes is the granule. The smallest step is used
+/// instead if it is smaller, or if there are too few sizes to form clusters. One tick is added for each rounded size,
+/// so that the estimate is never below the granule. Returns one if the counter did not advance.
 #[must_use]
 pub fn granule(steps: &mut Vec<u64>) -> u64 {
     const FEWEST_SIZES: usize = 4;
     steps.retain(|&step| step > 0);
     steps.sort_unstable();
-    // The largest quarter of the steps is due to interrupts and migrations; the sizes of these steps are far apart
-    // regardless of the granule.
+    // The largest quarter of the steps is attributed to interrupts and migrations. The sizes of these steps are far
+    // apart, regardless of the granule.
     steps.truncate(steps.len() - steps.len() / 4);
     steps.dedup();
     let Some(&smallest) = steps.first() else {

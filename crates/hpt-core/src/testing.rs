@@ -1,5 +1,5 @@
-//! Sources that a test controls. This module is public so that programs that use this crate can use it in their own
-//! tests. It must not be used outside of tests.
+//! Provides sources that a test controls. The module is public so that dependent crates can use it in their tests. Do
+//! not use it outside tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,19 +44,19 @@ impl ManualSource {
         Self { ticks: AtomicU64::new(0), step_per_read: 0, info }
     }
 
-    /// Makes the source advance by `ticks` after every read, so that code that waits for it makes progress.
+    /// Makes the source advance by `ticks` after every read, so that code that waits for the source makes progress.
     #[must_use]
     pub const fn stepping_by(mut self, ticks: u64) -> Self {
         self.step_per_read = ticks;
         self
     }
 
-    /// Advances the reading by `ticks`; it wraps at the counter's width.
+    /// Advances the reading by `ticks`. The reading wraps at the counter's width.
     pub fn advance(&self, ticks: u64) {
         self.ticks.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// Sets the reading to `ticks`, which may be lower than before.
+    /// Sets the reading to `ticks`, which may be lower than the current reading.
     pub fn set(&self, ticks: u64) {
         self.ticks.store(ticks, Ordering::Relaxed);
     }
@@ -81,11 +81,11 @@ impl Now for ManualSource {
     }
 }
 
-/// Returns the command line of the emulator that runs these tests, if any, and the path of this program, for tests that
-/// start this program as another process.
+/// Returns the command line of the emulator that runs these tests, which is empty without an emulator, and the path of
+/// this program. Tests need both to start this program as another process.
 #[cfg(test)]
 pub(crate) fn own_program() -> (Vec<String>, std::path::PathBuf) {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
-    let program = std::env::current_exe().expect("Linux names this program");
+    let program = std::env::current_exe().expect("Linux reports the path of this program");
     (runner.split_whitespace().map(str::to_owned).collect(), program)
 }

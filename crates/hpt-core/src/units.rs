@@ -1,9 +1,9 @@
-//! Ticks, counter widths and frequencies: the basic quantities of this crate. Does not convert ticks to time; `scale`
-//! does.
+//! Defines the basic quantities of this crate: counter widths, tick differences and frequencies. Does not convert ticks
+//! to time; `scale` does.
 
 use std::{fmt, time::Duration};
 
-/// Returns a duration in nanoseconds, or `u64::MAX` if it exceeds 584 years.
+/// Returns `duration` in nanoseconds, or `u64::MAX` if it exceeds 584 years.
 #[inline]
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -19,7 +19,7 @@ impl Width {
     /// The width of a 32-bit counter.
     pub const BITS_32: Self = Self(32);
 
-    /// Creates the width of a counter with `bits` bits; returns `None` unless `bits` is 1 to 64.
+    /// Creates the width of a counter with `bits` bits; returns `None` unless `bits` is from 1 to 64.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         if bits >= 1 && bits <= 64 { Some(Self(bits)) } else { None }
@@ -37,9 +37,10 @@ impl Width {
         u64::MAX >> (64 - self.0)
     }
 
-    /// Returns the ticks from `earlier` to `later`, correct across one wrap of the counter.
+    /// Returns the number of ticks from `earlier` to `later`. The result is correct even if the counter wrapped,
+    /// provided that fewer than 2^bits ticks have passed.
     ///
-    /// Two readings do not show how often the counter wrapped, so the result is the distance modulo 2^bits.
+    /// Two readings do not reveal the number of wraps, so the result is the distance modulo 2^bits.
     ///
     /// # Examples
     ///
@@ -53,10 +54,10 @@ impl Width {
         later.wrapping_sub(earlier) & self.mask()
     }
 
-    /// Returns the ticks from `earlier` to `later`, which is negative if `later` precedes `earlier` by less than half a
-    /// wrap.
+    /// Returns the number of ticks from `earlier` to `later`, which is negative if `later` precedes `earlier` by less
+    /// than half a wrap.
     #[must_use]
-    #[expect(clippy::cast_possible_wrap, reason = "the top bit of the distance is its sign: that is the point")]
+    #[expect(clippy::cast_possible_wrap, reason = "the top bit of the distance is interpreted as the sign")]
     pub const fn signed_difference(self, earlier: u64, later: u64) -> i64 {
         let unused_bits = 64 - self.0;
         (self.difference(earlier, later) << unused_bits) as i64 >> unused_bits
@@ -71,7 +72,8 @@ impl fmt::Display for Width {
 
 /// A tick rate, stored in whole microhertz (millionths of a tick per second). Never zero.
 ///
-/// Ranges from 1 µHz to 18.4 THz. The relative resolution is 10⁻¹² for a 1 MHz counter, and 3·10⁻¹⁶ for a 3 GHz one.
+/// The range is 1 µHz to 18.4 THz. The relative resolution is 10⁻¹² for a 1 MHz counter and 3·10⁻¹⁶ for a 3 GHz
+/// counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -128,9 +130,9 @@ impl Frequency {
         microhertz / 1_000_000 + (microhertz % 1_000_000 >= 500_000) as u64
     }
 
-    /// Returns the frequency in hertz for statistics and printing.
+    /// Returns the frequency in hertz, for statistics and printing.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are enough for a printed figure")]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are enough for a printed value")]
     pub fn hertz_f64(self) -> f64 {
         self.microhertz.get() as f64 / 1e6
     }
@@ -141,7 +143,7 @@ impl Frequency {
         1e9 / self.hertz_f64()
     }
 
-    /// Returns the difference from `nominal`, in parts per million of `nominal`.
+    /// Returns the frequency error relative to `nominal`, in parts per million.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "the difference is exact; only its quotient is rounded")]
     pub fn error_ppm(self, nominal: Self) -> f64 {

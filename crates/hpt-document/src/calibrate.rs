@@ -1,4 +1,4 @@
-//! `hpt calibrate`: the frequency of each source.
+//! The document of `hpt calibrate`: the frequency of each source.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,19 +9,19 @@ use crate::{cpu_absence::CpuAbsence, head::Head};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt calibrate: the frequency of each source"))]
 pub struct CalibrateDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// False if a saved result is shown.
+    /// Whether the frequencies were measured in this run; false if saved results are shown.
     pub measured_now: bool,
-    /// Whether the measurement ended early.
+    /// Whether Ctrl-C or another signal ended the measurement early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
-    /// come from several CPUs.
+    /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
+    /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each source.
     pub calibrations: Vec<CalibrationRow>,
-    /// The file that the result was saved to.
+    /// The file that the results were saved to; null if they were not saved.
     pub saved_to: Option<String>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
@@ -31,39 +31,39 @@ pub struct CalibrateDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CalibrationRow {
-    /// The source.
+    /// The name of the source.
     pub source: String,
     /// The reference that the source was measured against.
     pub reference: Option<String>,
-    /// Whether a frequency was determined.
+    /// Whether the frequency of the source was determined.
     pub calibrated: bool,
-    /// Why no frequency was determined.
+    /// The reason why the frequency was not determined; null if it was determined.
     pub failure: Option<String>,
-    /// How the frequency was determined.
+    /// The method with which the frequency was determined.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::calibration_methods))]
     pub method: Option<String>,
-    /// The frequency.
+    /// The frequency of the source, in hertz; null if it was not determined.
     pub frequency_hz: Option<f64>,
-    /// The lower limit of the frequency.
+    /// The lower bound of the frequency, in hertz.
     pub lowest_hz: Option<f64>,
-    /// The upper limit of the frequency.
+    /// The upper bound of the frequency, in hertz.
     pub highest_hz: Option<f64>,
-    /// The largest possible error of frequency_hz, in parts per million: a bound, not a standard
+    /// The largest possible error of `frequency_hz`, in parts per million. This is a worst-case bound, not a standard
     /// uncertainty.
     pub bound_ppm: Option<f64>,
-    /// The nominal frequency.
+    /// The nominal frequency of the source, in hertz; null if no nominal frequency is stated.
     pub nominal_hz: Option<f64>,
-    /// The origin of the nominal frequency.
+    /// The origin of the nominal frequency; null if no nominal frequency is stated.
     pub nominal_origin: Option<String>,
-    /// (frequency_hz - nominal_hz) / nominal_hz, in parts per million.
+    /// The deviation from the nominal frequency, in parts per million: (frequency_hz - nominal_hz) / nominal_hz.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub error_ppm: Option<f64>,
-    /// Time from the first to the last reading that was used.
+    /// Time from the first to the last reading that was used, in nanoseconds of the reference.
     pub window_ns: Option<u64>,
-    /// Number of pairs of readings that the frequency is computed from.
+    /// Number of pairs of readings from which the frequency was computed.
     pub pairs: Option<usize>,
-    /// The width of the narrowest bracket.
+    /// The width of the narrowest bracket, in nanoseconds.
     pub narrowest_bracket_ns: Option<u64>,
-    /// The CPU that the frequency was measured on; null if the thread migrated.
+    /// The CPU on which the frequency was measured; null if the thread migrated during the measurement.
     pub cpu: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! `hpt capture`: the files in a capture.
+//! The document of `hpt capture`: the files in a capture.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct CaptureDocument {
     pub kind: String,
     /// The file that the capture was written to.
     pub file: String,
-    /// Every file that hpt looks for.
+    /// Every file that hpt looked for.
     pub files: Vec<CapturedFile>,
 }
 
@@ -21,8 +21,8 @@ pub struct CaptureDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedFile {
-    /// Its path on the machine.
+    /// The path of the file on the captured machine.
     pub path: String,
-    /// Whether it exists and could be read.
+    /// Whether the file exists and could be read.
     pub captured: bool,
 }

@@ -1,4 +1,4 @@
-//! `hpt clocksource`: the kernel's clocksources and boot parameters.
+//! The document of `hpt clocksource`: the kernel's clocksources and boot parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use crate::head::Head;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt clocksource: the kernel's clocksources"))]
 pub struct ClocksourceDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// The clocksources.
+    /// The clocksources, including those that the kernel does not offer.
     pub sources: Vec<ClocksourceRow>,
-    /// Whether the kernel log could be read.
+    /// The state of the kernel log: whether it could be read, and if not, why.
     pub log: KernelLogState,
-    /// Whether /proc/cmdline could be read. If not, every parameter counts as unset.
+    /// Whether the kernel command line (/proc/cmdline) could be read. If not, `set` is false for every boot parameter.
     pub command_line_readable: bool,
     /// The boot parameters that affect clocksources.
     pub boot_parameters: Vec<BootParameter>,
@@ -28,36 +28,37 @@ pub struct ClocksourceDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClocksourceRow {
-    /// The kernel's name for it.
+    /// The kernel's name for the clocksource.
     pub name: String,
-    /// Whether the kernel offers it.
+    /// Whether the kernel offers the clocksource.
     pub available: bool,
-    /// Whether it is the active clocksource.
+    /// Whether the clocksource is active.
     pub current: bool,
-    /// The counter it reads; null if hpt does not know it.
+    /// The counter that the clocksource reads; null if hpt does not know the clocksource.
     pub counter: Option<String>,
-    /// How a clock is read while this clocksource is active.
+    /// A description of how clocks are read while this clocksource is active; null if hpt does not know the
+    /// clocksource.
     pub read_cost: Option<String>,
-    /// Its possible problems.
+    /// The possible problems of the clocksource.
     pub risk: Option<String>,
     /// The evidence that the machine has this clocksource.
     pub evidence: String,
-    /// The lines of the kernel log that state why it is not offered. Empty if it is offered, or if there are
-    /// no such lines.
+    /// The lines of the kernel log that explain why the clocksource is not offered. Empty if it is offered, or if there
+    /// are no such lines.
     pub log_lines: Vec<String>,
 }
 
-/// Whether the kernel log could be read, and if not, why.
+/// The state of the kernel log: whether it could be read, and if not, why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelLogState {
-    /// Whether the log was read.
+    /// Whether the log could be read.
     pub readable: bool,
-    /// Whether the log is complete: its first line is the first line that the kernel wrote.
+    /// Whether the log is complete, that is, begins with the first line that the kernel wrote.
     pub complete: bool,
-    /// Why the log was not read.
+    /// The reason why the log could not be read; null if it was read.
     pub reason: Option<String>,
-    /// How to make the log readable.
+    /// A way to make the log readable.
     pub fix: Option<String>,
 }
 
@@ -65,12 +66,12 @@ pub struct KernelLogState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootParameter {
-    /// The parameter as it is set, or as it would be set. A value in capitals is a placeholder.
+    /// The parameter as it is set or, if it is not set, as it could be set. A value in capitals is a placeholder.
     pub parameter: String,
-    /// Whether the kernel was booted with it.
+    /// Whether the kernel was booted with this parameter.
     pub set: bool,
-    /// Its effect; null for a value that hpt does not know.
+    /// The effect of the parameter; null for a value that hpt does not know.
     pub effect: Option<String>,
-    /// When to use it, and its disadvantages.
+    /// The situations in which to use the parameter, and its disadvantages.
     pub advice: Option<String>,
 }

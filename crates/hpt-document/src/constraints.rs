@@ -8,12 +8,12 @@ use crate::words;
 /// Marks a number that may be negative, until [`crate::schema`] has processed it.
 pub(crate) const SIGNED: &str = "x-signed";
 
-/// Allows a number to be negative. Without this attribute, numbers are quantities and cannot be negative.
+/// Allows a number to be negative. Without this attribute, a number must not be negative.
 pub(crate) fn signed(schema: &mut Schema) {
     schema.insert(SIGNED.to_owned(), json!(true));
 }
 
-/// Restricts a string to these words, or null if it is optional. For a list, restricts the items.
+/// Restricts a string to `words`. An optional string may also be null. For a list, restricts the items.
 fn one_of(schema: &mut Schema, words: &[&str]) {
     let schema = schema.ensure_object();
     let schema = match schema.get("items") {
@@ -25,7 +25,7 @@ fn one_of(schema: &mut Schema, words: &[&str]) {
     schema.insert("enum".to_owned(), words.iter().map(|&word| json!(word)).chain(null).collect());
 }
 
-/// Defines a function for the attribute `transform` of a field, for each list of words.
+/// Defines one function for each list of words, to be used in the `transform` attribute of a field.
 macro_rules! words {
     ($($name:ident: $words:ident,)*) => {
         $(pub(crate) fn $name(schema: &mut Schema) {

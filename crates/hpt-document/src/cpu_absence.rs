@@ -1,4 +1,4 @@
-//! Periods in which a pinned thread did not run on its CPU.
+//! A type for the periods in which a pinned thread did not run on its CPU.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct CpuAbsence {
     /// The CPU that the thread is pinned to.
     pub cpu: usize,
-    /// When the thread was first observed on another CPU, in seconds since the start.
+    /// The time at which the thread was first observed on another CPU, in seconds since the start of the run.
     pub from_s: f64,
-    /// When the thread was pinned to its CPU again; null if it was not pinned again before the end of the run.
+    /// The time at which the thread was pinned to its CPU again, in seconds since the start of the run; null if it was
+    /// not pinned again before the end of the run.
     pub to_s: Option<f64>,
-    /// Whether the thread's CPU was offline in that period.
+    /// Whether the thread's CPU was offline in this period.
     pub offline: bool,
-    /// The CPUs that the thread was observed on in that period.
+    /// The CPUs on which the thread was observed in this period.
     pub ran_on_cpus: Vec<usize>,
-    /// Number of samples taken in that period, entirely or in part: wake-ups, edges, reads or rounds of
-    /// readings, depending on the document.
+    /// Number of samples that were taken entirely or partly in this period. The samples are wake-ups, edges, reads or
+    /// rounds of readings, depending on the document.
     pub samples: u64,
 }

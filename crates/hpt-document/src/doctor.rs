@@ -1,4 +1,4 @@
-//! `hpt doctor`: what impairs latency and timekeeping on a machine.
+//! The document of `hpt doctor`: the problems that impair latency and timekeeping on a machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::{head::Head, words::word_enum};
 /// The problems that impair latency and timekeeping on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(title = "hpt doctor: what impairs latency and timekeeping"))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt doctor: problems that impair latency and timekeeping"))]
 pub struct DoctorDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU to be dedicated to one thread; null if no CPU was named.
+    /// The CPU that is to be dedicated to one thread; null if no CPU was specified.
     pub cpu: Option<usize>,
     /// Whether a problem of high or low severity was observed. Null if no problem was observed, but a problem is likely
     /// or the verdict of a rule is unknown.
@@ -23,11 +23,11 @@ pub struct DoctorDocument {
     pub low: u64,
     /// Number of findings without an effect on latency.
     pub info: u64,
-    /// Every rule, with its verdict.
+    /// All rules, each with its verdict.
     pub rules: Vec<DoctorRule>,
-    /// The results of a short measurement; null if no measurement was requested.
+    /// The results of short measurements; null if no measurement was requested.
     pub measured: Option<Vec<DoctorMeasurement>>,
-    /// Whether a signal ended the measurement early.
+    /// Whether Ctrl-C or another signal ended the measurement early.
     pub interrupted: bool,
     /// The checks that require root.
     pub needs_root: Vec<String>,
@@ -42,7 +42,7 @@ pub struct DoctorRule {
     /// The name of the rule, which is stable across versions.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[a-z-]+$")))]
     pub rule: String,
-    /// The category that the rule belongs to.
+    /// The category of the rule.
     pub theme: String,
     /// The problem in a few words, whether or not it was found.
     pub title: String,
@@ -52,27 +52,27 @@ pub struct DoctorRule {
     pub verdict: DoctorVerdict,
     /// The severity of the finding; null if there is no finding.
     pub severity: Option<DoctorSeverity>,
-    /// Whether the finding was observed. False if it is inferred from common defaults; null if there is no finding.
+    /// Whether the finding was observed (true) or inferred from common defaults (false); null if there is no finding.
     pub certain: Option<bool>,
     /// The observation, or the reason why there is none.
     pub observed: String,
-    /// Why the problem matters.
+    /// The reason why the problem matters.
     pub why: String,
     /// The programs or threads that are affected.
     pub affects: String,
-    /// How to fix the problem, the best way first; empty if there is no finding.
+    /// The ways to fix the problem, the best one first; empty if there is no finding.
     pub fixes: Vec<DoctorFix>,
-    /// Further reading: the kernel's documentation, manual pages.
+    /// Further reading, such as the kernel's documentation and manual pages.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub references: Vec<String>,
 }
 
 word_enum! {
-    /// A rule's verdict.
+    /// The verdict of a rule.
     pub enum DoctorVerdict {
-        /// A problem or a note.
+        /// The rule found a problem, or something that has no effect on latency but is worth knowing.
         Problem = "problem",
-        /// No problem.
+        /// The rule found no problem.
         Pass = "pass",
         /// The rule does not apply to this machine.
         NotApplicable = "not-applicable",
@@ -84,9 +84,9 @@ word_enum! {
 word_enum! {
     /// The severity of a finding.
     pub enum DoctorSeverity {
-        /// A delay of a millisecond or more, or wrong time.
+        /// Delays of a millisecond or more, or incorrect time.
         High = "high",
-        /// A delay of less than a millisecond.
+        /// Delays of less than a millisecond.
         Low = "low",
         /// No effect on latency.
         Info = "info",
@@ -97,7 +97,7 @@ word_enum! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorFix {
-    /// A description.
+    /// A description of the fix.
     pub text: String,
     /// The commands to run. Words in capitals are placeholders.
     pub commands: Vec<String>,
@@ -111,6 +111,6 @@ pub struct DoctorMeasurement {
     pub what: String,
     /// The rules whose findings the measurement supports.
     pub rules: Vec<String>,
-    /// The result, with sample count, duration, CPU and scheduling policy.
+    /// The result as text, with the number of samples, the duration, the CPU and the scheduling policy.
     pub result: String,
 }

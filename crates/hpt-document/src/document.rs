@@ -1,4 +1,4 @@
-//! A document of any kind, and reading a document whose kind is not known in advance.
+//! A type for documents of any kind, which can read a document whose kind is not known in advance.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub enum ReadError {
     /// A field is missing or has the wrong type.
     #[error("invalid document of kind {kind:?}")]
     Shape {
-        /// The kind stated in the document.
+        /// The kind that the document states.
         kind: String,
         /// The field, and the reason why it is invalid.
         source: serde_json::Error,
@@ -56,7 +56,7 @@ macro_rules! documents {
         }
 
         impl Document {
-            /// Reads a document of the kind stated in it. Ignores unknown fields.
+            /// Reads a document of the kind that its key `kind` states. Ignores unknown fields.
             ///
             /// # Errors
             ///
@@ -88,7 +88,7 @@ documents! {
     Capture(CaptureDocument): "capture",
     /// `hpt clocksource`.
     Clocksource(ClocksourceDocument): "clocksource",
-    /// `hpt clocksource compare` and `set`.
+    /// `hpt clocksource compare` and `hpt clocksource set`.
     ClocksourceCost(ClocksourceCostDocument): "clocksource-compare" | "clocksource-set",
     /// `hpt doctor`.
     Doctor(DoctorDocument): "doctor",
@@ -112,7 +112,7 @@ documents! {
     Sleep(SleepDocument): "sleep",
     /// `hpt latency stall`.
     Stall(StallDocument): "latency-stall",
-    /// `hpt latency timer` and `poll`.
+    /// `hpt latency timer` and `hpt latency poll`.
     WakeLatency(WakeLatencyDocument): "latency-timer" | "latency-poll",
     /// An interval of `hpt watch`.
     Watch(WatchDocument): "watch",
@@ -121,7 +121,8 @@ documents! {
 }
 
 impl Document {
-    /// Returns whether Ctrl-C or another signal ended the measurement early; false for kinds without a measurement.
+    /// Returns whether Ctrl-C or another signal ended the measurement early. Returns `false` for kinds without a
+    /// measurement.
     #[must_use]
     pub const fn interrupted(&self) -> bool {
         match self {
@@ -147,7 +148,7 @@ impl Document {
         }
     }
 
-    /// Returns further remarks on the result; empty for kinds without notes.
+    /// Returns further remarks on the result. The list is empty for kinds without notes.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         match self {
@@ -172,16 +173,16 @@ impl Document {
         }
     }
 
-    /// Returns the rows of the document, which `hpt --format csv` prints; each row is an object. The summary of a watch
-    /// has no rows of its own: the documents of the intervals contain them.
+    /// Returns the rows of the document, each as an object. `hpt --format csv` prints these rows. Returns no rows for
+    /// the summary of a watch, because the documents of the intervals contain the rows.
     ///
     /// # Panics
     ///
-    /// Never panics: rows consist of numbers, names and lists, which all have a JSON form.
+    /// Never panics, because rows consist of numbers, names and lists, all of which JSON can represent.
     #[must_use]
     pub fn rows(&self) -> Vec<Value> {
         fn values<T: Serialize>(rows: &[T]) -> Vec<Value> {
-            let value = |row| serde_json::to_value(row).expect("numbers, names and lists have a JSON form");
+            let value = |row| serde_json::to_value(row).expect("JSON can represent numbers, names and lists");
             rows.iter().map(value).collect()
         }
         match self {

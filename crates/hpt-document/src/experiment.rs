@@ -1,4 +1,4 @@
-//! `hpt experiment`: published measurements compared with measurements on this machine.
+//! The document of `hpt experiment`: published measurements compared with measurements on this machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,19 @@ use crate::{head::Head, thread::Thread, words::word_enum};
     schemars(title = "hpt experiment: published measurements compared with measurements on this machine")
 )]
 pub struct ExperimentDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
     /// The CPU of the measuring thread; null if it was not pinned or nothing was measured.
     pub cpu: Option<usize>,
-    /// The scheduling settings of the thread, unless an experiment states different settings; null if nothing was
-    /// measured.
+    /// The scheduling settings of the measuring thread, which apply unless an experiment states other settings; null if
+    /// nothing was measured.
     pub thread: Option<Thread>,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// The experiments.
+    /// The experiments, with their parts.
     pub experiments: Vec<ExperimentRow>,
-    /// All results.
+    /// The results of all experiments.
     pub results: Vec<ExperimentFigureRow>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
@@ -34,7 +34,7 @@ pub struct ExperimentDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentRow {
-    /// Its name.
+    /// The name of the experiment.
     pub name: String,
     /// The measured quantity.
     pub title: String,
@@ -42,9 +42,9 @@ pub struct ExperimentRow {
     pub published_in: String,
     /// The hardware of the published measurement.
     pub hardware: String,
-    /// How hpt's measurement differs from the published one.
+    /// The differences between hpt's measurement and the published one.
     pub differences: String,
-    /// Its parts.
+    /// The parts of the experiment.
     pub parts: Vec<ExperimentPartRow>,
 }
 
@@ -52,34 +52,34 @@ pub struct ExperimentRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentPartRow {
-    /// Its name.
+    /// The name of the part.
     pub name: String,
-    /// Number of samples that hpt takes without --short and --count: the published number, if it is known.
+    /// Number of samples that hpt takes without --short and --count. This is the published number, if it is known.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub full_count: u64,
     /// Number of samples requested.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u64,
-    /// Number of these samples that an earlier run measured.
+    /// Number of requested samples that come from an earlier run.
     pub resumed: u64,
-    /// The expected duration.
+    /// The expected duration, in seconds.
     pub expected_s: f64,
-    /// Its state.
+    /// The state of the part.
     pub state: ExperimentPartState,
 }
 
 word_enum! {
-    /// The state of a part.
+    /// The state of a part of an experiment.
     pub enum ExperimentPartState {
-        /// It was not started.
+        /// The part was not started.
         NotStarted = "not-started",
-        /// It was measured in this run.
+        /// The part was measured in this run.
         Measured = "measured",
-        /// It ended early.
+        /// The part ended early.
         Interrupted = "interrupted",
-        /// Its results come from an earlier run.
+        /// The results of the part come from an earlier run.
         Resumed = "resumed",
-        /// It could not be measured; the results of the part state the reason.
+        /// The part could not be measured. Its results state the reason.
         Failed = "failed",
     }
 }
@@ -92,7 +92,7 @@ pub struct ExperimentFigureRow {
     pub experiment: String,
     /// The measured quantity.
     pub quantity: String,
-    /// The unit of all values of the row.
+    /// The unit of all values in the row.
     pub unit: String,
     /// The published value; null if there is none.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
@@ -102,21 +102,21 @@ pub struct ExperimentFigureRow {
     pub measured: Option<f64>,
     /// Whether the value was measured.
     pub state: FigureState,
-    /// Number of samples.
+    /// Number of samples of the measured value.
     pub samples: u64,
-    /// The median, if there is a distribution.
+    /// The median of the measured distribution, in the unit of the row; null if there is no distribution.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub p50: Option<f64>,
-    /// The 99th percentile.
+    /// The 99th percentile of the measured distribution, in the unit of the row; null if there is no distribution.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub p99: Option<f64>,
-    /// The maximum.
+    /// The maximum of the measured distribution, in the unit of the row; null if there is no distribution.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub max: Option<f64>,
-    /// The distribution; empty if there is none.
+    /// The measured distribution; empty if there is none.
     pub distribution: Vec<LengthCount>,
-    /// The source that the value was measured with. If it was not measured, the reason, and what the measurement
-    /// requires.
+    /// The source that the value was measured with. If the value was not measured, the reason and the requirements for
+    /// measuring it.
     pub method: String,
 }
 
@@ -124,14 +124,14 @@ word_enum! {
     /// Whether a value was measured.
     #[derive(Default)]
     pub enum FigureState {
-        /// It was measured.
+        /// The value was measured.
         #[default]
         Measured = "measured",
-        /// It cannot be measured on this machine or by this user.
+        /// The value cannot be measured on this machine or by this user.
         Unavailable = "unavailable",
-        /// It applies only to other machines.
+        /// The value applies only to other machines.
         NotApplicable = "not-applicable",
-        /// The run ended before it was measured.
+        /// The run ended before the value was measured.
         NotMeasured = "not-measured",
     }
 }
@@ -140,7 +140,7 @@ word_enum! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthCount(
-    /// The duration in the unit of the row, with at least three digits.
+    /// The duration, in the unit of the row, with at least three significant digits.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
     /// Number of samples of that duration.

@@ -1,4 +1,4 @@
-//! `hpt latency gpio --list`: GPIO chips and their lines.
+//! The document of `hpt latency gpio --list`: GPIO chips and their lines.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::head::Head;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency gpio --list: GPIO chips and their lines"))]
 pub struct GpioListDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// The chips.
+    /// The GPIO chips.
     pub chips: Vec<GpioChip>,
     /// The lines of all chips that could be opened.
     pub lines: Vec<GpioListedLine>,
@@ -28,15 +28,15 @@ pub struct GpioChip {
     pub path: String,
     /// The kernel's name for the chip; null if the chip could not be opened.
     pub chip: Option<String>,
-    /// The label from its driver.
+    /// The label that the driver gave the chip; null if the chip could not be opened.
     pub label: Option<String>,
-    /// Number of lines on the chip.
+    /// Number of lines on the chip; null if the chip could not be opened.
     pub lines: Option<u32>,
-    /// Why the chip could not be opened, and how to fix that.
+    /// The reason why the chip could not be opened, and a way to fix the problem.
     pub reason: Option<String>,
 }
 
-/// One line of a chip, and its user.
+/// One line of a GPIO chip, and its user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioListedLine {
@@ -48,21 +48,21 @@ pub struct GpioListedLine {
     pub direction: String,
     /// Whether the line is in use. If so, no other program can request it.
     pub in_use: bool,
-    /// The name of the program or driver that uses the line, if the kernel reports one.
+    /// The name of the program or driver that uses the line, if the kernel reports a name.
     pub consumer: Option<String>,
     /// Whether the line is active-low.
     pub active_low: bool,
 }
 
-/// One line of a chip.
+/// One line of a GPIO chip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioLine {
     /// The kernel's name for the chip.
     pub chip: String,
-    /// The label from the chip's driver.
+    /// The label that the driver gave the chip.
     pub label: String,
-    /// The line's number on the chip.
+    /// The number of the line on the chip.
     pub line: u32,
     /// The name of the line, if the board defines one.
     pub name: Option<String>,

@@ -1,13 +1,14 @@
-//! The first keys of every document: its kind, the version of hpt, and the machine.
+//! The keys at the start of most documents: the version of the layout, the kind of document, the version of hpt, and
+//! the machine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::words::word_enum;
 
-/// The version of the layout of all documents, including reports, that this version of hpt writes and reads.
+/// The version of the document layout that this version of hpt reads and writes. It applies to all kinds of documents.
 pub const SCHEMA: u32 = 2;
 
-/// The first keys of a document.
+/// The keys at the start of most documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Head {
@@ -25,15 +26,15 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
-    /// True for the machine that hpt ran on, false for a captured machine.
+    /// Whether this is the machine that hpt ran on; false for a captured machine.
     pub live: bool,
-    /// The instruction set.
+    /// The instruction set architecture.
     pub architecture: String,
     /// The name of the processor.
     pub cpu: Option<String>,
     /// The name of the board, from the device tree.
     pub board: Option<String>,
-    /// The hypervisor, as it identifies itself.
+    /// The hypervisor, by the name that it reports.
     pub hypervisor: Option<String>,
     /// The emulator that runs the machine, if it can be determined.
     pub emulated_by: Option<String>,
@@ -47,7 +48,7 @@ pub struct Machine {
     pub available_clocksources: Option<Vec<String>>,
     /// Whether the process has a vDSO.
     pub vdso: bool,
-    /// The result of prctl(PR_GET_TSC).
+    /// Whether the process may read the counter, according to prctl(PR_GET_TSC).
     pub counter_permission: CounterPermission,
 }
 

@@ -1,4 +1,4 @@
-//! The types that the documents of `hpt latency timer`, `poll`, `gpio` and `stall` share.
+//! Types that the documents of `hpt latency timer`, `poll`, `gpio` and `stall` share.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,42 +11,44 @@ pub struct LatencyThread {
     /// The scheduling settings of the thread. With several threads, the settings of the first thread and the CPUs of
     /// all threads.
     pub thread: Thread,
-    /// The time source: a counter, or `monotonic` for the kernel's clock.
+    /// The time source that the thread reads: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
 }
 
-/// When a run started, and how long it took.
+/// The start and the duration of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunTime {
     /// The wall-clock time at which the run started, in UTC.
     pub started_at: String,
-    /// The duration of the run.
+    /// The duration of the run, in seconds.
     pub elapsed_s: f64,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunEnd {
-    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run: the deadline of a
-    /// wake-up, the time at which the line was driven, or the start of a stall. Null if there was no such sample.
+    /// The CLOCK_MONOTONIC time, in nanoseconds, of the sample that exceeded --stop-above and ended the run: the
+    /// deadline of a wake-up, the time at which the line was driven, or the start of a stall. Null if there was no such
+    /// sample.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stopped_at_ns: Option<u64>,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. No other value includes
-    /// samples from these periods.
+    /// Periods in which a pinned thread did not run on its CPU, in chronological order. No other value includes samples
+    /// from these periods.
     pub cpu_absences: Vec<CpuAbsence>,
 }
 
-/// The contribution of clock reads to every latency.
+/// The read overhead and the granularity of the clock, which affect every latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockReads {
-    /// The read overhead: the median difference between two back-to-back reads. Every latency includes this overhead.
+    /// The read overhead of the clock, in nanoseconds: the median difference between two back-to-back reads. Every
+    /// latency includes this overhead.
     pub clock_read_ns: u64,
-    /// The granularity: the smallest observed difference between two different readings.
+    /// The granularity of the clock, in nanoseconds: the smallest observed difference between two different readings.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub clock_granularity_ns: Option<u64>,
 }
@@ -59,28 +61,28 @@ pub struct LatencyFigures {
     pub samples: u64,
     /// Number of deadlines or edges that were skipped because the previous sample took longer than the interval.
     pub missed: u64,
-    /// The minimum.
+    /// The minimum latency, in nanoseconds.
     pub min_ns: u64,
-    /// The mean.
+    /// The mean latency, in nanoseconds.
     pub mean_ns: f64,
-    /// The median, rounded to three digits like all quantiles.
+    /// The median latency, in nanoseconds. All quantiles are rounded to three significant digits.
     pub p50_ns: u64,
-    /// The 99th percentile. Null if fewer than ten samples are above it.
+    /// The 99th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
     pub p99_ns: Option<u64>,
-    /// The 99.9th percentile. Null if fewer than ten samples are above it.
+    /// The 99.9th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
     pub p999_ns: Option<u64>,
-    /// The 99.99th percentile. Null if fewer than ten samples are above it.
+    /// The 99.99th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
     pub p9999_ns: Option<u64>,
-    /// The 99.999th percentile. Null if fewer than ten samples are above it.
+    /// The 99.999th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
     pub p99999_ns: Option<u64>,
-    /// The maximum.
+    /// The maximum latency, in nanoseconds.
     pub max_ns: u64,
-    /// When the maximum occurred, on CLOCK_MONOTONIC: the deadline of the wake-up, or the time at which the line was
-    /// driven.
+    /// The CLOCK_MONOTONIC time of the maximum latency, in nanoseconds: the deadline of the wake-up, or the time at
+    /// which the line was driven.
     pub max_at_ns: u64,
-    /// Exact sample counts for latencies up to ten milliseconds.
+    /// The exact number of samples for each whole microsecond of latency, up to ten milliseconds.
     pub histogram_us: Vec<MicrosecondCount>,
-    /// Number of samples above ten milliseconds.
+    /// Number of samples with a latency above ten milliseconds.
     pub above_10ms: u64,
 }
 

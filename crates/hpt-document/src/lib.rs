@@ -1,8 +1,8 @@
-//! The JSON documents of the command hpt as Rust types. This crate does not print or measure.
+//! Rust types for the JSON documents of the `hpt` command. This crate neither measures nor prints.
 //!
 #![doc = include_str!("../README.md")]
 //!
-//! Each kind of document has a module. Types that several kinds share have modules too. [`Document`] represents a
+//! Each kind of document has its own module, and so do types that several kinds share. [`Document`] represents a
 //! document of any kind.
 
 pub mod bench;

@@ -1,4 +1,4 @@
-//! `hpt latency pairs`: the interval between back-to-back reads.
+//! The document of `hpt latency pairs`: the interval between back-to-back reads.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,46 +9,47 @@ use crate::{cpu_absence::CpuAbsence, head::Head};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency pairs: the interval between back-to-back reads"))]
 pub struct PairsDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
     /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
-    /// come from several CPUs.
+    /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
+    /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
-    /// One row for each source and each kind of pause.
+    /// One row for each combination of source and pauses.
     pub results: Vec<PairsRow>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
-/// The results of one source after one kind of pause.
+/// The intervals between back-to-back reads of one source, after the same pauses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairsRow {
-    /// The source.
+    /// The name of the source.
     pub id: String,
-    /// The alternating pauses before the pairs; 0 if there are no pauses.
+    /// The pauses before the pairs of reads, in nanoseconds. Pauses of different lengths alternate; 0 means that there
+    /// are no pauses.
     pub pauses_ns: Vec<u64>,
-    /// Number of pairs.
+    /// Number of pairs of reads.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: u64,
     /// The mean interval, in ticks of the source.
     pub mean_ticks: f64,
-    /// The duration of a tick, as defined or as measured before the run. For cycles, the duration at the rate of a busy
-    /// core. Null if the duration is unknown.
+    /// The duration of a tick, in nanoseconds, as defined or as measured before the run. For a cycle counter, this is
+    /// the duration of a cycle on a busy core. Null if the duration is unknown.
     pub ns_per_tick: Option<f64>,
-    /// The mean interval.
+    /// The mean interval, in nanoseconds; null if the duration of a tick is unknown.
     pub mean_ns: Option<f64>,
-    /// The minimum.
+    /// The minimum interval, in nanoseconds; null if the duration of a tick is unknown.
     pub min_ns: Option<f64>,
-    /// The median.
+    /// The median interval, in nanoseconds; null if the duration of a tick is unknown.
     pub p50_ns: Option<f64>,
-    /// The 99th percentile.
+    /// The 99th percentile of the interval, in nanoseconds; null if the duration of a tick is unknown.
     pub p99_ns: Option<f64>,
-    /// The maximum.
+    /// The maximum interval, in nanoseconds; null if the duration of a tick is unknown.
     pub max_ns: Option<f64>,
 }

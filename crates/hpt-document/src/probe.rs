@@ -1,22 +1,22 @@
-//! `hpt probe`: every time source of a machine.
+//! The document of `hpt probe`: every time source of a machine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::head::Head;
 
-/// Every time source of a machine, and why it can or cannot be used.
+/// Every time source of a machine, and the reason why it can or cannot be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt probe: every time source of a machine"))]
 pub struct ProbeDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// How clock_gettime(CLOCK_MONOTONIC) reads the clock. `kernel`: through the vDSO or a system call; for a captured
-    /// machine, it is not known which.
+    /// The way in which clock_gettime(CLOCK_MONOTONIC) reads the clock. `kernel` means either the vDSO or a system
+    /// call; for a captured machine, hpt cannot determine which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub clock_gettime_read_path: Option<String>,
-    /// The recommended source.
+    /// The recommended source, and the reason for the recommendation.
     pub recommendation: SourceRecommendation,
     /// The state of the library's `Instant`; null for a captured machine.
     pub instant: Option<InstantStatus>,
@@ -26,13 +26,13 @@ pub struct ProbeDocument {
     pub notes: Vec<String>,
 }
 
-/// The recommended source.
+/// The recommended source, and the reason for the recommendation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SourceRecommendation {
-    /// Its name.
+    /// The name of the recommended source; null if no source is recommended.
     pub source: Option<String>,
-    /// The reason.
+    /// The reason for the recommendation.
     pub reason: String,
 }
 
@@ -42,27 +42,27 @@ pub struct SourceRecommendation {
 pub struct InstantStatus {
     /// The source that `Instant` reads: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
-    /// The reason.
+    /// The reason why `Instant` reads this source.
     pub reason: String,
-    /// The worst-case bound of the difference between `Instant` and CLOCK_MONOTONIC; 0 if `Instant` reads the kernel's
-    /// clock.
+    /// The worst-case bound of the difference between `Instant` and CLOCK_MONOTONIC, in nanoseconds; 0 if `Instant`
+    /// reads the kernel's clock.
     pub bound_ns: u64,
-    /// The bracket width of the last bracketed reading of the counter and the kernel's clock.
+    /// The width of the last bracketed reading of the counter and the kernel's clock, in nanoseconds.
     pub last_bracket_ns: Option<u64>,
     /// The deviation of the counter's rate from its nominal rate, measured against CLOCK_MONOTONIC, in parts per
     /// million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
-    /// Number of comparisons of the counter with the kernel's clock.
+    /// Number of comparisons between the counter and the kernel's clock.
     pub comparisons: u64,
-    /// Number of times that the rate of the kernel's clock changed.
+    /// Number of times that the rate of the kernel's clock has changed.
     pub rate_changes: u64,
-    /// Number of times that the counter or the clock stepped.
+    /// Number of times that the counter or the kernel's clock has stepped.
     pub steps: u64,
-    /// Number of disruptions of the counter that the hypervisor reported (vmclock), such as migrations; null
-    /// if it does not report them.
+    /// Number of disruptions of the counter, such as migrations, that the hypervisor has reported (vmclock); null if
+    /// the hypervisor does not report disruptions.
     pub disruptions: Option<u64>,
-    /// Number of bracketed readings that were too wide to be used.
+    /// Number of bracketed readings that were rejected because they were too wide.
     pub rejected_brackets: u64,
 }
 
@@ -70,38 +70,38 @@ pub struct InstantStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeRow {
-    /// Its name.
+    /// The name of the source.
     pub id: String,
-    /// A description.
+    /// A description of the source.
     pub description: String,
     /// Whether the source can be used on this machine.
     pub available: bool,
-    /// Why the source cannot be used, as a word that is stable across versions.
+    /// The reason why the source cannot be used, as a word that is stable across versions.
     pub reason_kind: Option<String>,
-    /// Why the source cannot be used, as a sentence.
+    /// The reason why the source cannot be used, as text.
     pub reason: Option<String>,
-    /// How to make the source available.
+    /// A way to make the source available.
     pub fix: Option<String>,
     /// The width of the counter in bits, which determines when it wraps.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
     pub width_bits: Option<u8>,
-    /// The nominal frequency of the source, or the measured frequency if no nominal frequency is stated.
+    /// The nominal frequency of the source, in hertz, or the measured frequency if no nominal frequency is stated.
     pub frequency_hz: Option<f64>,
-    /// The origin of the frequency, or `measured`.
+    /// The origin of the nominal frequency; `measured` if the frequency was measured.
     pub frequency_origin: Option<String>,
-    /// The advertised resolution of the source.
+    /// The advertised resolution of the source, in nanoseconds.
     pub resolution_ns: Option<f64>,
-    /// The granularity: the smallest observed difference between two different readings.
+    /// The granularity of the source, in nanoseconds: the smallest observed difference between two different readings.
     pub granularity_ns: Option<f64>,
-    /// The number of ticks that every observed step is a multiple of.
+    /// The largest number of ticks that divides every observed step.
     pub step_multiple_ticks: Option<u64>,
-    /// Time per read in a short measurement.
+    /// Time per read, in nanoseconds, from a short measurement.
     pub read_cost_ns: Option<f64>,
-    /// How the source is read. `kernel`: through the vDSO or a system call; for a captured machine, it is not known
-    /// which.
+    /// The way in which the source is read. `kernel` means either the vDSO or a system call; for a captured machine,
+    /// hpt cannot determine which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: Option<String>,
-    /// The scope of the source's count.
+    /// The scope of the source: one counter for the whole system, or one for each core, process or thread.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scopes))]
     pub scope: Option<String>,
     /// Whether the source has a constant rate and is never stepped.
@@ -115,10 +115,10 @@ pub struct ProbeRow {
     /// Whether the kernel trusts the source.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::kernel_verdicts))]
     pub kernel_verdict: String,
-    /// The evidence for kernel_verdict.
+    /// The evidence for `kernel_verdict`.
     pub kernel_evidence: String,
-    /// Why the source is recommended or not.
+    /// The reason why the source is or is not recommended.
     pub suitability: String,
-    /// The checks that hpt performed, with their results.
+    /// The checks that hpt performed, each with its result.
     pub evidence: Vec<String>,
 }

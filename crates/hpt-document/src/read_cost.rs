@@ -1,37 +1,38 @@
-//! Read overhead: many reads back to back, and single reads.
+//! Types for the read overhead: many back-to-back reads, and single reads.
 
 use serde::{Deserialize, Serialize};
 
-/// Many reads back to back.
+/// The results of many back-to-back reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RepeatedReads {
-    /// Number of reads.
+    /// Number of back-to-back reads.
     pub reads: u64,
-    /// Whether all requested reads were made. If not, a note names the source.
+    /// Whether hpt made all requested reads. If not, a note names the source.
     pub complete: bool,
-    /// The total time.
+    /// The total time of the back-to-back reads, in seconds.
     pub total_s: f64,
-    /// CPU time in user mode.
+    /// The CPU time of the back-to-back reads in user mode, in seconds.
     pub user_s: f64,
-    /// CPU time in the kernel.
+    /// The CPU time of the back-to-back reads in the kernel, in seconds.
     pub system_s: f64,
-    /// Time per read: total_s / reads.
+    /// The mean time of one back-to-back read, in nanoseconds: `total_s` divided by `reads`.
     pub per_read_ns: Option<f64>,
 }
 
-/// Reads timed one at a time.
+/// The results of reads that were timed one at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SingleReads {
-    /// Number of reads.
+    /// Number of reads that were timed one at a time.
     pub single_samples: Option<u64>,
-    /// The median of a single read, including the stopwatch's own read overhead.
+    /// The median time of a single read, in nanoseconds, including the read overhead of the stopwatch.
     pub single_p50_ns: Option<f64>,
-    /// The 99th percentile.
+    /// The 99th percentile of the time of a single read, in nanoseconds, including the read overhead of the stopwatch.
     pub single_p99_ns: Option<f64>,
-    /// The 99.9th percentile.
+    /// The 99.9th percentile of the time of a single read, in nanoseconds, including the read overhead of the
+    /// stopwatch.
     pub single_p999_ns: Option<f64>,
-    /// The maximum.
+    /// The maximum time of a single read, in nanoseconds, including the read overhead of the stopwatch.
     pub single_max_ns: Option<f64>,
 }

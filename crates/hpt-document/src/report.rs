@@ -1,4 +1,4 @@
-//! `hpt report`: a set of measurements.
+//! The document of `hpt report`: a set of measurements.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,62 +7,62 @@ use crate::{head::Machine, words::word_enum};
 /// A set of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(title = "hpt report: a chosen set of measurements"))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt report: a set of measurements"))]
 pub struct ReportDocument {
     /// The version of the document layout.
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
-    /// The version of hpt that made the report.
+    /// The version of hpt that created the report.
     pub hpt: String,
     /// The name that the user gave the machine; null without --name.
     pub name: Option<String>,
-    /// The machine.
+    /// The machine that was measured.
     pub machine: Machine,
     /// The emulator that runs the machine, if its hypervisor or board identifies it.
     pub emulated_by: Option<String>,
-    /// When the first part started, as wall-clock time (RFC 3339).
+    /// The wall-clock time at which the first part started (RFC 3339).
     pub started_at: String,
-    /// The total duration.
+    /// The total duration, in seconds.
     pub elapsed_s: f64,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// The measurements, in the order in which they were made.
     pub parts: Vec<ReportPart>,
-    /// The document of each part, as its command prints it with --format json. The kind of a document determines its
-    /// schema.
+    /// The document of each part, as the command of the part prints it with --format json. The kind of a document
+    /// determines its schema.
     pub documents: serde_json::Map<String, serde_json::Value>,
     /// Further remarks on the report.
     pub notes: Vec<String>,
 }
 
-/// One measurement.
+/// One part of a report: a measurement with one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportPart {
     /// The name of the part, which is also the name of its document.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
     pub name: String,
-    /// The command line of the same measurement.
+    /// The command line that makes the same measurement.
     pub command: String,
-    /// Its state.
+    /// The state of the part.
     pub state: ReportPartState,
-    /// Why the part failed.
+    /// The reason why the part failed; null if it did not fail.
     pub reason: Option<String>,
-    /// Its duration.
+    /// The duration of the part, in seconds.
     pub elapsed_s: f64,
 }
 
 word_enum! {
-    /// The state of a part.
+    /// The state of a part of a report.
     pub enum ReportPartState {
-        /// It was measured.
+        /// The part was measured.
         Measured = "measured",
-        /// It ended early.
+        /// The part ended early.
         Interrupted = "interrupted",
-        /// It was not started.
+        /// The part was not started.
         NotStarted = "not-started",
-        /// It could not be measured.
+        /// The part could not be measured.
         Failed = "failed",
     }
 }

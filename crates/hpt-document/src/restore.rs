@@ -1,4 +1,4 @@
-//! `hpt restore`: system settings that were restored.
+//! The document of `hpt restore`: system settings that hpt changed, and the result of restoring them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::{head::Head, words::word_enum};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt restore: restored settings"))]
 pub struct RestoreDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// The file of the journal, in which hpt records each setting before changing it.
+    /// The path of the journal, in which hpt records each setting before changing it.
     pub journal: String,
     /// Whether the journal is from an earlier boot and therefore no longer valid.
     pub from_other_boot: bool,
@@ -22,7 +22,7 @@ pub struct RestoreDocument {
     pub notes: Vec<String>,
 }
 
-/// One setting.
+/// One system setting that hpt changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestoredSetting {
@@ -34,24 +34,25 @@ pub struct RestoredSetting {
     pub changed_by: String,
     /// The value before the change.
     pub original_value: String,
-    /// The value before the restore, or the changed value in the journal; null if the value is unknown.
+    /// The value that hpt found before it restored the setting. With --list, the value that hpt set. Null if the
+    /// setting already had its original value, or if the value is unknown.
     pub changed_value: Option<String>,
-    /// The result.
+    /// The result of restoring the setting.
     pub outcome: RestoreOutcome,
-    /// Why the setting was not restored.
+    /// The reason why the setting was not restored.
     pub reason: Option<String>,
 }
 
 word_enum! {
     /// The result of restoring one setting.
     pub enum RestoreOutcome {
-        /// It was restored.
+        /// The setting was restored.
         Restored = "restored",
-        /// It already had its original value.
+        /// The setting already had its original value.
         AlreadyRestored = "already-restored",
-        /// Another process changed the setting after hpt did, so hpt did not restore it.
+        /// Another process changed the setting after hpt did. Therefore, hpt did not restore it.
         ChangedSince = "changed-since",
-        /// It could not be restored.
+        /// The setting could not be restored.
         Failed = "failed",
         /// The setting was only listed; hpt did not try to restore it.
         Listed = "listed",

@@ -1,4 +1,4 @@
-//! The JSON Schema of each kind of document, generated from its type.
+//! Functions that generate the JSON Schema of each kind of document from its type.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ use crate::{
     watch::{WatchDocument, WatchSummaryDocument},
 };
 
-/// Generates the schema of a type.
+/// A function that generates the schema of a type.
 type Generate = fn() -> Schema;
 
 /// The kinds of documents, each with a function that generates its schema.
@@ -63,7 +63,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
     SCHEMAS.iter().map(|&(kind, _)| kind)
 }
 
-/// Returns the JSON Schema (draft 2020-12) of that kind of document; `None` if there is no such kind.
+/// Returns the JSON Schema (draft 2020-12) of a kind of document, or `None` if there is no such kind.
 ///
 /// The schema describes the documents that hpt writes: all fields that hpt always writes are required,
 /// and unknown fields are not allowed. To accept documents of later versions, a reader must ignore
@@ -99,8 +99,8 @@ fn titled<T: JsonSchema>(title: &str) -> Schema {
     schema
 }
 
-/// Generates the schema of wake-up latency with the given wait methods: `timer` and `poll` differ in how their threads
-/// wait.
+/// Generates the schema of a wake-up latency document with the given title and wait methods. `timer` and `poll` have
+/// different wait methods.
 fn waiting(title: &str, methods: &[&str]) -> Schema {
     let mut schema = titled::<WakeLatencyDocument>(title);
     let root = schema.ensure_object();
@@ -110,8 +110,8 @@ fn waiting(title: &str, methods: &[&str]) -> Schema {
     schema
 }
 
-/// Generates the schema of GPIO latency. The source is always `monotonic`, because edges carry timestamps of the
-/// kernel's clock.
+/// Generates the schema of a GPIO latency document. The source is always `monotonic`, because the kernel's timestamps
+/// of edges come from that clock.
 fn gpio_latency() -> Schema {
     let mut schema = generated::<GpioLatencyDocument>();
     let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
@@ -119,7 +119,7 @@ fn gpio_latency() -> Schema {
     schema
 }
 
-/// Restricts each document in a report to the kind of its part.
+/// Generates the schema of a report, in which each document must have the kind of its part.
 fn report() -> Schema {
     let mut schema = generated::<ReportDocument>();
     let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
@@ -139,8 +139,8 @@ fn report() -> Schema {
     schema
 }
 
-/// Applies the rules for all documents: an object has only the listed properties, and a number is not negative unless
-/// it is marked as signed.
+/// Applies the rules for all documents: an object may have only the listed properties, and a number must not be
+/// negative unless it is marked as signed.
 fn restrict(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

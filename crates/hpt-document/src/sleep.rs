@@ -1,62 +1,62 @@
-//! `hpt sleep`: the overshoot of sleeps.
+//! The document of `hpt sleep`: the overshoot of sleeps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{cpu_absence::CpuAbsence, head::Head, thread::Thread};
 
-/// The overshoot and the CPU time of sleeps with each method.
+/// The overshoot and the CPU time of sleeps, for each sleep method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt sleep: the overshoot of sleeps"))]
 pub struct SleepDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
     /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// The thread's scheduling settings.
+    /// The scheduling settings of the thread.
     pub thread: Thread,
-    /// The time source: a counter, or `monotonic` for the kernel's clock.
+    /// The time source that measured the sleeps: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
-    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in these periods
-    /// come from several CPUs.
+    /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
+    /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
-    /// One row for each duration and method.
+    /// One row for each combination of duration and method.
     pub results: Vec<SleepRow>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
-/// The results of one duration and one method.
+/// The results of one sleep method for one duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SleepRow {
-    /// The requested duration.
+    /// The requested duration of each sleep, in nanoseconds.
     pub duration_ns: u64,
-    /// The method.
+    /// The sleep method.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::sleep_methods))]
     pub method: String,
     /// Number of sleeps.
     pub samples: u64,
     /// Number of sleeps that ended before their deadline.
     pub early: u64,
-    /// The mean overshoot.
+    /// The mean overshoot, in nanoseconds.
     pub mean_ns: Option<f64>,
-    /// The mean overshoot without the largest 1 %.
+    /// The mean overshoot without the largest 1 % of the values, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
-    /// The median overshoot.
+    /// The median overshoot, in nanoseconds.
     pub p50_ns: Option<f64>,
-    /// The 99th percentile of the overshoot.
+    /// The 99th percentile of the overshoot, in nanoseconds.
     pub p99_ns: Option<f64>,
-    /// The 99.9th percentile of the overshoot.
+    /// The 99.9th percentile of the overshoot, in nanoseconds.
     pub p999_ns: Option<f64>,
-    /// The maximum overshoot.
+    /// The maximum overshoot, in nanoseconds.
     pub max_ns: Option<f64>,
     /// The thread's CPU time divided by the elapsed time; null if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
-    /// The wake-up margin at the end of the measurement: how long before the deadline the thread is woken. Null for
-    /// methods that do not adapt the margin.
+    /// The wake-up margin at the end of the measurement, in nanoseconds: how long before the deadline the thread is
+    /// woken. Null for methods that do not adapt the margin.
     pub reserve_ns: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! `hpt latency stall`: CPU stalls and their likely causes.
+//! The document of `hpt latency stall`: CPU stalls and their likely causes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,38 +8,39 @@ use crate::{
     words::word_enum,
 };
 
-/// CPU stalls (OS noise): when and for how long a busy-polling thread did not run, and the likely causes.
+/// CPU stalls (OS noise): the periods in which a busy-polling thread did not run, and their likely causes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency stall: CPU stalls"))]
 pub struct StallDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
     /// The measuring thread.
     #[serde(flatten)]
     pub measuring: LatencyThread,
-    /// The mean time of a read.
+    /// The mean time of a read, in nanoseconds.
     pub read_ns: f64,
-    /// The 90th percentile of the differences between consecutive readings, excluding differences of zero.
+    /// The 90th percentile of the differences between consecutive readings, in nanoseconds. Differences of zero are
+    /// excluded.
     pub step_p90_ns: Option<u64>,
-    /// When the run started, and how long it took.
+    /// The start and the duration of the run.
     #[serde(flatten)]
     pub time: LatencyRunTime,
-    /// How the run ended.
+    /// The end of the run.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
     /// One row for each thread.
     pub results: Vec<StallThreadRow>,
-    /// Number of stalls for each likely cause.
+    /// One row for each likely cause.
     pub causes: Vec<StallCauseRow>,
-    /// For each thread, the counters that increased during its stalls. Counters that increased more often
-    /// with stalls than without come first.
+    /// The counters of each thread that increased in windows with a stall. For each thread, the counters that are most
+    /// typical of these windows come first.
     pub counters: Vec<StallCounterRow>,
-    /// The longest stalls, the longest first.
+    /// The longest stalls, in order of decreasing length.
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
     pub longest: Vec<StallRow>,
-    /// The newest stalls, the newest first.
+    /// The most recent stalls, in reverse chronological order.
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
     pub newest: Vec<StallRow>,
     /// Further remarks on the result.
@@ -50,62 +51,68 @@ pub struct StallDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallThreadRow {
-    /// The thread's CPU; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// Number of stalls.
+    /// Number of stalls on the thread's CPU.
     pub stalls: u64,
-    /// The total duration of the stalls.
+    /// The total duration of the stalls, in nanoseconds.
     pub stalled_ns: u64,
-    /// How long the thread polled on its CPU.
+    /// The duration of the measurement on the thread's CPU, in nanoseconds.
     pub elapsed_ns: u64,
-    /// How long the thread polled on other CPUs. elapsed_ns does not include this time; see cpu_absences.
+    /// The time that the thread spent on other CPUs, in nanoseconds. `elapsed_ns` does not include this time; see
+    /// `cpu_absences`.
     pub elapsed_on_other_cpus_ns: u64,
     /// Number of stalls on other CPUs. No other value includes these stalls.
     pub stalls_on_other_cpus: u64,
-    /// The threshold: a longer gap between two readings is a stall.
+    /// The threshold, in nanoseconds. A longer gap between two readings is a stall.
     pub threshold_ns: u64,
-    /// The duration of the shortest stall. This value and the following values are null if there were no stalls.
+    /// The duration of the shortest stall, in nanoseconds; null if there were no stalls.
     pub min_ns: Option<u64>,
-    /// The mean duration of a stall.
+    /// The mean duration of a stall, in nanoseconds; null if there were no stalls.
     pub mean_ns: Option<f64>,
-    /// The median duration, rounded to three digits like all quantiles.
+    /// The median duration of a stall, in nanoseconds; null if there were no stalls. All quantiles are rounded to three
+    /// significant digits.
     pub p50_ns: Option<u64>,
-    /// The 99th percentile. Null if fewer than ten stalls were longer.
+    /// The 99th percentile of the stall durations, in nanoseconds; null if fewer than ten stalls were longer.
     pub p99_ns: Option<u64>,
-    /// The 99.9th percentile. Null if fewer than ten stalls were longer.
+    /// The 99.9th percentile of the stall durations, in nanoseconds; null if fewer than ten stalls were longer.
     pub p999_ns: Option<u64>,
-    /// The duration of the longest stall.
+    /// The duration of the longest stall, in nanoseconds; null if there were no stalls.
     pub max_ns: Option<u64>,
-    /// When the longest stall began, on CLOCK_MONOTONIC.
+    /// The CLOCK_MONOTONIC time at which the longest stall began, in nanoseconds; null if there were no stalls.
     pub max_at_ns: Option<u64>,
-    /// The period at which most stalls recur: the median interval between these stalls, determined from the newest 1024
-    /// stalls. Null if there is no such period.
+    /// The period at which most stalls recur, in nanoseconds: the median interval between these stalls, determined from
+    /// the newest 1024 stalls. Null if there is no such period.
     pub period_ns: Option<u64>,
-    /// The 10th percentile of these intervals.
+    /// The 10th percentile of the intervals between stalls that recur with this period, in nanoseconds. Null if there
+    /// is no such period.
     pub period_p10_ns: Option<u64>,
-    /// The 90th percentile of these intervals.
+    /// The 90th percentile of the intervals between stalls that recur with this period, in nanoseconds. Null if there
+    /// is no such period.
     pub period_p90_ns: Option<u64>,
-    /// Number of stalls that were followed by another stall after one period, within 2 %.
+    /// Number of stalls that were followed by another stall after one period (± 2 %). Null if there is no such period.
     pub period_followed: Option<u64>,
-    /// Number of stalls that could have been followed by another stall.
+    /// Number of stalls that were early enough to be followed by another stall after one period. Null if there is no
+    /// such period.
     pub period_eligible: Option<u64>,
-    /// The blind time, in which the thread read the kernel's counters instead of polling.
+    /// The blind time, in nanoseconds. In this time, the thread read the kernel's counters instead of polling.
     pub sampling_ns: u64,
-    /// Number of these reads.
+    /// Number of times that the thread read the kernel's counters.
     pub samplings: u64,
-    /// The longest of these reads.
+    /// The longest time that the thread took to read the kernel's counters, in nanoseconds.
     pub longest_sampling_ns: u64,
-    /// A stall during one of these reads is detected only if it is longer than this.
+    /// The detection limit while the thread reads the kernel's counters, in nanoseconds. A shorter stall during such a
+    /// read may not be detected.
     pub blind_below_ns: u64,
-    /// Number of backward steps of the source. They do not count as stalls.
+    /// Number of backward steps of the source, which do not count as stalls.
     pub backward_steps: u64,
-    /// Number of windows between two reads of the counters that contain a stall.
+    /// Number of windows that contain a stall. A window is the time between two reads of the kernel's counters.
     pub windows_with_stall: u64,
-    /// Number of windows that contain no stall.
+    /// Number of windows that contain no stall. A window is the time between two reads of the kernel's counters.
     pub windows_without_stall: u64,
-    /// Exact stall counts for durations up to ten milliseconds.
+    /// The exact number of stalls for each whole microsecond of duration, up to ten milliseconds.
     pub histogram_us: Vec<MicrosecondCount>,
-    /// Number of stalls above ten milliseconds.
+    /// Number of stalls longer than ten milliseconds.
     pub above_10ms: u64,
 }
 
@@ -113,18 +120,19 @@ pub struct StallThreadRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
-    /// The likely cause, determined from the counters that increased. preempted: the thread was runnable and waited in
-    /// the run queue of its CPU; stopped: the thread was put to sleep; page-fault: the thread was put to sleep while a
-    /// page was read from a disk; migrated: the thread was on another CPU after the stall; steal: the hypervisor
-    /// reports that it ran other guests; firmware: the count of system management interrupts increased; interrupts:
-    /// this CPU received more interrupts than without a stall; usual-activity: this CPU received no more interrupts
-    /// than without a stall; none: no counter increased; unknown: no counter could be read.
+    /// The likely cause, determined from the counters that increased. `preempted`: the thread was runnable and waited
+    /// in the run queue of its CPU. `stopped`: the thread was put to sleep. `page-fault`: the thread was put to sleep
+    /// while a page was read from a disk. `migrated`: the thread was on another CPU after the stall. `steal`: the
+    /// hypervisor reports that it ran other guests. `firmware`: the count of system management interrupts increased.
+    /// `interrupts`: the CPU received more interrupts than in windows without a stall. `usual-activity`: the CPU
+    /// received no more interrupts than in windows without a stall. `none`: no counter increased. `unknown`: no counter
+    /// could be read.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
-    /// Number of stalls.
+    /// Number of stalls with this likely cause.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stalls: u64,
-    /// The total duration of these stalls.
+    /// The total duration of the stalls with this likely cause, in nanoseconds.
     pub stalled_ns: u64,
 }
 
@@ -132,19 +140,20 @@ pub struct StallCauseRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCounterRow {
-    /// The thread's CPU; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// Whether the counter is a line of /proc/interrupts or of /proc/softirqs.
     pub kind: StallCounterKind,
     /// The kernel's name for the counter.
     pub name: String,
-    /// The rest of the counter's line in that file.
+    /// The rest of the counter's line in /proc/interrupts or /proc/softirqs.
     pub label: String,
     /// Number of windows with a stall in which the counter increased.
     pub windows_with_stall: u64,
     /// Number of windows without a stall in which the counter increased.
     pub windows_without_stall: u64,
-    /// The rate of the counter in windows without a stall, in counts per second; null if there was no such window.
+    /// The rate at which the counter increased in windows without a stall, in counts per second; null if there was no
+    /// such window.
     pub baseline_hz: Option<f64>,
 }
 
@@ -152,39 +161,43 @@ pub struct StallCounterRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallRow {
-    /// The thread's CPU; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// When the thread was last observed to run before the stall, on CLOCK_MONOTONIC.
+    /// The CLOCK_MONOTONIC time at which the thread was last observed to run before the stall, in nanoseconds.
     pub start_ns: u64,
     /// The start of the stall as wall-clock time, in UTC.
     pub started_at: String,
-    /// Time from start_ns until the thread was next observed to run.
+    /// Time from `start_ns` until the thread was next observed to run, in nanoseconds.
     pub length_ns: u64,
-    /// How much shorter the stall may have been, because the thread was reading the counters at that time.
+    /// The amount by which the stall may have been shorter, in nanoseconds, because the thread was reading the kernel's
+    /// counters at that time.
     pub uncertainty_ns: u64,
     /// The likely cause of the stall, with the same names as in `causes`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
-    /// The window: the time between the reads of the counters before and after the stall.
+    /// The length of the window, in nanoseconds. The window is the time between the reads of the kernel's counters
+    /// before and after the stall.
     pub window_ns: u64,
-    /// Number of stalls in that window.
+    /// Number of stalls in the window.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stalls_in_window: usize,
-    /// Voluntary context switches in the window. This count and the following counts are null if they cannot be read.
+    /// Number of voluntary context switches in the window; null if it cannot be read.
     pub voluntary_switches: Option<u64>,
-    /// Involuntary context switches in the window.
+    /// Number of involuntary context switches in the window; null if it cannot be read.
     pub involuntary_switches: Option<u64>,
-    /// Major page faults in the window.
+    /// Number of major page faults in the window; null if it cannot be read.
     pub major_faults: Option<u64>,
-    /// How long the thread was runnable but not running in the window.
+    /// The time for which the thread was runnable but not running in the window, in nanoseconds; null if it cannot be
+    /// read.
     pub run_queue_wait_ns: Option<u64>,
     /// Whether the thread was on another CPU after the stall.
     pub migrated: bool,
-    /// Steal time reported by the hypervisor, a multiple of 10 ms.
+    /// The steal time that the hypervisor reported in the window, in nanoseconds; a multiple of 10 ms, or null if it
+    /// cannot be read.
     pub steal_ns: Option<u64>,
-    /// System management interrupts (SMI) of the core in the window.
+    /// Number of system management interrupts (SMI) of the core in the window; null if it cannot be read.
     pub smi_count: Option<u64>,
-    /// Counters of this CPU that increased, the most unusual first.
+    /// The counters of this CPU that increased in the window, the most unusual one first.
     #[cfg_attr(feature = "schema", schemars(length(max = 12)))]
     pub counters: Vec<CounterIncrease>,
 }
@@ -195,13 +208,13 @@ pub struct StallRow {
 pub struct CounterIncrease(
     /// The counter's name in /proc/interrupts or /proc/softirqs.
     pub String,
-    /// The increase.
+    /// The amount by which the counter increased.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
 );
 
 word_enum! {
-    /// The kernel's file that contains a counter.
+    /// The file that contains a counter.
     pub enum StallCounterKind {
         /// /proc/interrupts.
         Interrupt = "interrupt",

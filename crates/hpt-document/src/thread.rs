@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
-    /// The CPUs that the thread may run on.
+    /// The CPUs on which the thread is allowed to run.
     pub cpus: Vec<usize>,
     /// The scheduling policy; `other` is the default policy.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scheduling_policies))]
@@ -17,18 +17,19 @@ pub struct Thread {
     /// The nice value; null if the policy has none.
     #[cfg_attr(feature = "schema", schemars(range(min = -20, max = 19)))]
     pub nice: Option<i32>,
-    /// The run time in each period under SCHED_DEADLINE.
+    /// The run time in each period under SCHED_DEADLINE, in nanoseconds.
     pub deadline_runtime_ns: Option<u64>,
-    /// The relative deadline in each period under SCHED_DEADLINE.
+    /// The relative deadline in each period under SCHED_DEADLINE, in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// The period under SCHED_DEADLINE.
+    /// The period under SCHED_DEADLINE, in nanoseconds.
     pub deadline_period_ns: Option<u64>,
-    /// The amount of memory that hpt has locked.
+    /// The amount of memory that hpt has locked, in bytes.
     pub locked_bytes: Option<u64>,
-    /// The timer slack: by how much the kernel may delay a wake-up to save power; 0 for real-time threads.
+    /// The timer slack, in nanoseconds: the time by which the kernel may delay a wake-up to save power; 0 for real-time
+    /// threads.
     pub timer_slack_ns: Option<u64>,
-    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency); 2000000000 if no process has requested a
-    /// lower limit, null if the limit cannot be read.
+    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency), in microseconds; 2000000000 if no process
+    /// has requested a lower limit, null if the limit cannot be read.
     pub wake_latency_us: Option<u64>,
     /// The share of each period that real-time threads may use; null if it cannot be read.
     pub bandwidth: Option<RealtimeBandwidth>,
@@ -47,10 +48,11 @@ pub struct Thread {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RealtimeBandwidth {
-    /// The time that real-time threads may use in each period (sched_rt_runtime_us); -1 means the whole period.
+    /// The time that real-time threads may use in each period (sched_rt_runtime_us), in microseconds; -1 means the
+    /// whole period.
     #[cfg_attr(feature = "schema", schemars(range(min = -1)))]
     pub runtime_us: i64,
-    /// The period (sched_rt_period_us).
+    /// The period (sched_rt_period_us), in microseconds.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub period_us: i64,
 }
@@ -61,9 +63,9 @@ pub struct RealtimeBandwidth {
 pub struct FairServer {
     /// The CPU.
     pub cpu: usize,
-    /// The reserved time in each period; 0 means that no time is reserved.
+    /// The reserved time in each period, in nanoseconds; 0 means that no time is reserved.
     pub runtime_ns: u64,
-    /// The period.
+    /// The period, in nanoseconds.
     pub period_ns: u64,
 }
 
@@ -71,9 +73,9 @@ pub struct FairServer {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedSetting {
-    /// The setting.
+    /// The name of the setting.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::settings))]
     pub setting: String,
-    /// Why it is not active.
+    /// The reason why the setting is not active.
     pub reason: String,
 }

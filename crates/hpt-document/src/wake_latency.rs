@@ -1,4 +1,5 @@
-//! `hpt latency timer` and `hpt latency poll`: wake-up latency, and the latency of a busy-polling thread.
+//! The document of `hpt latency timer` and `hpt latency poll`: wake-up latency, or the latency of a busy-polling
+//! thread.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,33 +9,33 @@ use crate::{
     words::word_enum,
 };
 
-/// Wake-up latency, or the latency of a busy-polling thread. `timer` and `poll` use the same document type with
-/// different kinds.
+/// Wake-up latency, or the latency of a busy-polling thread. `hpt latency timer` and `hpt latency poll` both print this
+/// document, with different kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WakeLatencyDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
-    /// Time from one deadline to the next.
+    /// Time from one deadline to the next, in nanoseconds.
     pub interval_ns: u64,
     /// The first deadline as wall-clock time, in UTC; null without --at. With --at, the wall clock is the
     /// time source.
     pub at: Option<String>,
-    /// How the thread waited.
+    /// The method with which the threads waited for their deadlines.
     pub wait_method: WaitMethod,
-    /// The GPIO line that was toggled at each deadline; null if there was none.
+    /// The GPIO line that was toggled at each deadline; null if no line was toggled.
     pub pulse: Option<String>,
     /// The measuring thread.
     #[serde(flatten)]
     pub measuring: LatencyThread,
-    /// The overhead of reading the clock.
+    /// The read overhead and the granularity of the clock.
     #[serde(flatten)]
     pub reads: ClockReads,
-    /// When the run started, and how long it took.
+    /// The start and the duration of the run.
     #[serde(flatten)]
     pub time: LatencyRunTime,
-    /// How the run ended.
+    /// The end of the run.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
     /// One row for each thread.
@@ -44,13 +45,13 @@ pub struct WakeLatencyDocument {
 }
 
 word_enum! {
-    /// How a thread waited for a deadline.
+    /// The method with which a thread waits for a deadline.
     pub enum WaitMethod {
-        /// With the kernel's timer.
+        /// The thread waits with the kernel's timer.
         Kernel = "kernel",
-        /// With hpt's `Sleeper`.
+        /// The thread waits with hpt's `Sleeper`.
         Hpt = "hpt",
-        /// By polling the clock.
+        /// The thread polls the clock.
         Polling = "polling",
     }
 }
@@ -59,32 +60,32 @@ word_enum! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WakeLatencyRow {
-    /// The thread's CPU; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// The wake-up latency of the thread.
+    /// The latency distribution of the thread.
     #[serde(flatten)]
     pub figures: LatencyFigures,
-    /// Number of wake-ups that were discarded because the wall clock was stepped; zero without --at.
+    /// Number of wake-ups that were discarded because the wall clock was stepped; 0 without --at.
     pub clock_stepped: u64,
-    /// The length of an interval of the timeline.
+    /// The length of each interval of the time series, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub time_series_interval_ns: u64,
-    /// Latency over time, in intervals of equal length. Intervals without a deadline are omitted.
+    /// The latency over time, in intervals of equal length. Intervals without a deadline are omitted.
     #[cfg_attr(feature = "schema", schemars(length(max = 400)))]
     pub time_series: Vec<TimeSeriesInterval>,
 }
 
-/// An interval of the timeline.
+/// An interval of the time series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeSeriesInterval(
-    /// When it starts, in nanoseconds after the first deadline.
+    /// The start of the interval, in nanoseconds after the first deadline.
     pub u64,
-    /// Number of deadlines in it.
+    /// Number of deadlines in the interval.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
-    /// Their mean latency, in nanoseconds.
+    /// The mean latency in the interval, in nanoseconds.
     pub f64,
-    /// Their maximum latency, in nanoseconds.
+    /// The maximum latency in the interval, in nanoseconds.
     pub u64,
 );

@@ -1,4 +1,4 @@
-//! `hpt watch`: one document for each interval, and the summary.
+//! The documents of `hpt watch`: one for each interval, and the summary.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,19 +18,19 @@ pub struct WatchDocument {
     /// The number of the interval, starting at 1.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub interval: u64,
-    /// Seconds since the start, including time in suspend.
+    /// The end of the interval, in seconds since the start of the watch, including time in suspend.
     pub at_s: f64,
     /// The reference that the other sources are compared with.
     pub reference: String,
-    /// The kernel's clocksource.
+    /// The kernel's active clocksource.
     pub clocksource: Option<String>,
-    /// Number of rounds of readings that the thread made on CPUs other than the CPU that it is pinned to.
+    /// Number of rounds of readings that the thread made on CPUs other than the one that it is pinned to.
     pub rounds_on_other_cpus: u64,
     /// One row for each source.
     pub sources: Vec<WatchRow>,
     /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
-    /// System-wide events.
+    /// The system-wide events in this interval.
     pub events: Vec<MachineEvent>,
     /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
     pub shared_faults: Vec<String>,
@@ -38,41 +38,42 @@ pub struct WatchDocument {
     pub synchronization: Synchronization,
 }
 
-/// One source in one interval.
+/// The results of one source in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchRow {
     /// The number of the interval, starting at 1.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub interval: u64,
-    /// Seconds since the start, including time in suspend.
+    /// The end of the interval, in seconds since the start of the watch, including time in suspend.
     pub at_s: f64,
-    /// The source.
+    /// The name of the source.
     pub source: String,
     /// The offset of the source from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,
-    /// Its frequency error relative to the nominal rate in this interval.
+    /// The frequency error of the source in this interval, relative to the nominal rate, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
-    /// The worst-case bound of that error, assuming that the rate was constant.
+    /// The worst-case bound of `frequency_error_ppm`, in parts per million, assuming that the rate was constant in the
+    /// interval.
     pub frequency_bound_ppm: Option<f64>,
-    /// Its steps.
+    /// The steps of the source.
     #[serde(flatten)]
     pub steps: WatchSteps,
-    /// Its faults.
+    /// The faults of the source in this interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::source_faults))]
     pub faults: Vec<String>,
-    /// Messages that describe the faults, and other events.
+    /// Messages that describe the faults and other events.
     pub messages: Vec<String>,
 }
 
-/// The summary of all intervals of a watch. It is the last line.
+/// The summary of all intervals of a watch. It is printed as the last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(title = "hpt watch: the summary, which is the last line"))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt watch: the summary of all intervals"))]
 pub struct WatchSummaryDocument {
-    /// The first keys of every document.
+    /// The keys at the start of the document: `schema`, `kind`, `hpt` and `machine`.
     #[serde(flatten)]
     pub head: Head,
     /// The CPU that the thread is pinned to; null if it is not pinned. `cpu_absences` lists the periods in which the
@@ -82,13 +83,13 @@ pub struct WatchSummaryDocument {
     pub reference: String,
     /// The limits beyond which a source is faulty.
     pub limits: WatchLimits,
-    /// Elapsed time, including suspend.
+    /// The duration of the watch, in seconds, including time in suspend.
     pub elapsed_s: f64,
     /// Number of intervals.
     pub intervals: u64,
     /// Number of rounds of readings.
     pub rounds: u64,
-    /// Periods in which the pinned thread did not run on its CPU, the earliest first. All other values include the
+    /// Periods in which the pinned thread did not run on its CPU, in chronological order. All other values include the
     /// rounds of readings that the thread made on other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
     /// Whether a source exceeded the limits.
@@ -97,9 +98,9 @@ pub struct WatchSummaryDocument {
     pub sources: Vec<WatchSummaryRow>,
     /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
-    /// System-wide events.
+    /// The system-wide events during the watch.
     pub events: Vec<MachineEvent>,
-    /// Periods in which CPUs were offline, and were therefore not compared with other CPUs.
+    /// Periods in which a CPU was offline, and was therefore not compared with other CPUs.
     pub offline: Vec<CpuOffline>,
     /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
     pub shared_faults: Vec<String>,
@@ -111,40 +112,42 @@ pub struct WatchSummaryDocument {
     pub notes: Vec<String>,
 }
 
-/// One source over all intervals.
+/// The results of one source over all intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchSummaryRow {
-    /// The source.
+    /// The name of the source.
     pub source: String,
-    /// The rate that the source is compared with.
+    /// The rate that the source is compared with, in hertz.
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub expected_hz: Option<f64>,
-    /// The origin of that rate, as in `hpt calibrate`; `measurement` if no rate is stated and the rate at the start is
-    /// used.
+    /// The origin of `expected_hz`, as in `hpt calibrate`; `measurement` if no nominal rate is stated and the rate
+    /// measured at the start is used.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub expected_origin: Option<String>,
     /// The offset of the source from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,
-    /// The lowest frequency error of an interval.
+    /// The lowest frequency error in any interval, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub lowest_ppm: Option<f64>,
-    /// The worst-case bound of that error, assuming that the rate was constant in that interval.
+    /// The worst-case bound of `lowest_ppm`, in parts per million, assuming that the rate was constant in that
+    /// interval.
     pub lowest_bound_ppm: Option<f64>,
-    /// The highest frequency error of an interval.
+    /// The highest frequency error in any interval, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub highest_ppm: Option<f64>,
-    /// The worst-case bound of that error, assuming that the rate was constant in that interval.
+    /// The worst-case bound of `highest_ppm`, in parts per million, assuming that the rate was constant in that
+    /// interval.
     pub highest_bound_ppm: Option<f64>,
-    /// Its steps.
+    /// The steps of the source.
     #[serde(flatten)]
     pub steps: WatchSteps,
-    /// Number of its faults.
+    /// Number of faults of the source.
     pub faults: u64,
-    /// The first fault, as a message.
+    /// A message that describes the first fault; null if there was no fault.
     pub first_fault: Option<String>,
-    /// The offset over time, at equal intervals. A long watch does not list every interval.
+    /// The offset over time, at equal intervals. For a long watch, not every interval is listed.
     #[cfg_attr(feature = "schema", schemars(length(max = 501)))]
     pub time_series: Vec<OffsetPoint>,
 }
@@ -155,13 +158,13 @@ pub struct WatchSummaryRow {
 pub struct WatchOffset {
     /// Number of bursts of readings.
     pub bursts: u64,
-    /// The width of the narrowest bracket.
+    /// The width of the narrowest bracket, in nanoseconds.
     pub bracket_ns: Option<u64>,
-    /// The offset accumulated since the last interruption, at the nominal rate. In a summary of several intervals, the
-    /// offset at the end of the last interval.
+    /// The offset that has accumulated since the last interruption, in nanoseconds, computed with the nominal rate. In
+    /// a summary of several intervals, this is the offset at the end of the last interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub offset_ns: Option<f64>,
-    /// The worst-case bound of the offset.
+    /// The worst-case bound of `offset_ns`, in nanoseconds.
     pub offset_bound_ns: Option<f64>,
 }
 
@@ -169,11 +172,11 @@ pub struct WatchOffset {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchSteps {
-    /// Number of steps beyond the limit.
+    /// Number of steps that exceeded the limit.
     pub steps: u64,
     /// Number of readings lower than the previous reading.
     pub backward_steps: u64,
-    /// Number of times that the source was set, if it can be set.
+    /// Number of times that the source was set; 0 if the source cannot be set.
     pub times_set: u64,
 }
 
@@ -181,13 +184,13 @@ pub struct WatchSteps {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchLimits {
-    /// The largest frequency error.
+    /// The largest accepted frequency error, in parts per million.
     pub frequency_error_ppm: f64,
-    /// Whether the tolerance of the nominal rate is added to this limit.
+    /// Whether the tolerance of the nominal rate is added to `frequency_error_ppm`.
     pub nominal_tolerance_added: bool,
-    /// The largest step.
+    /// The largest accepted step, in nanoseconds.
     pub step_ns: u64,
-    /// The largest offset between two CPUs.
+    /// The largest accepted offset between the counters of two CPUs, in nanoseconds.
     pub core_offset_ns: u64,
 }
 
@@ -195,21 +198,21 @@ pub struct WatchLimits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuOffset {
-    /// The source.
+    /// The name of the source.
     pub source: String,
     /// The first CPU.
     pub first_cpu: usize,
     /// The second CPU.
     pub second_cpu: usize,
-    /// The lower limit of the second counter's lead over the first.
+    /// The lower bound of the offset of the second CPU's counter from the first CPU's counter, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub min_ns: f64,
-    /// The upper limit of that lead.
+    /// The upper bound of the offset of the second CPU's counter from the first CPU's counter, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub max_ns: f64,
     /// Number of timestamps passed between the two CPUs.
     pub handovers: u64,
-    /// The fault, if the offset certainly exceeds the limit; otherwise null.
+    /// A message that describes the fault if the offset certainly exceeds the limit; otherwise null.
     pub fault: Option<String>,
 }
 
@@ -219,11 +222,11 @@ pub struct CpuOffset {
 pub struct MachineEvent {
     /// The kind of event.
     pub kind: MachineEventKind,
-    /// Seconds since the start.
+    /// The time of the event, in seconds since the start of the watch.
     pub at_s: f64,
-    /// The minimum duration of the suspend; null for other events.
+    /// The minimum duration of the suspend, in nanoseconds; null for other events.
     pub suspended_ns: Option<u64>,
-    /// A description.
+    /// A description of the event.
     pub message: String,
 }
 
@@ -233,9 +236,10 @@ pub struct MachineEvent {
 pub struct CpuOffline {
     /// The CPU.
     pub cpu: usize,
-    /// When the CPU was first observed offline, in seconds since the start.
+    /// The time at which the CPU was first observed offline, in seconds since the start of the watch.
     pub from_s: f64,
-    /// When the CPU was observed online again; null if it was still offline at the end.
+    /// The time at which the CPU was observed online again, in seconds since the start of the watch; null if it was
+    /// still offline at the end.
     pub to_s: Option<f64>,
 }
 
@@ -245,21 +249,21 @@ pub struct CpuOffline {
 pub struct Synchronization {
     /// Whether the state could be read.
     pub readable: bool,
-    /// Whether the kernel considers its clock synchronized.
+    /// Whether the kernel considers its clock synchronized; null if the state could not be read.
     pub synchronized: Option<bool>,
-    /// The status flags (STA_…).
+    /// The status flags of the kernel's clock (STA_…).
     pub status: Option<u32>,
-    /// The active frequency correction.
+    /// The active frequency correction of the kernel's clock, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_ppm: Option<f64>,
-    /// The deviation of the active tick from the default tick.
+    /// The deviation of the active tick length from the default tick length, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub tick_ppm: Option<f64>,
-    /// The maximum error.
+    /// The maximum error of the kernel's clock, in nanoseconds.
     pub maximum_error_ns: Option<u64>,
-    /// The estimated error.
+    /// The estimated error of the kernel's clock, in nanoseconds.
     pub estimated_error_ns: Option<u64>,
-    /// The running time daemons; null if no processes are visible.
+    /// The names of the running time daemons; null if no processes are visible.
     pub daemons: Option<Vec<String>>,
 }
 
@@ -267,9 +271,9 @@ pub struct Synchronization {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffsetPoint(
-    /// Seconds since the start.
+    /// The time, in seconds since the start of the watch.
     pub f64,
-    /// The lead of the source over the reference, in nanoseconds.
+    /// The offset of the source from the reference, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
     /// The worst-case bound of the offset, in nanoseconds.
@@ -281,7 +285,7 @@ word_enum! {
     pub enum MachineEventKind {
         /// The machine was suspended.
         Suspend = "suspend",
-        /// A hypervisor migrated the machine to another host.
+        /// The hypervisor migrated the machine to another host.
         Migration = "migration",
         /// The kernel switched to another clocksource.
         Clocksource = "clocksource",

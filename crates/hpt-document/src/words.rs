@@ -1,5 +1,5 @@
-//! The words that string fields of documents may contain, if the library hpt-core defines these words. Words that only
-//! the command uses are enums in the modules of their documents, defined with `word_enum`.
+//! The words that string fields of documents can contain, as defined by the library hpt-core. Words that only the
+//! command uses are enums in the modules of their documents, defined with `word_enum`.
 
 /// Defines an enum whose variants are words of documents.
 macro_rules! word_enum {
@@ -24,28 +24,28 @@ macro_rules! word_enum {
 }
 pub(crate) use word_enum;
 
-/// How a time source is read.
+/// The ways to read a time source.
 pub const READ_PATHS: [&str; 7] = ["register", "mmio", "port", "vdso", "syscall", "kernel", "memory"];
-/// How one of the kernel's clocks is read.
+/// The ways to read one of the kernel's clocks.
 pub const CLOCK_READ_PATHS: [&str; 3] = ["vdso", "syscall", "kernel"];
-/// The scope of a time source's count.
+/// The scopes of a time source: one counter for the whole system, or one for each core, process or thread.
 pub const SCOPES: [&str; 4] = ["system", "core", "process", "thread"];
-/// Whether the kernel trusts a source.
+/// The kernel's possible verdicts on a source.
 pub const KERNEL_VERDICTS: [&str; 3] = ["trusted", "distrusted", "unknown"];
-/// How a frequency was determined.
+/// The methods to determine a frequency.
 pub const CALIBRATION_METHODS: [&str; 2] = ["stated", "bracketed"];
-/// Ways to sleep.
+/// The methods to sleep.
 pub const SLEEP_METHODS: [&str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
-/// Scheduling policies.
+/// The scheduling policies.
 pub const SCHEDULING_POLICIES: [&str; 8] = ["other", "batch", "idle", "fifo", "rr", "deadline", "ext", "unknown"];
-/// Settings of a thread or of the system that a run may request.
+/// The settings of a thread or of the system that a run can request.
 pub const SETTINGS: [&str; 9] =
     ["cpu", "throttling", "governor", "turbo", "wake-latency", "memory", "stack", "timer-slack", "policy"];
-/// Directions of a GPIO line.
+/// The directions of a GPIO line.
 pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
-/// Faults of a watched source.
+/// The faults of a watched source.
 pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "backward", "stopped", "frequency-error", "frequency-change"];
-/// The likely causes of a CPU stall; [`StallCauseRow`](crate::stall::StallCauseRow) explains them.
+/// The likely causes of a CPU stall, which [`StallCauseRow`](crate::stall::StallCauseRow) explains.
 pub const STALL_CAUSES: [&str; 10] = [
     "preempted",
     "stopped",

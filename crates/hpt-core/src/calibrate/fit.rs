@@ -1,67 +1,67 @@
-//! Computes a frequency and its limits from bracketed readings. Pure: needs only the pairs, and reads no source or
-//! clock.
+//! Computes a frequency and its limits from bracketed readings. Reads no source and no clock; the result depends only
+//! on the arguments.
 
 use std::cmp::Ordering;
 
 use crate::{source::Pair, units::Frequency};
 
-/// A frequency, and the limits that the pairs imply.
+/// A frequency and the limits that follow from the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fit {
-    /// The middle of the two limits.
+    /// The midpoint of the two limits.
     pub frequency: Frequency,
-    /// The lowest possible frequency of the source.
+    /// The lowest frequency that fits all brackets.
     pub slowest: Frequency,
-    /// The highest possible frequency of the source.
+    /// The highest frequency that fits all brackets.
     pub fastest: Frequency,
 }
 
-/// Why a set of pairs does not yield a frequency.
+/// The reason a set of pairs does not yield a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
-    /// No two pairs are far enough apart to limit the rate from both sides.
+    /// No two pairs are far enough apart to bound the rate from both sides.
     #[error("the window is too short: no two readings are further apart than their uncertainty")]
     TooShort,
     /// No constant rate fits all brackets.
     #[error("no constant rate fits the readings: the source or the reference was stepped, or changed its rate")]
     NotConstant,
-    /// The rate is outside the range of a frequency (1 µHz to 18.4 THz).
+    /// The rate is outside the range of [`Frequency`] (1 µHz to 18.4 THz).
     #[error("the rate is out of range")]
     OutOfRange,
 }
 
-/// The most that a reading can lag behind the true count: the quantum of each counter.
+/// The granules of the two counters. A reading lags behind the true count by less than one granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granules {
-    /// The quantum of the source, in ticks.
+    /// The granule of the source, in ticks.
     pub source_ticks: u64,
-    /// The quantum of the reference, in nanoseconds.
+    /// The granule of the reference, in nanoseconds.
     pub reference_ns: u64,
 }
 
-/// Finds every constant rate that fits all brackets. Returns the middle rate and the limits.
+/// Determines the constant rates that fit all brackets. Returns their limits and the midpoint of the limits.
 ///
 /// # Why the limits are a bound
 ///
-/// Let the source tick at a constant rate of `r` nanoseconds per tick. Each reading lags by less than one granule, so
-/// the time between pairs `i` and `j` is below `after_j + g_ref - before_i` and above `before_j - after_i - g_ref`. In
-/// the same time the source counts more than `T_j - T_i - g_src` and less than `T_j - T_i + g_src`. Every two pairs
-/// therefore give
+/// Suppose that the source advances by one tick every `r` nanoseconds, at a constant rate. Each reading lags by less
+/// than one granule `g`. For two pairs `i` and `j` with source readings `T`, the time between the source readings is
+/// therefore less than `after_j + g_ref - before_i` and more than `before_j - after_i - g_ref`. In this time, the
+/// source counts more than `T_j - T_i - g_src` and less than `T_j - T_i + g_src` ticks. Any two pairs therefore imply
 ///
 /// ```text
 /// (before_j - after_i - g_ref) / (T_j - T_i + g_src)  <  r  <  (after_j + g_ref - before_i) / (T_j - T_i - g_src)
 /// ```
 ///
-/// Together these are exactly the rates for which an offset exists that satisfies every bracket (Fourier-Motzkin
-/// elimination of the offset). Fractions are compared exactly, and the limits are rounded outwards.
+/// Together, these inequalities describe exactly the rates for which some offset satisfies every bracket
+/// (Fourier-Motzkin elimination of the offset). Fractions are compared exactly, and the limits are rounded outward.
 ///
 /// `pairs` must be in chronological order, and their ticks must not wrap.
 ///
 /// # Errors
 ///
-/// Returns [`FitError`] if the pairs are too close together to limit the rate, or if they contradict each other.
+/// Returns [`FitError`] if the pairs are too close together to bound the rate, or if they contradict each other.
 pub fn fit(pairs: &[Pair], granules: Granules) -> Result<Fit, FitError> {
     let mut shortest: Option<Ratio> = None;
     let mut longest: Option<Ratio> = None;

@@ -1,4 +1,4 @@
-//! Calibration: the frequency of a source, and its limits. Stores nothing on disk; `state` does.
+//! Determines the frequency of a source and the limits of that frequency. Does not save results to disk; `state` does.
 
 mod fit;
 mod pair;
@@ -17,23 +17,23 @@ use crate::{
     units::{Frequency, saturating_nanos},
 };
 
-/// Number of consecutive pairs without progress after which the reference counts as stopped. A clock that advances with
-/// the kernel's tick can cause hundreds of thousands of such pairs.
+/// The number of consecutive pairs without an advance of the reference after which it is considered stopped. A clock
+/// that advances with the kernel's tick can produce hundreds of thousands of such pairs.
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
 /// The minimum number of rounds of readings in a window.
 const FEWEST_ROUNDS: u64 = 64;
-/// The number of rounds that start after the end of the window. If the thread lost its CPU until the window ended,
-/// these rounds are compared with the first rounds.
+/// The number of rounds that start after the end of the window. If the thread was preempted until the window ended,
+/// these rounds provide the readings to compare with the first rounds.
 const CLOSING_ROUNDS: u64 = 8;
 
-/// How a frequency was determined.
+/// The method by which a frequency was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Method {
-    /// Stated by a standard, the hardware or the kernel.
+    /// Taken from a definition, the hardware or the kernel, without a measurement.
     Stated,
-    /// Measured against a reference with bracketed readings.
+    /// Measured against a reference, with bracketed readings.
     Bracketed,
 }
 
@@ -48,46 +48,49 @@ impl Method {
     }
 }
 
-/// The frequency of a source.
+/// The frequency of a source and the way in which it was determined.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Calibration {
     /// The source.
     pub source: SourceId,
-    /// How the frequency was determined.
+    /// The method by which the frequency was determined.
     pub method: Method,
-    /// The reference that the source was measured against.
+    /// The reference against which the source was measured; `None` if it was not measured.
     pub reference: Option<SourceId>,
     /// The frequency, stored in µHz.
     pub frequency: Frequency,
-    /// The lowest and the highest frequency that the readings allow. This is a worst-case bound, not a standard
-    /// uncertainty. It holds as long as both counters run at a constant rate, and their readings lag by no more than
-    /// the granule that back-to-back reads show. `None` if nothing was measured and the frequency does not follow from
-    /// a definition. Also `None` for clocks that advance with the kernel's tick, because their lag depends on how late
-    /// the tick is.
+    /// The lowest and the highest frequency that are consistent with the readings. These limits are a worst-case bound,
+    /// not a standard uncertainty. The bound holds if both counters run at a constant rate and no reading lags by more
+    /// than the granule that back-to-back reads reveal.
+    ///
+    /// `None` if the frequency was not measured and does not follow from a definition. Also `None` if the source or the
+    /// reference advances with the kernel's tick, because a late tick increases the lag of the readings.
     pub limits: Option<(Frequency, Frequency)>,
-    /// The nominal frequency, and its origin.
+    /// The nominal frequency and its origin; `None` if the source has no nominal frequency.
     pub nominal: Option<Nominal>,
-    /// The time between the first and the last reading used, in nanoseconds of the reference.
+    /// The time from the first to the last reading that was used, in nanoseconds of the reference.
     pub window_ns: u64,
-    /// The number of pairs that the frequency is based on.
+    /// The number of bracketed pairs on which the frequency is based.
     pub pairs: usize,
     /// The width of the narrowest bracket, in nanoseconds.
     pub narrowest_ns: Option<u64>,
-    /// The CPU that the source was measured on, if the thread was still on that CPU at the end.
+    /// The CPU on which the source was measured; `None` if it is unknown, or if the thread was on another CPU at the
+    /// end.
     pub cpu: Option<usize>,
 }
 
 impl Calibration {
-    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million. It holds as long as
-    /// source and reference run at a constant rate.
+    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million; `None` if there are no
+    /// limits. The bound holds as long as the source and the reference run at a constant rate.
     #[must_use]
     pub fn bound_ppm(&self) -> Option<f64> {
         self.limits.map(|(slowest, fastest)| Fit { frequency: self.frequency, slowest, fastest }.bound_ppm())
     }
 
-    /// Returns the difference from the nominal frequency, in parts per million.
+    /// Returns the frequency error relative to the nominal frequency, in parts per million; `None` if the source has no
+    /// nominal frequency.
     #[must_use]
     pub fn error_ppm(&self) -> Option<f64> {
         self.nominal.map(|nominal| self.frequency.error_ppm(nominal.frequency))
@@ -100,15 +103,21 @@ impl Calibration {
     }
 }
 
-/// Why a source cannot be calibrated.
+/// The reason a source cannot be calibrated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
-    /// The source counts CPU time or core cycles, not time.
-    #[error("it counts per {}, not elapsed time: it has no rate relative to a clock", .0.name())]
+    /// The source counts CPU time or core cycles, not elapsed time.
+    #[error(
+        "it is a per-{} counter that does not count elapsed time, so it has no rate relative to a clock",
+        .0.name()
+    )]
     NotATimeCounter(Scope),
-    /// The reference counts CPU time or core cycles, not time.
-    #[error("the reference {id} counts per {}, not elapsed time; choose one of the kernel's clocks", scope.name())]
+    /// The reference counts CPU time or core cycles, not elapsed time.
+    #[error(
+        "the reference {id} is a per-{} counter that does not count elapsed time; choose one of the kernel's clocks",
+        scope.name()
+    )]
     ReferenceNotATimeCounter {
         /// The reference.
         id: SourceId,
@@ -124,17 +133,17 @@ pub enum CalibrateError {
     /// A reading was lower than the previous one.
     #[error("it stepped back during the window")]
     SteppedBack,
-    /// No rate fits the readings.
+    /// The readings do not yield a frequency.
     #[error(transparent)]
     Fit(#[from] FitError),
 }
 
-/// Calibrates one source against `reference` for the duration `window`.
+/// Calibrates one source against `reference` over the duration `window`.
 ///
 /// # Errors
 ///
-/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped, if it
-/// does not count time, or if the reference is unsuitable.
+/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped or
+/// does not count elapsed time, or if the reference is unsuitable.
 ///
 /// # Examples
 ///
@@ -156,11 +165,11 @@ where
     R: TimeSource + ?Sized,
 {
     let mut results = calibrate_together(&[&source], &reference, window, || true);
-    results.pop().expect("one source was given")
+    results.pop().expect("there is one result per source")
 }
 
-/// Calibrates several sources in the same window by reading them in turn, until `keep_going` returns false. If the
-/// window ends early, the limits follow from the readings taken until then.
+/// Calibrates several sources in the same window by reading them in turn. The window ends early if `keep_going` returns
+/// false; the limits then follow from the readings taken until then.
 ///
 /// The results are in the order of `sources`. `keep_going` is called between readings, never within a bracket.
 pub fn calibrate_together(
@@ -198,7 +207,7 @@ pub fn calibrate_together(
             collector.offer(pair);
             now_ns = pair.after_ns;
         }
-        // If the thread loses its CPU, the window may be over after one round. Reading then continues until there are
+        // If the thread is preempted, the window may be over after one round. Reading then continues until there are
         // enough rounds to compare.
         let over = closing >= CLOSING_ROUNDS && round >= FEWEST_ROUNDS;
         if line.stood_still_for(REFERENCE_STANDS_STILL) {
@@ -244,7 +253,7 @@ fn conclude(
         method: Method::Bracketed,
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
-        // The tick may be later than assumed, so this is a rate without a bound.
+        // A tick may be later than assumed, so these limits would not be a bound.
         limits: (lags == (false, false)).then_some((fitted.slowest, fitted.fastest)),
         nominal: info.nominal,
         window_ns: pairs
@@ -257,8 +266,8 @@ fn conclude(
     })
 }
 
-/// Computes a fit like [`fit`], for a source or a reference that advances with the kernel's tick. If no rate fits the
-/// readings, a tick was later than assumed.
+/// Computes a [`fit`] for a source or a reference that advances with the kernel's tick. If no rate fits the readings, a
+/// tick may have been later than assumed. The assumed lag is then doubled, and the fit is repeated.
 fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, bool)) -> Result<Fit, FitError> {
     let first = fit(pairs, granules);
     let mut granules = granules;
@@ -271,12 +280,12 @@ fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, b
         };
         fitted = fit(pairs, granules);
     }
-    // Late ticks do not explain the contradiction: the clock was set.
+    // If late ticks do not explain the contradiction, the clock was set, and the first error is returned.
     fitted.or(first)
 }
 
-/// Returns the most that readings of the source and of the reference can lag. Ticks of a reference without a nominal
-/// frequency count as nanoseconds.
+/// Returns the granules of the source and of the reference. If the reference has no nominal frequency, each of its
+/// ticks counts as one nanosecond.
 pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> Granules {
     let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     Granules { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
@@ -290,8 +299,8 @@ fn reference_granule_ns(reference: &dyn TimeSource, scale: Scale) -> u64 {
     }
 }
 
-/// Returns the most that a reading can lag, in ticks: the granule that back-to-back reads show, or a few times the
-/// stated resolution of a clock that advances with the kernel's tick.
+/// Returns the largest lag of a reading, in ticks. This is the granule that back-to-back reads reveal or, for a clock
+/// that advances with the kernel's tick, a small multiple of its stated resolution.
 fn granule_ticks(source: &dyn TimeSource) -> u64 {
     if source.info().is_moved_by_the_tick() {
         source.info().claimed_resolution_ticks().saturating_mul(LATENESS)
@@ -300,7 +309,8 @@ fn granule_ticks(source: &dyn TimeSource) -> u64 {
     }
 }
 
-/// The largest assumed lag of the kernel's tick, in tick periods, including the tick itself.
+/// The largest lag that is assumed for a clock that advances with the kernel's tick, in tick periods. One period is the
+/// length of the tick itself; the rest allows for its lateness.
 const LATENESS: u64 = 2;
 
 #[cfg(test)]

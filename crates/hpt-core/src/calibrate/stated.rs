@@ -1,14 +1,13 @@
-//! Calibrations without a measurement, for sources whose frequency is stated. Trusts the stated frequency; only a
-//! measurement shows how accurate it is.
+//! Calibrates sources without a measurement, from their nominal frequency. Does not check how accurate that frequency
+//! is.
 
 use super::{Calibration, Method};
 use crate::source::{SourceInfo, StatedBy};
 
-/// Returns the calibration of a source according to its nominal frequency; `None` if the source has no nominal
-/// frequency.
+/// Returns the calibration of a source based on its nominal frequency; `None` if the source has no nominal frequency.
 ///
-/// A rate that follows from a definition (a clock that counts nanoseconds) has a bound of zero. A rate that the
-/// hardware or the kernel states has no bound.
+/// A rate that follows from a definition, such as the rate of a clock that counts nanoseconds, has a bound of zero. A
+/// rate that the hardware or the kernel reports has no bound.
 #[must_use]
 pub fn stated(info: &SourceInfo) -> Option<Calibration> {
     let nominal = info.nominal?;

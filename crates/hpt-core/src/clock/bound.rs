@@ -1,35 +1,35 @@
-//! The bound on the difference between a reading and the kernel's clock, computed from what is known of both. Pure:
-//! queries neither the kernel nor the counter.
+//! Computes the bound on the difference between a reading and the kernel's clock from the known properties of both.
+//! Pure: queries neither the kernel nor the counter.
 
 use super::segment::{LONGEST_NS, Rate};
 use crate::sys::adjtime::Slew;
 
 const BILLION: u64 = 1_000_000_000;
-/// If a reading is off by more than all known causes explain, the kernel's rate has changed by more than adjtimex now
-/// reports: by a tenth of a tick that was restored (`ADJ_TICK`), or by an eighth of an offset that was withdrawn (half
-/// a second at the smallest time constant). Linux, kernel/time/ntp.c.
+/// The allowance for a rate change that adjtimex no longer reports. It is added if a reading is off by more than all
+/// known causes explain. The kernel's rate changes by at most a tenth if a tick length is restored (`ADJ_TICK`), and by
+/// at most an eighth if an offset is withdrawn (half a second at the smallest time constant). Linux, kernel/time/ntp.c.
 const UNEXPLAINED_NS: u64 = LONGEST_NS / 4;
 
-/// The known properties of the clock when the bound is computed.
+/// The properties of the clock that are known when the bound is computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// The rate, and the width of the last bracket, once both are known.
+    /// The rate and the width of the last bracket; `None` until both are known.
     pub(super) rate_and_width_ns: Option<(Rate, u64)>,
     /// The lead of the active segment over its point.
     pub(super) lead_ns: u64,
-    /// The lead of the end of the last segment over the clock. No reading is below that end.
+    /// The time by which the end of the last segment is ahead of the clock. No reading is below that end.
     pub(super) ahead_ns: u64,
-    /// The distance of a reading taken just now from the interval of the two clock readings around it.
+    /// The distance of the current reading from the interval between the two clock readings around it.
     pub(super) outside_ns: u64,
-    /// The change that an offset or a tick may make to the kernel's rate, in parts per billion.
+    /// The change of the kernel's rate due to an offset or a changed tick length, in parts per billion.
     pub(super) slew_ppb: u64,
 }
 
 impl Known {
     pub(super) fn bound_ns(self) -> u64 {
         let bound_ns = match self.rate_and_width_ns {
-            // 1000 ppm, twice what the kernel slews: a rate learned across a change may be off by as much in the
-            // segment that follows.
+            // `LONGEST_NS / 1_000` allows for 1000 ppm, twice the kernel's limit: a rate learned across a change can be
+            // off by that much in the following segment.
             Some((rate, width_ns)) => {
                 rate.bound_ns(width_ns) + LONGEST_NS / 1_000 + self.lead_ns + 2 * in_a_segment_ns(self.slew_ppb)
             }
@@ -44,12 +44,12 @@ fn in_a_segment_ns(ppb: u64) -> u64 {
     u64::try_from(u128::from(ppb) * u128::from(LONGEST_NS) / u128::from(BILLION)).unwrap_or(u64::MAX / 4)
 }
 
-/// Returns the difference between the kernel's rate and the rate that its frequency correction alone gives, now or from
-/// the next second on, in parts per billion.
+/// Returns the difference, in parts per billion, between the kernel's rate and the rate that its frequency correction
+/// alone would give, now or from the next second on.
 ///
-/// Each second the kernel corrects a fraction of the offset: 1 / 2^(2 + time constant) of the remainder. It reports the
-/// remainder after that, so the part that is being slewed now is the offset over 2^(2 + time constant) − 1. Linux,
-/// kernel/time/ntp.c, second_overflow and ntp_offset_chunk.
+/// Each second, the kernel corrects 1 / 2^(2 + time constant) of the remaining offset. It reports the offset that
+/// remains after that correction. The part that is being slewed now is therefore the reported offset divided by 2^(2 +
+/// time constant) − 1. Linux, kernel/time/ntp.c, second_overflow and ntp_offset_chunk.
 pub(super) fn slew_ppb(slew: Slew) -> u64 {
     let shift = 2 + u32::try_from(slew.time_constant.clamp(0, 30)).unwrap_or(0);
     // Nanoseconds per second are parts per billion.

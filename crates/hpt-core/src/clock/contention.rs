@@ -1,7 +1,8 @@
-//! Simulates many threads that only read, on as many simulated cores: what a segment costs them, and a counter that the
-//! kernel drops during the run. One thread runs at a time, in an order drawn from a seed, so nothing depends on the
-//! machine. Simulated cores have no caches and exchange words undisturbed between two readings. The effects that real
-//! cores have on each other through their caches are therefore not simulated.
+//! Simulates many threads that only read the time, each on a simulated core of its own. Counts the attempts that a
+//! segment takes, and tests how the threads abandon a counter that the kernel drops during the run. One thread runs at
+//! a time, in an order derived from a seed, so the results do not depend on the machine. Simulated cores have no
+//! caches, and no other core runs while a core exchanges words between two readings. Cache contention between real
+//! cores is therefore not simulated.
 
 use std::sync::{
     Condvar, Mutex,
@@ -13,10 +14,10 @@ use super::{
     published::{NATIVE, Ownership, Published},
 };
 
-/// The simulated time of each core, and which core runs next.
+/// The simulated time, and the order in which the cores run.
 struct Turns {
     true_ns: f64,
-    /// The cores that still run in this round, the next one last.
+    /// The cores that have not yet run in this round. The next core is last.
     round: Vec<usize>,
     running: Vec<usize>,
     seed: u64,
@@ -61,7 +62,7 @@ impl World {
     }
 }
 
-/// One core. Its counter has an offset from those of its neighbors after the kernel has dropped it.
+/// One core. After the kernel has dropped the counter, the counters of odd-numbered cores are ahead of the others.
 #[derive(Clone, Copy)]
 struct Core<'a> {
     world: &'a World,
@@ -69,7 +70,7 @@ struct Core<'a> {
 }
 
 impl Core<'_> {
-    /// Takes a step of `ns`, which all cores take at the same time, and returns when it ended.
+    /// Takes a step of `ns` that all cores take at the same time. Returns the simulated time at its end.
     fn step(self, ns: f64) -> f64 {
         let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         #[expect(clippy::cast_precision_loss, reason = "64 at most")]
@@ -112,7 +113,7 @@ impl Core<'_> {
         self.pass_on(&mut turns);
     }
 
-    /// Skips the time until `ns` before the end of the active segment: it serves all cores.
+    /// Skips to `ns` before the end of the active segment. Until then, the segment serves all cores.
     fn skip_to_its_end(self, ns: f64) {
         let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         #[expect(clippy::cast_precision_loss, reason = "two hours, in nanoseconds")]
@@ -175,7 +176,7 @@ impl Instruments for Core<'_> {
     }
 }
 
-/// Lets all cores run until one of them reports that it is done.
+/// Runs `work` on all cores until it returns true on one of them.
 fn on_all_cores(world: &World, work: impl Fn(Core<'_>) -> bool + Sync) {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -194,7 +195,7 @@ fn on_all_cores(world: &World, work: impl Fn(Core<'_>) -> bool + Sync) {
     });
 }
 
-/// Reads after a timestamp was received, then passes on what was read.
+/// Receives a timestamp, reads the time, and passes the reading on.
 fn read_and_hand_over(core: Core<'_>) -> bool {
     let handed_ns = core.world.handed_ns.load(Ordering::Relaxed);
     let (now_ns, by_segment) = core.now_ns();
@@ -223,7 +224,7 @@ fn a_segment_takes_fewer_than_four_attempts_with_any_number_of_cores() {
         world.begin_again();
         let (markers, segments) = until(50);
         let segments = segments - segments_before;
-        // A segment that becomes active at once reads the marker twice.
+        // A segment that is activated at the first attempt takes two marker reads.
         let attempts = markers - markers_before - segments;
         #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
         let attempts = attempts as f64 / segments as f64;

@@ -1,25 +1,25 @@
-//! What a time daemon has configured in the kernel, and how the kernel slews its clocks: adjtimex(2), read only.
+//! The clock discipline that a time daemon has configured in the kernel, read with adjtimex(2). Changes nothing.
 
 use std::{io, time::Duration};
 
 use crate::sys::adjtime::{self, Timex};
 
-/// How the kernel slews its clocks, and its estimate of their error.
+/// The state of the kernel's clock discipline: the corrections of its clocks, and its estimate of their error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Discipline {
-    /// Whether the kernel considers its wall clock synchronized: a daemon has reported so recently.
+    /// Whether the kernel considers its wall clock synchronized. A daemon must have reported this recently.
     pub synchronized: bool,
     /// The status word (STA_PLL and others). Linux, include/uapi/linux/timex.h.
     pub status: u32,
     /// The active frequency correction, in parts per million.
     pub frequency_ppm: f64,
-    /// The difference between the active tick and the default tick, in parts per million. chrony corrects large offsets
-    /// with it.
+    /// The difference between the active tick length and the default tick length, in parts per million. chrony corrects
+    /// large offsets by changing the tick length.
     pub tick_ppm: f64,
-    /// The maximum error of the wall clock, as the daemon and the kernel compute it.
+    /// The maximum error of the wall clock, as computed by the daemon and the kernel.
     pub maximum_error: Duration,
-    /// The estimated error of the wall clock, from the daemon.
+    /// The estimated error of the wall clock, as reported by the daemon.
     pub estimated_error: Duration,
 }
 
@@ -27,7 +27,7 @@ pub struct Discipline {
 ///
 /// # Errors
 ///
-/// Returns the error from the kernel or from a sandbox.
+/// Returns the error of adjtimex(2), for example if a sandbox forbids the call.
 pub fn discipline() -> io::Result<Discipline> {
     adjtime::read().map(Discipline::of)
 }
@@ -37,7 +37,7 @@ impl Discipline {
     pub(crate) fn of(read: Timex) -> Self {
         // Linux, include/uapi/linux/timex.h.
         const STA_UNSYNC: u32 = 0x40;
-        // The kernel's frequency has 16 fractional bits. adjtimex(2).
+        // The kernel's frequency value has 16 fractional bits. adjtimex(2).
         const FRACTION: f64 = 65_536.0;
         let microseconds = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
         Self {

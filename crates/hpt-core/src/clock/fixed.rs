@@ -1,5 +1,5 @@
-//! A clock with a scale that is fixed at creation. The clock follows no other clock: it is as accurate as its
-//! calibration, and its offset from other clocks grows with the calibration's error.
+//! A clock with a scale that is fixed at creation. The clock does not follow another clock, so the error of its
+//! calibration makes it drift.
 
 use std::{
     fmt,
@@ -13,15 +13,16 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A source with a fixed scale and an anchor. Each read takes one read of the source and one multiplication.
+/// A clock made of a source, a fixed scale, and an anchor. Each read takes one read of the source and one
+/// multiplication.
 ///
-/// A [`Reading`] is a position on the counter's own timeline. The anchor relates it to an epoch. It is applied only by
-/// [`since_epoch`](Self::since_epoch) and not in every read, because differences do not need it.
+/// A [`Reading`] is a position on the counter's own timeline. The anchor relates a reading to an epoch. Only
+/// [`since_epoch`](Self::since_epoch) applies the anchor, because differences between readings do not need it.
 ///
 /// # Error
 ///
-/// The difference of two readings deviates by at most 2 ns from the number of ticks between them, converted at the
-/// scale's rate (see [`Scale`]). The calibration states a bound on the error of the rate itself, in ppm.
+/// The difference between two readings is within 2 ns of the number of ticks between them, converted at the scale's
+/// rate (see [`Scale`]). The calibration reports a bound on the error of the rate itself, in ppm.
 ///
 /// # Examples
 ///
@@ -42,12 +43,12 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Clock<S> {
     scale: Scale,
-    /// Added to a reading, modulo 2^64, to get the time since the epoch.
+    /// The nanoseconds to add to a reading, modulo 2^64, to get the time since the epoch.
     anchor_ns: u64,
     source: S,
 }
 
-/// Why a source cannot be a clock.
+/// The reason why a source cannot be used as a clock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
@@ -64,7 +65,7 @@ pub enum ClockError {
 }
 
 impl<S: TimeSource> Clock<S> {
-    /// Returns a clock that ticks at `frequency` and whose epoch is now.
+    /// Creates a clock from a source that ticks at `frequency`. The epoch of the clock is now.
     ///
     /// # Errors
     ///
@@ -75,10 +76,10 @@ impl<S: TimeSource> Clock<S> {
         Ok(clock)
     }
 
-    /// Returns a clock that ticks at `frequency` and has the epoch of `reference`, taken from the middle of the
-    /// narrowest of a few brackets. It does not follow the reference afterwards.
+    /// Creates a clock from a source that ticks at `frequency`, with the epoch of `reference`. The clock is aligned to
+    /// the middle of the narrowest of a few brackets, and does not follow the reference afterwards.
     ///
-    /// Ticks of a reference without a nominal frequency count as nanoseconds.
+    /// If the reference has no nominal frequency, its ticks count as nanoseconds.
     ///
     /// # Errors
     ///
@@ -105,34 +106,34 @@ impl<S: TimeSource> Clock<S> {
         Ok(Self { scale: Scale::of(frequency), anchor_ns: 0, source })
     }
 
-    /// Returns the time now, at the lowest cost.
+    /// Returns the current time at the lowest cost.
     ///
     /// # Ordering
     ///
-    /// The reading is not ordered, like [`TimeSource::ticks`].
+    /// As with [`TimeSource::ticks`], the reading is not ordered.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Reading {
         self.reading(self.source.ticks())
     }
 
-    /// Returns the time before a piece of work.
+    /// Returns the current time, for use immediately before the work to be timed.
     ///
     /// # Ordering
     ///
-    /// The source is not read before all preceding instructions have completed, like [`TimeSource::ticks_start`].
+    /// As with [`TimeSource::ticks_start`], the source is read only after all preceding instructions have completed.
     #[inline(always)]
     #[must_use]
     pub fn now_start(&self) -> Reading {
         self.reading(self.source.ticks_start())
     }
 
-    /// Returns the time after a piece of work.
+    /// Returns the current time, for use immediately after the work to be timed.
     ///
     /// # Ordering
     ///
-    /// The source is not read before the work has completed, and it is read before any following instruction begins,
-    /// like [`TimeSource::ticks_end`].
+    /// As with [`TimeSource::ticks_end`], the source is read after the work has completed and before any following
+    /// instruction begins.
     #[inline(always)]
     #[must_use]
     pub fn now_end(&self) -> Reading {
@@ -207,14 +208,14 @@ impl Reading {
         self.nanoseconds.checked_sub(earlier.nanoseconds).map(Duration::from_nanos)
     }
 
-    /// Returns the reading `duration` later; `None` beyond 584 years.
+    /// Returns the reading that is `duration` later; `None` if that is beyond 584 years.
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanoseconds)
     }
 
-    /// Returns the reading `duration` earlier; `None` if that is before the counter was zero.
+    /// Returns the reading that is `duration` earlier; `None` if that is before the counter was zero.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
@@ -225,7 +226,7 @@ impl Reading {
 impl Sub for Reading {
     type Output = Duration;
 
-    /// Returns the time since the other reading; zero if that is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     #[inline]
     fn sub(self, earlier: Self) -> Duration {
         self.duration_since(earlier)
@@ -235,14 +236,14 @@ impl Sub for Reading {
 impl Add<Duration> for Reading {
     type Output = Self;
 
-    /// Returns the reading `duration` later, saturating at the largest reading.
+    /// Returns the reading that is `duration` later, saturating at the largest reading.
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).unwrap_or(Self { nanoseconds: u64::MAX })
     }
 }
 
 impl fmt::Display for Reading {
-    /// Formats seconds on the counter's timeline with nine decimals: `12.000345678 s`.
+    /// Formats the reading as seconds on the counter's timeline, with nine decimals: `12.000345678 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09} s", self.nanoseconds / 1_000_000_000, self.nanoseconds % 1_000_000_000)
     }
@@ -267,7 +268,7 @@ mod tests {
         source.set(u64::MAX - 10);
         let clock = Clock::new(&source, Frequency::GIGAHERTZ).expect("64 bits");
         assert_eq!(clock.since_epoch(clock.now()), Duration::ZERO);
-        // Across the wrap of 2^64 nanoseconds.
+        // This interval crosses the wrap at 2^64 nanoseconds.
         source.advance(1_500);
         assert_eq!(clock.since_epoch(clock.now()), Duration::from_nanos(1_500));
         assert_eq!(clock.now().to_string(), "0.000001489 s");

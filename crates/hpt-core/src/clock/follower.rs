@@ -1,26 +1,28 @@
-//! What is known about a counter's rate, and whether to trust the next point. Pure: takes points, returns rates.
+//! Learns a counter's rate from points, and decides whether the next point fits. Pure: reads neither a counter nor a
+//! clock.
 
 use super::segment::{LARGEST_CHANGE_PPB, Point, Rate};
 
-/// The distance between the points that determine a rate; it may be up to twice as long.
+/// The baseline: the distance between the two points that determine a rate. In the long run, the distance is between
+/// one and two baselines.
 const BASELINE_NS: u64 = 64_000_000;
-/// After a pause this long, the rate is known only roughly.
+/// The pause after which the rate is known only roughly.
 const LONG_PAUSE_NS: u64 = 1_000_000_000;
 const BILLION: u64 = 1_000_000_000;
 
-/// The points that determine the rate, and how often they did not fit.
+/// The points that determine the rate, and the numbers of points that did not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Follower {
     last: Option<Point>,
-    /// The start of the current baseline, and of the next one.
+    /// The start of the current baseline; `middle` is the start of the next baseline.
     oldest: Point,
     middle: Point,
     rate: Option<Rate>,
     /// The number of points that determined a rate.
     pub followed: u64,
-    /// The number of points that gave another rate than the points before them.
+    /// The number of points that gave a different rate from the points before them.
     pub rate_changes: u64,
-    /// The number of times that one of the two clocks stepped, so that everything was learned again.
+    /// The number of times that the counter or the reference stepped, after which the rate had to be learned again.
     pub jumps: u64,
 }
 
@@ -50,7 +52,7 @@ impl Follower {
                 return None;
             }
             if elapsed_ns > LONG_PAUSE_NS {
-                // What happened in between is unknown. Only values that cannot have changed much are kept.
+                // What happened during the pause is unknown, so only values that cannot have changed much are kept.
                 self.start_again(point);
                 self.rate = Some(Rate { slope: rate.slope, uncertainty_ppb: LARGEST_CHANGE_PPB });
                 self.followed += 1;
@@ -76,7 +78,7 @@ impl Follower {
         self.rate
     }
 
-    /// Discards everything learned about the counter, which was replaced or reset.
+    /// Discards everything learned about the counter, after the counter was replaced or reset.
     pub(crate) fn disrupted(&mut self) {
         self.last = None;
         self.rate = None;
@@ -171,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Follows for `rounds` segments and returns the error of the last one at its end.
+    /// Follows the reference for `rounds` segments. Returns the error at the end of the last segment.
     fn worst_after(world: &mut World, follower: &mut Follower, rounds: u32) -> u64 {
         let mut worst_ns = 0;
         for _ in 0..rounds {
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_learned_again_after_a_suspend() {
-        // The reference stops and the counter runs on; or both stop, and the counter restarts.
+        // Either the reference stops while the counter keeps running, or both stop and the counter restarts.
         for reset in [false, true] {
             let (mut world, mut follower) = (World::new(), Follower::default());
             worst_after(&mut world, &mut follower, 400);

@@ -1,5 +1,5 @@
-//! Follows a clock with a counter: what happens when the active segment cannot serve a reading. Chooses no counter, and
-//! is independent of the kind of counter and clock.
+//! Follows a clock with a counter, and serves the readings that the active segment cannot serve. Does not choose the
+//! counter, and does not depend on the kind of counter or clock.
 
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
@@ -12,40 +12,43 @@ use super::{
     segment::{OLDEST_NS, Point, SHORTEST_NS, Segment},
 };
 
-/// The largest number of brackets for one point; a narrow one ends the search. The model takes any bracket, so that it
-/// meets wide ones.
+/// The maximum number of brackets taken for one point. A narrow bracket ends the search. The loom model accepts any
+/// bracket, so that wide brackets are covered too.
 const BRACKETS: u32 = if cfg!(loom) { 1 } else { 5 };
-/// A bracket wider than this is of no use.
+/// The maximum width of a usable bracket.
 const WIDEST_NS: u64 = 20_000;
 
-/// The owner's words: the follower, then these.
+/// The indices of the owner's words that follow the words of the follower.
 const NARROWEST: usize = Follower::WORDS;
 const REFUSED: usize = NARROWEST + 1;
 const MARKER: usize = REFUSED + 1;
 const DISRUPTIONS: usize = MARKER + 1;
 const LEAD: usize = DISRUPTIONS + 1;
-/// The time before which trust in the counter is not checked again.
+/// The index of the time until which the counter is not checked again.
 const ASK_AFTER_NS: usize = LEAD + 1;
 const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
 
-/// Brackets this wide cast doubt on the counter: a kernel that has dropped it reads another one, with a system call.
-/// They do so if this many occur consecutively, or if two occur this far apart.
+/// Wide brackets cast doubt on the counter, because a kernel that has dropped it reads another counter with a system
+/// call. A bracket is wide if it has at least `WIDE` times the usual width and exceeds it by at least `WIDE_BY_NS`. The
+/// counter is in doubt after `MOST_WIDE` consecutive wide brackets, or if two or more consecutive wide brackets span at
+/// least `WIDE_FOR_NS`.
 const WIDE: u64 = 4;
 const WIDE_BY_NS: u64 = 200;
 const MOST_WIDE: u64 = 8;
 const WIDE_FOR_NS: u64 = 500_000_000;
-/// This many jumps in this time also cast doubt on the counter: if the counters of cores have offsets, the counter
-/// jumps whenever the owner moves.
+/// `MOST_JUMPS` jumps within `JUMPS_WITHIN_NS` also cast doubt on the counter. If the counters of cores have offsets,
+/// the counter jumps whenever the owner moves to another core.
 const MOST_JUMPS: u64 = 4;
 const JUMPS_WITHIN_NS: u64 = 100_000_000;
-/// The pause after a check that confirms the counter.
+/// The pause between a check that confirms the counter and the next check.
 const TRUSTED_FOR_NS: u64 = 1_000_000_000;
-/// A reader that finds an owner at work waits this many turns for the owner's segment, a few hundred nanoseconds: each
-/// slow answer would make the owner start again. The model tries every order of threads anyway.
+/// The number of turns that a reader waits for the segment of an active owner, a few hundred nanoseconds in total.
+/// Without this wait, each slow answer would make the owner start again. The loom model needs no wait, because it tries
+/// every order of threads.
 const TURNS: u32 = if cfg!(loom) { 0 } else { 16 };
 
-/// The model does not cover the consequences of a slow clock, of a clock that went back, or of a counter in doubt: none
-/// of these occurs in it, and each word that is read multiplies the number of orders to be tried.
+/// Whether slow clocks, clocks that go back, and counters in doubt are handled. They do not occur in the loom model,
+/// where each additional word that is read multiplies the number of orders to try.
 const WATCHES: bool = !cfg!(loom);
 
 /// Reasons to doubt a counter.
@@ -57,42 +60,43 @@ pub(crate) enum Doubt {
     Jumps,
 }
 
-/// Words that are written rarely.
+/// The indices of the words that are rarely written.
 const RESTARTS: usize = 0;
-/// The number of consecutive points rejected because of their width, and when the next one is tried.
+/// The number of consecutive points rejected because of their width, and the time of the next attempt.
 const REFUSED_IN_A_ROW: usize = 1;
 const TRY_AGAIN_NS: usize = 2;
-/// The number of consecutive brackets several times as wide as usual, and since when.
+/// The number of consecutive wide brackets, and the time of the first of them.
 const WIDE_IN_A_ROW: usize = 3;
 const WIDE_SINCE_NS: usize = 4;
-/// The number of jumps in quick succession, and when the first was.
+/// The number of jumps in quick succession, and the time of the first of them.
 const JUMPS_IN_A_ROW: usize = 5;
 const JUMPS_SINCE_NS: usize = 6;
 
-/// After this many consecutive rejected points the clock is considered slow to read. It is then bracketed only
-/// occasionally, after a pause that doubles each time. Points of the model are never rejected for long.
+/// If more than this number of consecutive points are rejected, the clock is considered slow to read. It is then
+/// bracketed only occasionally, after a pause that doubles each time. The loom model never rejects that many points.
 const PATIENT_REFUSALS: u64 = 3;
 const SHORTEST_PAUSE_NS: u64 = 1_000_000;
 const LONGEST_PAUSE_NS: u64 = 1_024 * SHORTEST_PAUSE_NS;
 
-/// If a segment or a reading is ahead of the clock by more than this, the clock went back: no bound explains as much.
+/// If a segment or a reading is ahead of the clock by more than this, the clock went back. No bound is large enough to
+/// explain such a lead.
 const WENT_BACK_NS: u64 = 100_000_000;
 
 /// A counter, and the clock that the counter follows.
 pub(crate) trait Instruments: Copy {
-    /// Reads the counter in program order: not before preceding instructions have completed.
+    /// Reads the counter in program order, after all preceding instructions have completed.
     fn ticks(self) -> u64;
     /// Reads the clock in program order, in nanoseconds.
     fn clock_ns(self) -> u64;
     /// Returns a number that changes after each reported disruption of the counter; `None` during a disruption.
     fn disruption_marker(self) -> Option<u64>;
-    /// Returns whether this counter is the one to be used.
+    /// Returns whether this counter is still in use.
     fn are_in_use(self) -> bool;
-    /// Returns whether the kernel still trusts the counter, which is in doubt. True if this cannot be queried.
+    /// Returns whether the kernel still trusts a counter that is in doubt; true if the kernel cannot be queried.
     fn is_trusted(self, _: Doubt) -> bool {
         true
     }
-    /// Stops the use of this counter. Called by the owner, after an ownerless segment.
+    /// Stops the use of this counter. Called by the owner after it has activated an ownerless segment.
     fn leave(self, _: &Ownership<'_>) {}
     /// Spins for a short time.
     fn pause(self) {
@@ -100,26 +104,27 @@ pub(crate) trait Instruments: Copy {
     }
 }
 
-/// A counter with its clock, their number, and the words through which they provide the time.
+/// A counter and its clock, the number that identifies them, and the words through which they provide the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Following<'a, I> {
     pub(crate) instruments: I,
-    /// The number under which its segments are activated.
+    /// The number with which segments of this counter are marked.
     pub(crate) number: usize,
     pub(crate) published: Published<'a>,
-    /// The name of this owner, and whether an owner of another name was left behind by a fork.
+    /// The name of this owner. If `others_are_dead` is true, an owner with another name was left behind by a fork.
     pub(crate) name: u64,
     pub(crate) others_are_dead: bool,
 }
 
 impl<I: Instruments> Following<'_, I> {
-    /// Returns the time now; `None` if another counter has come into use.
+    /// Returns the current time; `None` if another counter has come into use.
     pub(crate) fn now_ns(self) -> Option<u64> {
         loop {
             let in_force = self.published.in_force();
             if in_force.whose == self.number {
                 if let Some(ns) = in_force.at(self.instruments.ticks()) {
-                    // A segment closed in the meantime no longer serves readings, even if the counter returned into it.
+                    // A segment that was closed in the meantime no longer serves readings, even if the counter was set
+                    // back into it.
                     if self.published.is_still(in_force.state) {
                         return Some(ns);
                     }
@@ -132,7 +137,7 @@ impl<I: Instruments> Following<'_, I> {
             let mut clock_ns = None;
             if self.is_pausing() {
                 let paused_ns = self.instruments.clock_ns();
-                // If the end of the pause is this far away, the clock was a different one when the pause began.
+                // If more time is left than the longest pause, the clock has gone back since the pause began.
                 let left_ns = self.published.rare(TRY_AGAIN_NS).load(Ordering::Relaxed).checked_sub(paused_ns);
                 clock_ns = left_ns.is_some_and(|left_ns| left_ns <= LONGEST_PAUSE_NS).then_some(paused_ns);
             }
@@ -155,8 +160,8 @@ impl<I: Instruments> Following<'_, I> {
                 shown_ns = self.shown_ns(in_force.line.end_ns());
                 self.instruments.clock_ns()
             };
-            // The clock was read after the value that was returned, so it went back. If another thread is the owner,
-            // that thread or a later reading starts again.
+            // The clock was read after `shown_ns` was returned, so a value that is much lower means that the clock went
+            // back. If another thread is the owner, that thread or a later reading restarts.
             if went_back(shown_ns, clock_ns)
                 && let Some(ownership) = self.become_owner()
             {
@@ -178,12 +183,12 @@ impl<I: Instruments> Following<'_, I> {
         self.published.own(self.name, self.others_are_dead)
     }
 
-    /// Returns the latest time that was returned, after a segment that ends at `end_ns`.
+    /// Returns the latest time that readings may have returned if the last segment ends at `end_ns`.
     fn shown_ns(self, end_ns: u64) -> u64 {
         if WATCHES { self.published.slowest_ns().max(end_ns) } else { 0 }
     }
 
-    /// Waits a few turns for the owner. Returns whether its segment was activated.
+    /// Waits a few turns for the owner. Returns whether the owner's segment was activated.
     fn meets_the_next_segment(self, state: State) -> bool {
         (0..TURNS).any(|_| {
             self.instruments.pause();
@@ -209,8 +214,8 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// Checks a counter in doubt again, and abandons it if it is no longer trusted. Returns whether it was abandoned.
-    /// Called by the owner.
+    /// Checks the counter if it is in doubt, and abandons it if the kernel no longer trusts it. Returns whether the
+    /// counter was abandoned. Called by the owner.
     fn leaves(self, now_ns: u64, ownership: &Ownership<'_>) -> bool {
         if !WATCHES {
             return false;
@@ -220,7 +225,7 @@ impl<I: Instruments> Following<'_, I> {
             self.leave(ownership);
             return true;
         }
-        // From here on, brackets of the current width count as usual.
+        // From now on, the current bracket width counts as usual.
         self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
         self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
         self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);
@@ -228,13 +233,13 @@ impl<I: Instruments> Following<'_, I> {
         false
     }
 
-    /// Switches to the kernel's clock, but not below the values returned before. Called by the owner.
+    /// Switches to the kernel's clock. Later readings are not below earlier ones. Called by the owner.
     pub(crate) fn leave(self, ownership: &Ownership<'_>) {
         begin_anew(self.published, ownership);
         self.instruments.leave(ownership);
     }
 
-    /// Records the width of a bracket relative to the usual one. Called by the owner.
+    /// Records whether a bracket is much wider than usual. Called by the owner.
     fn note_width(self, width_ns: u64, usual_ns: u64, now_ns: u64) {
         if !WATCHES {
             return;
@@ -290,7 +295,8 @@ impl<I: Instruments> Following<'_, I> {
 
     /// Takes one more point, and activates a segment if the rate is then known. Called by the owner.
     fn next_segment(self, ownership: &Ownership<'_>) -> bool {
-        // Read again: another owner may have been at work since this thread failed to get a reading.
+        // The segment is read again, because another owner may have activated one since this thread failed to get a
+        // reading.
         let last = self.published.in_force();
         if last.whose == self.number && last.at(self.instruments.ticks()).is_some() {
             return true;
@@ -298,7 +304,7 @@ impl<I: Instruments> Following<'_, I> {
         let Some(marker) = self.instruments.disruption_marker() else { return false };
         let mut follower = self.remembered();
         let before = self.published.of_owner(MARKER).swap(marker, Ordering::Relaxed);
-        // Zero is no marker: nothing has been reported so far.
+        // Zero is not a marker. It means that no marker has been stored yet.
         if before != marker && before != 0 && follower.last().is_some() {
             follower.disrupted();
             self.remember(follower);
@@ -333,8 +339,8 @@ impl<I: Instruments> Following<'_, I> {
         let done = self.published.put_in_force(self.number, |slowest_ns| {
             let now_ticks = self.instruments.ticks();
             let segment = Segment::following(point.seen_after(slowest_ns, rate), rate, last.line.end_ns());
-            // A point is not a valid start if the counter was replaced in the meantime, if it grew old while this
-            // thread was stopped, or if a slow answer contradicts it.
+            // A point is not a valid start of a segment if the counter was replaced in the meantime, if the point
+            // became too old while this thread was stopped, or if a slow answer contradicts the point.
             let is_whole = self.instruments.disruption_marker() == Some(marker);
             let is_young = now_ticks.wrapping_sub(point.ticks) <= rate.ticks_in(OLDEST_NS);
             let is_sound = segment.at(now_ticks).is_some_and(|ns| ns >= slowest_ns);
@@ -367,13 +373,14 @@ impl<I: Instruments> Following<'_, I> {
             self.note_width(best.width_ns, usual_ns, best.ns);
         }
         let best = best.filter(|best| best.width_ns <= WIDEST_NS)?;
-        // The usual width grows slowly, so that one lucky bracket does not make all later ones look bad.
+        // The usual width grows slowly, so that one exceptionally narrow bracket does not make all later brackets look
+        // wide.
         let most_ns = if usual_ns == 0 { u64::MAX } else { usual_ns + usual_ns / 64 + 1 };
         usual.store(best.width_ns.clamp(1, most_ns), Ordering::Relaxed);
         Some(best)
     }
 
-    /// Starts again at the clock, which went back. The counts stay. Called by the owner.
+    /// Restarts from the clock after the clock went back. The counts are kept. Called by the owner.
     fn restart(self, ownership: &Ownership<'_>) {
         restart(self.published, ownership);
         let mut follower = self.remembered();
@@ -397,8 +404,8 @@ impl<I: Instruments> Following<'_, I> {
         self.published.of_owner(DISRUPTIONS).load(Ordering::Relaxed)
     }
 
-    /// Returns the lead of the active segment over its point, because a reading above that had been returned, or
-    /// because an earlier segment had been ahead.
+    /// Returns the lead of the active segment over its point. There is a lead if a reading above the point was returned
+    /// before, or if an earlier segment was ahead.
     pub(crate) fn lead_ns(self) -> u64 {
         self.published.of_owner(LEAD).load(Ordering::Relaxed)
     }
@@ -415,23 +422,25 @@ pub(crate) const fn went_back(shown_ns: u64, clock_ns: u64) -> bool {
     shown_ns.saturating_sub(clock_ns) > WENT_BACK_NS
 }
 
-/// Returns how often the clock went back.
+/// Returns the number of times that the clock went back.
 pub(crate) fn restarts(published: Published<'_>) -> u64 {
     published.rare(RESTARTS).load(Ordering::Relaxed)
 }
 
-/// Ends the active segment, and lets readings start again at the clock, which went back. Only in this case do readings
-/// step back. Called by the owner.
+/// Ends the active segment, and restarts readings from the clock after the clock went back. Only in this case do
+/// readings go back. Called by the owner.
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
     published.put_in_force(NO_OWNER, |_| Some(Segment::default()));
     published.forget_answers(ownership);
     published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
 }
 
-/// Ends the active segment, which the caller has let expire, and discards all that was learned. Called by the owner.
+/// Ends the active segment, which the caller has let expire, and discards everything that was learned. Called by the
+/// owner.
 pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     let last = published.in_force().line;
-    // An ownerless segment without ticks: all readings are served by the clock, not below the end of the last segment.
+    // With an ownerless segment without ticks, the clock serves all readings, but never below the end of the last
+    // segment.
     published.put_in_force(NO_OWNER, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
@@ -458,7 +467,8 @@ mod tests {
         sys::adjtime::Slew,
     };
 
-    /// A simulated machine: true time, a counter, and a clock that a daemon slews. Each read takes some of the time.
+    /// A simulated machine with true time, a counter, and a clock that a daemon slews. Each read takes some simulated
+    /// time.
     struct Machine {
         true_ns: Cell<f64>,
         clock_ns: Cell<f64>,
@@ -468,8 +478,8 @@ mod tests {
         marker: Cell<u64>,
         /// The lead of this core's counter over the others, in ticks.
         core_is_ahead_by: Cell<f64>,
-        /// The rest of an offset that the kernel slews, and its time constant; what it slews in this second, and the
-        /// deviation of the tick.
+        /// The remaining offset that the kernel slews, its time constant, the rate at which it is slewed in this
+        /// second, and the deviation of the tick length.
         offset_ns: Cell<f64>,
         time_constant: Cell<i32>,
         slewed_ppm: Cell<f64>,
@@ -477,8 +487,8 @@ mod tests {
         /// The time that reading the clock takes, and the number of reads.
         clock_costs_ns: Cell<f64>,
         clock_reads: Cell<u64>,
-        /// Whether the kernel still offers the counter, and the number of queries; whether this counter is still in
-        /// use.
+        /// Whether the kernel still offers the counter, the number of queries, and whether the counter has been
+        /// abandoned.
         is_offered: Cell<bool>,
         questions: Cell<u32>,
         is_left: Cell<bool>,
@@ -511,7 +521,7 @@ mod tests {
         fn wait(&self, ns: f64) {
             let mut left_ns = ns;
             loop {
-                // A second of the kernel starts: it slews its part of the offset.
+                // At the start of each second, the kernel begins to slew the next part of the offset.
                 let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get() + self.slewed_ppm.get()) / 1e6;
                 let next_second_ns = ((self.clock_ns.get() / 1e9).floor() + 1.0) * 1e9;
                 let until_ns = (next_second_ns - self.clock_ns.get()) / rate;
@@ -539,7 +549,7 @@ mod tests {
             }
         }
 
-        /// Returns the bound stated now, computed as in `status`.
+        /// Returns the current bound, computed as in `status`.
         #[expect(clippy::cast_possible_truncation, reason = "half a second, and a tenth of a tick")]
         fn bound_ns(&self) -> u64 {
             let following = self.following();
@@ -562,8 +572,8 @@ mod tests {
             .bound_ns()
         }
 
-        /// Reads every `every_ns` for `for_ns`. Returns the largest error of a reading, and by how much it exceeded the
-        /// bound stated before or after it, or went back.
+        /// Reads the time every `every_ns` for `for_ns`. Returns the largest error of a reading, the largest excess of
+        /// an error over the bounds before and after the reading, and the largest backward step.
         fn worst_over(&self, every_ns: f64, for_ns: f64) -> (u64, u64, u64) {
             let end_ns = self.true_ns.get() + for_ns;
             let (mut off, mut over, mut back, mut last) = (0, 0, 0, 0);
@@ -584,7 +594,7 @@ mod tests {
         }
 
         fn now_ns(&self) -> u64 {
-            // The kernel's clock, as `system` reads it if no counter is in use.
+            // If no counter is in use, the kernel's clock is read as in `system`.
             let kernel_ns = || self.clock_ns().max(self.following().published.in_force().line.end_ns());
             self.following().now_ns().unwrap_or_else(kernel_ns)
         }
@@ -620,7 +630,7 @@ mod tests {
         }
 
         fn disruption_marker(self) -> Option<u64> {
-            // Zero during a disruption.
+            // The marker is zero during a disruption.
             Some(self.marker.get()).filter(|&marker| marker != 0)
         }
 
@@ -643,15 +653,15 @@ mod tests {
     enum Event {
         Wait(f64),
         Bend(f64),
-        /// The counter runs at another rate: a migrated machine.
+        /// The counter runs at another rate, as after a migration.
         OtherRate(f64),
-        /// Suspended: the clock stops, the counter runs on.
+        /// A suspend during which the clock stops and the counter keeps running.
         Suspend(f64),
-        /// Suspended: the clock stops, and the counter restarts at an earlier value.
+        /// A suspend during which the clock stops, and after which the counter restarts at an earlier value.
         SuspendAndReset,
-        /// The counter is set back by more than the longest segment. A segment has a length in ticks, so it lasts up to
-        /// four times as long on a counter slowed down by as much. Nothing can observe what a counter does within one
-        /// segment.
+        /// The counter is set back by more than the longest segment. The length of a segment is a number of ticks, so a
+        /// segment lasts four times as long on a counter that has slowed to a quarter of its rate. Changes of the
+        /// counter within one segment cannot be detected.
         CounterBack(f64),
     }
 
@@ -699,8 +709,8 @@ mod tests {
             }
         }
 
-        /// Slewed by any amount that a daemon may request, and read at any time: within half a bracket plus the cost of
-        /// a change within a segment.
+        /// The clock is slewed by any amount that a daemon can request, and read at any time. Readings stay within half
+        /// a bracket plus the effect of a rate change within a segment.
         #[test]
         fn a_slewed_clock_is_followed(
             bends in proptest::collection::vec((-500.0..500.0_f64, 1..60_u32), 1..12),
@@ -709,7 +719,8 @@ mod tests {
             let machine = Machine::new();
             let (mut least_ppm, mut most_ppm) = (0.0_f64, 0.0_f64);
             for (ppm, looks) in bends {
-                // One part per million is one nanosecond in the longest segment. Several changes may fall into one.
+                // One part per million is one nanosecond in the longest segment. Several rate changes can fall into one
+                // segment.
                 (least_ppm, most_ppm) = (least_ppm.min(ppm), most_ppm.max(ppm));
                 machine.bent_ppm.set(ppm);
                 for _ in 0..looks {
@@ -723,7 +734,7 @@ mod tests {
         }
     }
 
-    /// A counter that keeps its rate, and is set back into the segment that has just ended.
+    /// The counter keeps its rate, but is set back into the segment that has just ended.
     #[test]
     fn a_closed_segment_is_not_read_again() {
         for back_ns in (100_000..4_000_000).step_by(50_000) {
@@ -750,8 +761,8 @@ mod tests {
     }
 
     proptest! {
-        /// Cores whose counters have offsets: readings differ by as much, whichever core makes the segments, and by no
-        /// more.
+        /// If the counters of cores have offsets, readings differ by no more than these offsets, whichever core makes
+        /// the segments.
         #[test]
         fn readings_on_different_cores_differ_at_most_by_the_core_offset(
             looks in proptest::collection::vec((0..4_usize, 20.0..2e5_f64), 100..400),
@@ -767,7 +778,8 @@ mod tests {
                 machine.core_is_ahead_by.set(ahead_ns[core] * machine.hertz.get() / 1e9);
                 let (now_ns, off_ns) = machine.look();
                 prop_assert!(now_ns + apart_ns >= last_ns, "{last_ns}, then {now_ns}: {apart_ns} ns apart at most");
-                // Twice: the two points that determine a rate may come from two cores, one segment apart.
+                // The offset counts twice, because the two points that determine a rate may come from two cores, one
+                // segment apart.
                 prop_assert!(off_ns <= 2 * apart_ns + 60, "{off_ns} ns off, {apart_ns} ns apart");
                 last_ns = now_ns;
             }
@@ -781,7 +793,7 @@ mod tests {
         let mut worst_ns = 0;
         for _ in 0..1_000 {
             machine.wait(150_000.0);
-            // One core makes all segments, and the other reads right after.
+            // One core makes all segments, and the other core reads the time immediately afterwards.
             machine.core_is_ahead_by.set(0.0);
             machine.look();
             machine.core_is_ahead_by.set(-BEHIND_NS * machine.hertz.get() / 1e9);
@@ -818,7 +830,7 @@ mod tests {
         let machine = Machine::new();
         let mut last_ns = 0;
         for round in 0..100_000 {
-            // Slower by 1000 ppm every 10 ms, then faster again.
+            // The clock alternates between two rates that differ by 1000 ppm, with a period of about 10 ms.
             machine.bent_ppm.set(if round % 20_000 < 10_000 { 500.0 } else { -500.0 });
             machine.wait(500.0);
             let now_ns = machine.now_ns();
@@ -836,8 +848,8 @@ mod tests {
                 machine.wait(10_000.0);
                 machine.now_ns();
             }
-            // After the active segment, as for a suspended machine: what happens within a segment is limited to its
-            // length.
+            // The event happens after the active segment has ended, as in a suspended machine. The effect of an event
+            // within a segment is limited to that segment.
             machine.wait(2e6);
             event.happen(&machine);
             for _ in 0..1_000 {
@@ -857,7 +869,7 @@ mod tests {
             }
         };
         learn();
-        // A rate so slightly different that the points alone would suggest a slewed clock.
+        // The new rate differs so little that the points alone would suggest a slewed clock.
         machine.hertz.set(machine.hertz.get() * 1.000_9);
         machine.marker.set(0);
         machine.wait(2e6);
@@ -875,7 +887,7 @@ mod tests {
         assert_eq!(machine.following().disruptions(), 1);
     }
 
-    /// Creates a machine whose rate was learned.
+    /// Creates a machine whose rate has been learned.
     fn settled() -> Machine {
         let machine = Machine::new();
         for _ in 0..2_000 {
@@ -892,7 +904,8 @@ mod tests {
             let machine = settled();
             machine.wait(2e6);
             machine.now_ns();
-            // In the middle of a segment the machine stops, and continues where the counter has another value.
+            // The machine stops in the middle of a segment, and the counter has another value when the machine
+            // continues.
             machine.wait(f64::from(part) * 45_000.0);
             Event::SuspendAndReset.happen(&machine);
             let (_, off_ns) = machine.look();
@@ -905,7 +918,8 @@ mod tests {
     }
 
     impl Machine {
-        /// Reads every 100 µs, so that the rate is known well, until `before_ns` before the kernel's next second.
+        /// Reads the time every 100 µs until `before_ns` before the kernel's next second, so that the rate is well
+        /// known.
         fn follow_until_a_second_is_near(&self, before_ns: f64) {
             let second_ns = ((self.clock_ns.get() + before_ns + 2e8) / 1e9).floor() * 1e9 + 1e9;
             self.wait(second_ns - 2e8 - self.clock_ns.get());
@@ -953,7 +967,7 @@ mod tests {
                 let machine = settled();
                 for round in 0..6 {
                     machine.follow_until_a_second_is_near(2e6);
-                    // To one end, to the other end, and back to zero.
+                    // The value goes to one limit, to the other limit, and back to zero.
                     let part = [1.0, -1.0, 0.0][round % 3];
                     machine.bent_ppm.set(part * frequency_ppm);
                     machine.tick_ppm.set(part * tick_ppm);
@@ -971,17 +985,18 @@ mod tests {
         }
     }
 
-    /// setns(CLONE_NEWTIME) in a running program, or CRIU without a time namespace.
+    /// This happens after setns(CLONE_NEWTIME) in a running program, or if CRIU restores a process without a time
+    /// namespace.
     #[test]
     fn a_clock_that_goes_back_is_followed_at_once() {
         for back_ns in [600e9, 1e9, 150e6] {
-            // In the middle of a segment, and long after it.
+            // The clock goes back within a segment, or long after its end.
             for pause_ns in [0.0, 400_000.0, 3e6] {
                 let machine = settled();
                 let before_ns = machine.now_ns();
                 machine.wait(pause_ns);
                 machine.clock_ns.set(machine.clock_ns.get() - back_ns);
-                // The rest of the active segment returns the old time, for a millisecond at most.
+                // The rest of the active segment, at most a millisecond, still returns the old time.
                 machine.wait(1e6);
                 let mut last_ns = 0;
                 for _ in 0..1_000 {
@@ -1004,7 +1019,7 @@ mod tests {
         machine.clock_ns.set(machine.clock_ns.get() - 600e9);
         machine.wait(2e6);
         machine.now_ns();
-        // A thread that was stopped before that records its reading only now.
+        // A thread that was stopped before the clock went back records its reading only now.
         let published = machine.following().published;
         published.answer_slowly(published.in_force().state, stale_ns);
         machine.wait(2e6);
@@ -1035,7 +1050,7 @@ mod tests {
         }
     }
 
-    /// The clock is read through a slow device that a hypervisor emulates, and the counter is offered nevertheless.
+    /// The kernel reads its clock from a slow device that a hypervisor emulates, but still offers the counter.
     #[test]
     fn a_slow_clock_is_read_about_once_per_reading() {
         const ANSWERS: u32 = 20_000;
@@ -1070,7 +1085,7 @@ mod tests {
         }
         assert!(machine.following().is_pausing());
         machine.clock_costs_ns.set(20.0);
-        // The longest pause is a second.
+        // The longest pause is about a second.
         for _ in 0..12_000 {
             machine.wait(100_000.0);
             machine.now_ns();
@@ -1097,8 +1112,8 @@ mod tests {
         assert!(machine.look().1 <= 60_000);
     }
 
-    /// The kernel drops the counter because the counter of one core has an offset, and reads another device. Its clock
-    /// stays correct.
+    /// The kernel drops the counter because the counter of one core has an offset, and reads another device instead.
+    /// The kernel's clock stays correct.
     #[test]
     fn a_counter_that_the_kernel_drops_is_abandoned_within_a_second() {
         for apart_ns in [800.0, 5_000.0, 50_000.0, 300_000.0, 2e6] {
@@ -1137,7 +1152,7 @@ mod tests {
     fn repeated_jumps_of_a_counter_trigger_a_check_of_the_clocksource() {
         let machine = settled();
         machine.is_offered.set(false);
-        // The kernel reads another counter, as quickly as before.
+        // The kernel now reads another counter, which is as fast as the old one.
         for round in 0..2_000 {
             machine.core_is_ahead_by.set(if round % 2 == 0 { 0.0 } else { 1e6 });
             for _ in 0..20 {
@@ -1175,8 +1190,8 @@ mod tests {
         assert_eq!(machine.questions.get(), 0);
     }
 
-    /// A signal handler that leaves a reading with longjmp, or a thread that is cancelled in one, leaves an owner
-    /// behind.
+    /// A signal handler that leaves a reading with longjmp leaves an owner behind, and so does a thread that is
+    /// canceled during a reading.
     #[test]
     fn after_a_reading_that_never_returned_readings_come_from_the_kernels_clock() {
         let machine = settled();
@@ -1214,8 +1229,8 @@ mod tests {
         assert!((1..2_000).contains(&back_ns), "{back_ns} ns back");
     }
 
-    /// A slow answer is passed on while another thread makes the next segment, and the kernel's tick is a tenth longer
-    /// or shorter.
+    /// A slow answer is passed on while another thread makes the next segment and the kernel's tick is a tenth longer
+    /// than usual.
     #[test]
     fn with_a_changed_tick_a_reading_may_be_a_few_microseconds_below_an_earlier_one() {
         use super::super::segment::{OLDEST_NS, Point, Rate, Segment};

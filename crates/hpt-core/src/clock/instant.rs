@@ -1,4 +1,4 @@
-//! A point in the system's monotonic time, in nanoseconds. Takes no reading itself; `system` does.
+//! A point in the system's monotonic time, in nanoseconds. Does not read the clock itself; `system` does.
 
 use std::{
     fmt,
@@ -9,14 +9,14 @@ use std::{
 use super::system;
 use crate::sys::clock::ClockId;
 
-/// A point in time on `CLOCK_MONOTONIC`. Taking one costs about as much as reading a hardware counter.
+/// A point in time on `CLOCK_MONOTONIC`. Reading the current time costs about as much as reading a hardware counter.
 ///
-/// Works like [`std::time::Instant`], with more guarantees: its epoch and its rate are those of the kernel's
-/// `CLOCK_MONOTONIC`, within the bound that [`status`](super::status) reports, from the first reading on. Instants are
-/// therefore comparable between threads, cores, and processes of one boot and time namespace, and can be passed to the
-/// kernel as absolute deadlines. Between two processes they are comparable within the bounds of both.
+/// Works like [`std::time::Instant`], with additional guarantees. From the first reading on, its epoch and rate are
+/// those of the kernel's `CLOCK_MONOTONIC`, within the bound that [`status`](super::status) reports. Instants can
+/// therefore be compared between threads, cores, and processes of the same boot and time namespace, and can be passed
+/// to the kernel as absolute deadlines. A comparison between two processes is accurate to within the bounds of both.
 ///
-/// A value has 64 bits of nanoseconds, enough for 584 years since boot.
+/// A value is a 64-bit number of nanoseconds, enough for 584 years after boot.
 ///
 /// # Examples
 ///
@@ -34,24 +34,24 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// Returns the time now.
+    /// Returns the current time.
     ///
     /// # Ordering
     ///
     /// The reading is ordered after all preceding instructions. It is monotonic across threads: never lower than any
     /// reading that happened before it, even if another thread took that reading and passed it on.
     ///
-    /// This holds as long as the counter itself runs forward. docs/bounds.md in the project describes what happens if a
-    /// counter is set back or stops. While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to 2.2
-    /// µs below one received from another thread. There is one exception: if `CLOCK_MONOTONIC` goes back by more than
-    /// 100 ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and
+    /// This holds as long as the counter itself runs forward. The project's docs/bounds.md describes what happens if a
+    /// counter is set back or stops. There are two exceptions. While a daemon changes the kernel's tick (`ADJ_TICK`), a
+    /// reading can be as much as 2.2 µs below a reading received from another thread. If `CLOCK_MONOTONIC` goes back by
+    /// more than 100 ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and
     /// [`status`](super::status) counts the event.
     ///
     /// # Cost
     ///
-    /// A reading costs one ordered read of the counter and one multiplication; about once per millisecond, it also
-    /// costs two reads of the kernel's clock. This function never waits, allocates or panics, so it can be called in a
-    /// signal handler and in a forked child. The first reading of a process opens two files. In a sandbox that forbids
+    /// A reading costs one ordered read of the counter and one multiplication. About once per millisecond, a reading
+    /// also costs two reads of the kernel's clock. This function never waits, allocates, or panics, so it can be called
+    /// in a signal handler and in a forked child. The first reading in a process opens two files. If a sandbox forbids
     /// this, call [`prime`](super::prime) before entering the sandbox.
     #[inline(always)]
     #[must_use]
@@ -59,19 +59,19 @@ impl Instant {
         Self { nanoseconds: system::now_ns() }
     }
 
-    /// Returns the time now, for a thread that times its own work.
+    /// Returns the current time without ordering, for a thread that times its own work.
     ///
     /// # Ordering
     ///
     /// The reading is not ordered: the processor may take it up to a few hundred instructions earlier than its place in
-    /// the program. Compared with readings of other threads, it may be off by as much in either direction.
+    /// the program. Compared with readings of other threads, the reading can be off by that much in either direction.
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
         Self { nanoseconds: system::now_unordered_ns() }
     }
 
-    /// Returns the time `nanoseconds` after the epoch of `CLOCK_MONOTONIC`.
+    /// Returns the instant that is `nanoseconds` after the epoch of `CLOCK_MONOTONIC`.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }
@@ -106,11 +106,10 @@ impl Instant {
         }
     }
 
-    /// Returns the wall-clock time of this instant, as accurate as the wall clock is now. Use it for printing and
-    /// logging, not for measuring.
+    /// Returns the wall-clock time of this instant, which is as accurate as the wall clock currently is. Use the result
+    /// for printing and logging, not for measuring.
     ///
-    /// Reads both of the kernel's clocks. Does not compensate for a step of the wall clock between this instant and
-    /// now.
+    /// Reads both clocks of the kernel. Does not compensate for a step of the wall clock between this instant and now.
     #[must_use]
     pub fn to_system_time(self) -> SystemTime {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
@@ -128,7 +127,7 @@ impl Instant {
     #[expect(clippy::cast_possible_truncation, reason = "below a billion")]
     pub const fn duration_since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds_since(earlier);
-        // Most durations are below one second; guessing this avoids waiting for a division.
+        // Most durations are below one second; testing for this first avoids waiting for a division.
         if nanoseconds < 1_000_000_000 {
             Duration::new(0, nanoseconds as u32)
         } else {
@@ -152,8 +151,8 @@ impl Instant {
         self.duration_since(earlier)
     }
 
-    /// Returns the nanoseconds from `earlier` to this instant; zero if `earlier` is later. Cheaper than a [`Duration`],
-    /// which requires a division into seconds.
+    /// Returns the nanoseconds from `earlier` to this instant; zero if `earlier` is later. This is cheaper than a
+    /// [`Duration`], which requires a division into seconds and nanoseconds.
     #[inline(always)]
     #[must_use]
     pub const fn nanoseconds_since(self, earlier: Self) -> u64 {
@@ -184,35 +183,35 @@ impl Instant {
         Self::now_unordered().nanoseconds_since(self)
     }
 
-    /// Returns the instant `duration` later; `None` beyond 584 years.
+    /// Returns the instant that is `duration` later; `None` if that is beyond 584 years.
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.nanoseconds.checked_add(nanoseconds).map(|nanoseconds| Self { nanoseconds })
     }
 
-    /// Returns the instant `duration` earlier; `None` before the epoch.
+    /// Returns the instant that is `duration` earlier; `None` if that is before the epoch.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.nanoseconds.checked_sub(nanoseconds).map(|nanoseconds| Self { nanoseconds })
     }
 
-    /// Returns the instant `duration` later, saturating at 584 years.
+    /// Returns the instant that is `duration` later, saturating at 584 years.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         self.checked_add(duration).unwrap_or(Self { nanoseconds: u64::MAX })
     }
 
-    /// Returns the instant `duration` earlier, saturating at the epoch.
+    /// Returns the instant that is `duration` earlier, saturating at the epoch.
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).unwrap_or(Self { nanoseconds: 0 })
     }
 }
 
-/// Returns zero, the result if the other instant is later. This is a branch, because a conditional move would make
-/// every interval wait for the comparison.
+/// Returns zero, the result if the other instant is later. This is a cold function so that the compiler emits a branch:
+/// a conditional move would make every interval wait for the comparison.
 #[cold]
 const fn nothing() -> u64 {
     0
@@ -223,7 +222,7 @@ impl Add<Duration> for Instant {
 
     /// # Panics
     ///
-    /// Panics beyond 584 years, as [`std::time::Instant`] does.
+    /// Panics if the result is beyond 584 years, as [`std::time::Instant`] does on overflow.
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).expect("overflow when adding a duration to an instant")
     }
@@ -240,7 +239,7 @@ impl Sub<Duration> for Instant {
 
     /// # Panics
     ///
-    /// Panics before the epoch, as [`std::time::Instant`] does.
+    /// Panics if the result is before the epoch, as [`std::time::Instant`] does on overflow.
     fn sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")
     }
@@ -261,7 +260,7 @@ impl Sub<Self> for Instant {
 }
 
 impl fmt::Display for Instant {
-    /// Formats seconds since the epoch of `CLOCK_MONOTONIC` with nine decimals, like the kernel log.
+    /// Formats the instant as seconds since the epoch of `CLOCK_MONOTONIC`, with nine decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanoseconds) = self.to_timespec();
         write!(f, "{seconds}.{nanoseconds:09}")
@@ -287,7 +286,7 @@ impl fmt::Display for Instant {
 /// assert!(is_due(&SystemClock, Instant::from_nanoseconds(5)));
 /// ```
 pub trait Now {
-    /// Returns the time now.
+    /// Returns the current time.
     fn now(&self) -> Instant;
 }
 

@@ -1,5 +1,5 @@
-//! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter. Does not calibrate a fixed
-//! scale; `calibrate` does.
+//! Two clocks: a source with a fixed scale, and the system's monotonic time at the read cost of a counter. Does not
+//! calibrate a fixed scale; `calibrate` does.
 
 mod bound;
 #[cfg(test)]

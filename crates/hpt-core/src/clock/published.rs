@@ -1,14 +1,14 @@
-//! The active segment, and the readings served without one, as words shared between threads. No thread waits, and no
-//! reading is below an earlier one. Reads no counter and no clock, and decides on no segment.
+//! The active segment, and the latest reading served without a segment, in words shared between threads. No thread
+//! waits, and no reading is below an earlier one. Reads neither a counter nor a clock, and does not compute segments.
 //!
-//! There is space for two segments. The *state* shows which one is active, whether it is closed, and holds counts. A
-//! new segment is written into the other slot and then activated by one exchange of the state. A reader is disturbed
-//! only if that happens twice during its reading, and the state shows it.
+//! There are slots for two segments. The *state* shows which segment is active and whether it is closed, and counts all
+//! changes. A new segment is written into the other slot and then activated by one exchange of the state. A reader is
+//! disturbed only if this happens twice during its reading, which it detects from the state.
 //!
-//! A reader that the segment cannot serve may read the kernel's clock instead. It records such a *slow* answer, then
-//! closes the segment: whatever the counter does from then on, no thread reads from a line that has ended. If another
-//! segment was activated in between, the answer is discarded. If not, the thread that activates the next segment has
-//! seen the answer, and the segment starts no lower.
+//! A reader that the segment cannot serve can read the kernel's clock instead. It records this *slow answer* and then
+//! closes the segment, so that no thread reads from a segment that has ended, whatever the counter does afterwards. If
+//! another segment was activated in the meantime, the answer is discarded. Otherwise, the thread that activates the
+//! next segment sees the answer, and the new segment does not start below it.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -21,59 +21,60 @@ use super::segment::Segment;
 pub(crate) const NO_OWNER: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// Six empty bits. Then two bits that select which of four slots to read, so that the lowest byte is the offset of the
-/// slot in bytes: whether the segment is closed, and the last bit of its generation. Then the rest of the generation,
-/// and a count of all changes, so that no state repeats (within a day of slow answers only).
+/// The index of the state. Its lowest six bits are zero. The next two bits show whether the segment is closed, and the
+/// last bit of its generation. They select one of four slots, and the lowest byte is the offset of that slot in bytes.
+/// The remaining bits are the rest of the generation and a count of all changes, which prevents a state from repeating
+/// within a day even if all readings are slow answers.
 const STATE: usize = 32;
 const CLOSED: u64 = 1 << 6;
 const GENERATION: u64 = 1 << 7;
 const GENERATIONS: u64 = (1 << 23) - GENERATION;
 const CHANGE: u64 = 1 << 23;
-/// The slots of a closed segment stay empty, so a fast reader gets no reading there without an extra check. Each is one
-/// cache line, of which six words are used: those of the segment, whose length is stored twice, and its owner. The
-/// first length is zero unless the owner is the processor's own counter, so that a reader of that counter alone finds
-/// its reading outside of the segment without another check. Then the last slow answer, which is the largest, in a
-/// cache line that fast readers do not touch.
+/// The index of the last slow answer, which is the largest. It is in a cache line that fast readers do not touch. The
+/// slots come before the state. The slots of a closed segment stay empty, so a fast reader finds no reading there and
+/// needs no extra check. Each slot is one cache line, of which six words are used: those of the segment, whose length
+/// is stored twice, and its owner. The first length is zero unless the owner is the processor's own counter. A reader
+/// that uses only that counter therefore needs no extra check for the owner.
 const SLOWEST: usize = 40;
-/// The thread that makes the next segment; 0 if there is none.
+/// The index of the name of the owner, the thread that makes the next segment. The word is 0 if there is no owner.
 const OWNER: usize = 41;
-/// The process that changes the counter; 0 if there is none.
+/// The index of the ID of the process that is changing the counter. The word is 0 if there is none.
 #[cfg(not(loom))]
 const CHANGER: usize = 63;
-/// Rarely written words are behind the state: fast readers read its cache line.
+/// Rarely written words start here. They follow the state, in a cache line that fast readers read.
 const FIRST_RARE: usize = 33;
 /// Words used only by the owner start here.
 const FIRST_OF_OWNER: usize = 42;
 
-/// The words, initially zero: a segment without ticks.
+/// The shared words. They are initially zero, which means a segment without ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published<'a> {
     words: &'a [AtomicU64; 64],
 }
 
-/// The state under which a segment was read.
+/// The state at the time at which a segment was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
 impl State {
-    /// Returns the start of the slot to read, an empty one if the segment is closed.
+    /// Returns the index of the first word of the slot to read. The slot is empty if the segment is closed.
     #[inline(always)]
     const fn room(self) -> usize {
         (self.0 & (CLOSED | GENERATION)) as usize / size_of::<AtomicU64>()
     }
 
-    /// Returns the state of the segment itself, closed or not.
+    /// Returns the state with the segment open, which selects the slot of the segment itself.
     const fn line(self) -> Self {
         Self(self.0 & !CLOSED)
     }
 
-    /// Returns the state of the next active segment, open.
+    /// Returns the state in which the next segment is active and open.
     const fn next(self) -> Self {
         let generation = (self.0 & GENERATIONS).wrapping_add(GENERATION) & GENERATIONS;
         Self((self.0 & !(GENERATIONS | CLOSED) | generation).wrapping_add(CHANGE))
     }
 
-    /// Returns the closed state, with one more slow answer.
+    /// Returns the state after one more slow answer, in which the segment is closed.
     const fn answered(self) -> Self {
         Self((self.0 | CLOSED).wrapping_add(CHANGE))
     }
@@ -96,7 +97,8 @@ pub(crate) struct InForce {
 }
 
 impl InForce {
-    /// Returns the nanoseconds at `ticks` if the segment covers them or has just started, and is not closed.
+    /// Returns the nanoseconds at `ticks` if the segment is not closed, and covers `ticks` or starts shortly
+    /// afterwards.
     pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
         if self.state.is_closed() { None } else { self.line.at_or_just_before(ticks) }
     }
@@ -108,8 +110,8 @@ impl<'a> Published<'a> {
         Self { words }
     }
 
-    /// Returns the active segment for a reader of the processor's own counter: without ticks if it belongs to another
-    /// counter or is closed. `None` if it changed during the read.
+    /// Returns the active segment for a reader of the processor's own counter; `None` if the segment changed during the
+    /// read. A segment that is closed or belongs to another counter has no ticks.
     #[inline(always)]
     pub(crate) fn native_segment(self) -> Option<Segment> {
         let state = State(self.words[STATE].load(Ordering::Acquire));
@@ -117,7 +119,7 @@ impl<'a> Published<'a> {
         self.still(state).then_some(segment)
     }
 
-    /// Returns the active segment and its owner, however many attempts it takes.
+    /// Returns the active segment and its owner. Retries until the segment does not change during the read.
     pub(crate) fn in_force(self) -> InForce {
         loop {
             let state = State(self.words[STATE].load(Ordering::Acquire));
@@ -138,7 +140,7 @@ impl<'a> Published<'a> {
         Segment { base_ticks: word(0), base_ns: word(1), slope: word(2), ticks: word(LENGTH) }
     }
 
-    /// Returns whether nothing has changed since `state`, for a thread that read a slot in the meantime.
+    /// Returns whether the state is still `state`, for a thread that has read a slot in the meantime.
     #[inline(always)]
     fn still(self, state: State) -> bool {
         // Pairs with the fence in `put_in_force`: a thread that saw a word of a later segment sees the later state.
@@ -146,20 +148,20 @@ impl<'a> Published<'a> {
         self.words[STATE].load(Ordering::Relaxed) == state.0
     }
 
-    /// Returns whether nothing has changed since `state`.
+    /// Returns whether the state is still `state`.
     pub(crate) fn is_still(self, state: State) -> bool {
         self.words[STATE].load(Ordering::Acquire) == state.0
     }
 
     /// Records the slow answer `ns`, which must not be below the end of the segment of `state`, and closes that
-    /// segment. Returns false if another segment was activated in the meantime. That segment need not be closed for
-    /// this answer, which is discarded.
+    /// segment. Returns false if another segment was activated in the meantime. That segment stays open, and the answer
+    /// must be discarded.
     pub(crate) fn answer_slowly(self, state: State, ns: u64) -> bool {
         self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
         let mut seen = State(self.words[STATE].load(Ordering::Relaxed));
         while seen.same_segment(state) {
-            // Release: a thread that reads this state or a later one sees the answer. Acquire, because it continues
-            // what earlier ones released.
+            // Release, so that a thread that reads this state or a later one sees the answer. Acquire, so that this
+            // state also publishes what earlier states released.
             let answered = seen.answered().0;
             match self.words[STATE].compare_exchange(seen.0, answered, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -169,9 +171,9 @@ impl<'a> Published<'a> {
         false
     }
 
-    /// Activates a segment of `whose`; called by the owner only. `make` receives the largest slow answer so far, below
-    /// which the segment must not start. It is called again if another slow answer was recorded in the meantime, and
-    /// may give up.
+    /// Activates a segment that belongs to `whose`. Called only by the owner. `make` receives the largest slow answer
+    /// so far, below which the segment must not start. `make` is called again if another slow answer was recorded in
+    /// the meantime, and can return `None` to give up.
     pub(crate) fn put_in_force(self, whose: usize, mut make: impl FnMut(u64) -> Option<Segment>) -> bool {
         loop {
             let state = State(self.words[STATE].load(Ordering::Acquire));
@@ -191,16 +193,17 @@ impl<'a> Published<'a> {
         }
     }
 
-    /// Becomes the owner if there is none, or takes over from an owner of another name if that one is known to be dead.
+    /// Becomes the owner if there is none, or takes over from an owner of another name if that owner is known to be
+    /// dead.
     pub(crate) fn own(self, name: u64, others_are_dead: bool) -> Option<Ownership<'a>> {
         let owner = self.words[OWNER].load(Ordering::Relaxed);
         let is_free = owner == 0 || (others_are_dead && owner != name);
         let exchange = || self.words[OWNER].compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed);
-        // Relaxed: an ownership that is dropped ends, whichever thread has it.
+        // The value is created lazily, because dropping an `Ownership` ends the ownership of whichever thread has it.
         (is_free && exchange().is_ok()).then(|| Ownership { words: self.words })
     }
 
-    /// Returns the word of the thread that changes the counter.
+    /// Returns the word with the ID of the process that is changing the counter.
     #[cfg(not(loom))]
     pub(crate) fn changer(self) -> &'a AtomicU64 {
         &self.words[CHANGER]
@@ -211,7 +214,7 @@ impl<'a> Published<'a> {
         State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
     }
 
-    /// Returns the number of activated segments, modulo a few tens of thousands.
+    /// Returns the number of activated segments, modulo 2^16.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn segments(self) -> u64 {
         (self.words[STATE].load(Ordering::Relaxed) & GENERATIONS) / GENERATION
@@ -222,19 +225,19 @@ impl<'a> Published<'a> {
         self.words[SLOWEST].load(Ordering::Relaxed)
     }
 
-    /// Discards the largest slow answer, after an ownerless segment that starts at zero. Called by the owner. An answer
-    /// that a thread started before that segment may reappear; the caller checks again.
+    /// Discards the largest slow answer, after an ownerless segment that starts at zero was activated. Called by the
+    /// owner. A thread that began its answer before that segment may still record it, so the caller must check again.
     pub(crate) fn forget_answers(self, _: &Ownership<'_>) {
         self.words[SLOWEST].store(0, Ordering::Relaxed);
     }
 
-    /// Returns a word that the owner writes rarely; there are seven.
+    /// Returns one of the seven words that the owner rarely writes.
     pub(crate) fn rare(self, index: usize) -> &'a AtomicU64 {
         debug_assert!(index < SLOWEST - FIRST_RARE, "the next line of memory");
         &self.words[FIRST_RARE + index]
     }
 
-    /// Returns a word of the owner.
+    /// Returns one of the words that only the owner uses.
     pub(crate) fn of_owner(self, index: usize) -> &'a AtomicU64 {
         &self.words[FIRST_OF_OWNER + index]
     }

@@ -1,53 +1,52 @@
-//! Maps a range of a counter's ticks to nanoseconds, and computes the range that should follow. Pure: reads and stores
-//! nothing.
+//! Maps a range of a counter's ticks to nanoseconds, and computes the next range. Pure: reads and stores nothing.
 
-/// A line from the counter's ticks to nanoseconds, from its first tick to its last.
+/// A linear mapping of a range of the counter's ticks to nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The first tick.
     pub base_ticks: u64,
-    /// The nanoseconds at the first tick.
+    /// The time at the first tick, in nanoseconds.
     pub base_ns: u64,
     /// Nanoseconds per tick, with 32 fractional bits.
     pub slope: u64,
-    /// The number of its ticks: below 2^32, and low enough that the product with the slope is below 2^64.
+    /// The number of ticks. It is below 2^32, and its product with the slope is below 2^64.
     pub ticks: u64,
 }
 
 /// A reading of the counter between two readings of the reference, as a point and its width.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Point {
-    /// The counter.
+    /// The value of the counter, in ticks.
     pub ticks: u64,
-    /// The time of the reference in the middle of the bracket.
+    /// The time of the reference in the middle of the bracket, in nanoseconds.
     pub ns: u64,
     /// The bracket's width.
     pub width_ns: u64,
 }
 
-/// The rate of the counter, determined from points over some time.
+/// The rate of the counter, determined from two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Nanoseconds per tick, with 32 fractional bits.
     pub slope: u64,
-    /// The uncertainty of the slope, in parts per billion: the brackets and ticks at both ends, divided by the distance
-    /// between them.
+    /// The uncertainty of the slope, in parts per billion: the bracket and the tick of both points, divided by the
+    /// distance between the points.
     pub uncertainty_ppb: u64,
 }
 
-/// The shortest segment, and the shortest time that determines a rate.
+/// The length of the shortest segment, and the shortest distance between two points that determine a rate.
 pub(crate) const SHORTEST_NS: u64 = 100_000;
-/// The longest segment. In that time the reference's rate may change by up to 500 ppm (Linux, kernel/time/ntp.c
-/// `MAXFREQ`), which is half a microsecond.
+/// The length of the longest segment. In that time, a change of the reference's rate by 500 ppm (Linux,
+/// kernel/time/ntp.c `MAXFREQ`) amounts to half a microsecond.
 pub(crate) const LONGEST_NS: u64 = 1_000_000;
-/// The age up to which a point can be used for a segment.
+/// The maximum age of a point that starts a segment.
 pub(crate) const OLDEST_NS: u64 = 20_000;
-/// The largest error that the uncertainty of the rate may cause within a segment.
+/// The largest error that the uncertainty of the rate can cause within a segment.
 const BUDGET_NS: u64 = 10;
-/// The rate of the reference changes by no more than this between two segments: by twice 500 ppm, and by another 100
-/// ppm because the counter drifts with temperature.
+/// The largest rate change between two segments: 1000 ppm from one limit of the reference's rate to the other, and
+/// another 100 ppm because the counter's rate changes with temperature.
 pub(crate) const LARGEST_CHANGE_PPB: u64 = 1_100_000;
-/// The counters of cores that a kernel trusts differ by less than this, and every step of a counter is larger.
+/// The largest offset between two cores whose counters the kernel trusts. Every step of a counter is larger.
 const CORES_APART_NS: u64 = 1_000;
 const BILLION: u64 = 1_000_000_000;
 
@@ -59,8 +58,8 @@ impl Segment {
         self.at_split(ticks, ticks as u32)
     }
 
-    /// Returns the same as `at`, from the low half of `ticks`. That half is available sooner than the whole, and is the
-    /// only dependency between the counter and the result.
+    /// Returns the same result as `at`, computed from the low half of `ticks`. The low half is available sooner than
+    /// the whole, and is the only data dependency between the counter and the result.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -74,8 +73,8 @@ impl Segment {
         Some(self.base_ns + ((past * self.slope) >> 32))
     }
 
-    /// Returns the same as `at`, except that ticks shortly before the segment map to its start. Such ticks come from a
-    /// core whose counter is behind the counter of the core that made the segment.
+    /// Returns the same result as `at`, except that ticks shortly before the segment map to its start. Such ticks come
+    /// from a core whose counter is behind the counter of the core that made the segment.
     pub(crate) const fn at_or_just_before(&self, ticks: u64) -> Option<u64> {
         let behind = self.base_ticks.wrapping_sub(ticks);
         let is_just_before = behind < 1 << 20 && (behind * self.slope) >> 32 <= CORES_APART_NS;
@@ -87,7 +86,7 @@ impl Segment {
         self.base_ns + ((self.ticks * self.slope) >> 32)
     }
 
-    /// Returns the line at `ticks`, even before and after the segment.
+    /// Returns the nanoseconds on the extended line at `ticks`, which may be before or after the segment.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn extended_to(&self, ticks: u64) -> u64 {
         let past = ticks.wrapping_sub(self.base_ticks).cast_signed();
@@ -95,14 +94,14 @@ impl Segment {
         self.base_ns.wrapping_add_signed(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
     }
 
-    /// Returns the segment that starts at `point`, follows the reference at `rate` from there on, and is nowhere below
-    /// `floor_ns`, which the previous segment may have returned. If the segment starts ahead of the reference, it runs
-    /// more slowly, at no less than half the rate, so that the lead disappears or shrinks by its end.
+    /// Returns the segment that starts at `point` and follows the reference at `rate`. The segment is nowhere below
+    /// `floor_ns`, a value that the previous segment may have returned. If the segment starts ahead of the reference,
+    /// it runs at a lower rate, but at least half of `rate`, so that the lead shrinks or disappears by its end.
     pub(crate) fn following(point: Point, rate: Rate, floor_ns: u64) -> Self {
         let ticks = rate.ticks_in(length_ns(rate.uncertainty_ppb));
         let slope = rate.slope.max(1);
         let ahead_ns = floor_ns.saturating_sub(point.ns);
-        // Over the whole length, but no slower than half the rate.
+        // The lead is spread over the whole length, but the slope is at least half the rate.
         let less = (u128::from(ahead_ns) << 32) / u128::from(ticks);
         let slope = slope - u64::try_from(less).unwrap_or(u64::MAX).min(slope / 2);
         Self { base_ticks: point.ticks, base_ns: point.ns.max(floor_ns), slope, ticks }
@@ -116,9 +115,9 @@ pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
 
 impl Point {
     /// Returns the same point unless a reading of the reference itself returned a later time, `slowest_ns`. In that
-    /// case, a segment from the middle of the bracket might be below that reading: by half the bracket, by a tick, and
-    /// by what the reference can gain while the point is young, because its rate changes or is uncertain. A segment
-    /// from the returned point is not below it.
+    /// case, a segment that starts in the middle of the bracket could be below that reading by half the bracket, plus a
+    /// tick, plus the time that the reference can gain while the point is young, because its rate changes or is
+    /// uncertain. The returned point is later by this sum, so a segment that starts there is not below the reading.
     pub(crate) fn seen_after(self, slowest_ns: u64, rate: Rate) -> Self {
         if slowest_ns <= self.ns {
             return self;
@@ -129,8 +128,8 @@ impl Point {
 }
 
 impl Rate {
-    /// Returns the duration of a tick in nanoseconds, rounded up. A reading may lag by this much. If it is assigned to
-    /// the middle of its tick, it is off by at most half of that.
+    /// Returns the duration of a tick in nanoseconds, rounded up. A reading can lag by this much. If a reading is
+    /// assigned to the middle of its tick, it is off by at most half a tick.
     pub(crate) const fn tick_ns(self) -> u64 {
         self.slope.div_ceil(1 << 32)
     }
@@ -142,22 +141,22 @@ impl Rate {
         width_ns.div_ceil(2) + self.tick_ns() + uncertain_ns + 1
     }
 
-    /// Returns the number of ticks in this number of nanoseconds, limited to the length of a segment.
+    /// Returns the number of ticks in this number of nanoseconds, limited to the maximum number of ticks in a segment.
     pub(crate) fn ticks_in(self, nanoseconds: u64) -> u64 {
         let ticks = (u128::from(nanoseconds) << 32) / u128::from(self.slope.max(1));
         u64::try_from(ticks).unwrap_or(u64::MAX).clamp(1, u64::from(u32::MAX))
     }
 
-    /// Returns the rate between two points; `None` if they are too close, in the wrong order, or imply a rate that no
-    /// counter has.
+    /// Returns the rate between two points; `None` if the points are too close together, are in the wrong order, or
+    /// imply a rate that no counter has.
     pub(crate) fn between(earlier: Point, later: Point) -> Option<Self> {
         let elapsed_ns = later.ns.checked_sub(earlier.ns).filter(|&elapsed_ns| elapsed_ns >= SHORTEST_NS)?;
         let ticks = later.ticks.checked_sub(earlier.ticks).filter(|&ticks| ticks > 0)?;
         let slope = u64::try_from((u128::from(elapsed_ns) << 32) / u128::from(ticks)).ok()?;
-        // From 1 MHz to 16 GHz, so that a millisecond of ticks times the slope is below 2^64.
+        // Rates from 1 MHz to 16 GHz are accepted, so that a millisecond of ticks times the slope is below 2^64.
         let sensible = (1 << 28)..=(1001 << 32);
         let exact = Self { slope, uncertainty_ppb: 0 };
-        // Each point is as wide as its bracket, and its reading up to one tick old.
+        // Each point is uncertain by the width of its bracket, and its reading may be up to one tick old.
         let uncertain_ns = earlier.width_ns + later.width_ns + 2 * exact.tick_ns();
         let uncertainty_ppb = uncertain_ns.saturating_mul(BILLION) / elapsed_ns;
         sensible.contains(&slope).then_some(Self { uncertainty_ppb, ..exact })
@@ -175,7 +174,7 @@ mod tests {
     }
 
     proptest! {
-        /// The line matches integer arithmetic to a nanosecond, rises, and ends where it states.
+        /// The line matches exact arithmetic to a nanosecond, never falls, and ends at `end_ns`.
         #[test]
         fn a_segment_is_a_straight_line_within_its_limits(
             base_ticks in proptest::prelude::any::<u64>(),
@@ -195,7 +194,7 @@ mod tests {
                 prop_assert!(later >= ns);
             }
             prop_assert!(segment.at(base_ticks.wrapping_sub(1)).is_none());
-            // From before: the start within a microsecond of it, and nothing else.
+            // Ticks within a microsecond before the start map to the start, and earlier ticks map to nothing.
             let microsecond = (1_000_u64 << 32) / segment.slope;
             prop_assert_eq!(segment.at_or_just_before(base_ticks.wrapping_sub(microsecond)), Some(segment.base_ns));
             let earlier = base_ticks.wrapping_sub(microsecond + 2 + (1 << 32) / segment.slope);
@@ -206,7 +205,7 @@ mod tests {
             prop_assert!(segment.extended_to(base_ticks.wrapping_add(past)) == ns);
         }
 
-        /// The lead shrinks; the segment never starts below the floor.
+        /// The lead shrinks, and the segment never starts below the floor.
         #[test]
         fn a_lead_is_absorbed_without_a_backward_step(
             hertz in 1_000_000..6_000_000_000_u64,
@@ -223,8 +222,8 @@ mod tests {
     }
 
     proptest! {
-        /// A reading of the clock after the point was taken, then a reading of the counter along a segment whose rate
-        /// has the largest error and whose bracket was divided as unevenly as possible.
+        /// The clock is read after the point was taken, and then the counter is read along a segment. The rate of the
+        /// segment has the largest possible error, and the bracket is divided as unevenly as possible.
         #[test]
         fn no_reading_is_below_an_earlier_reading(
             width_ns in 30..20_000_u64,

@@ -1,9 +1,9 @@
 //! The system's clock: `CLOCK_MONOTONIC`, computed from a counter between readings of the kernel's own clock. Starts no
 //! thread, does nothing before the first call, and never waits.
 //!
-//! The counter is extrapolated along a segment of at most one millisecond. A reader that arrives after the segment ends
-//! takes one bracketed pair of counter and kernel clock and makes the next segment. A reader that arrives at the same
-//! time, or when anything is in doubt, reads the kernel's clock.
+//! The time is extrapolated from the counter along a segment of at most one millisecond. A reader that arrives after
+//! the end of the segment brackets the counter between two reads of the kernel's clock, and makes the next segment. A
+//! reader that arrives at the same time, or while anything is in doubt, reads the kernel's clock.
 
 use std::{
     sync::{
@@ -34,17 +34,17 @@ use crate::{
 /// The number of sources, other than the processor's counter, that a process may use one after another.
 const MOST_SOURCES: usize = 16;
 
-/// The provider of readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or a source in
-/// `SOURCES` for all higher values.
+/// The clock that provides readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or a source
+/// in `SOURCES` for all higher values.
 static MODE: AtomicUsize = AtomicUsize::new(UNDECIDED);
 const UNDECIDED: usize = NO_OWNER;
 const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
-/// The reason for `MODE`: a `Why`. For display only, so it may briefly lag behind `MODE`.
+/// The reason for the current `MODE`, as a `Why`. The reason is only displayed, so it may briefly lag behind `MODE`.
 static WHY: AtomicUsize = AtomicUsize::new(Why::Measuring as usize);
 
-/// Why this source provides the time.
+/// The reason why the source in use provides the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Measuring,
@@ -102,7 +102,7 @@ impl Why {
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
 
 /// The hypervisor's disruption marker, if there is one. Opened once, by the first thread that decides on or changes the
-/// source. A thread that finds it empty continues without it.
+/// source. A thread that finds this cell empty continues without a marker.
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
 static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
@@ -112,8 +112,8 @@ const NATIVE_ID: SourceId = SourceId::new("tsc");
 const NATIVE_ID: SourceId = SourceId::new("arm-counter");
 const KERNEL_ID: SourceId = SourceId::new("monotonic");
 
-/// Returns the current time of `CLOCK_MONOTONIC` in nanoseconds: an ordered read, never below an earlier one on any
-/// thread.
+/// Returns the current time of `CLOCK_MONOTONIC` in nanoseconds. The read is ordered, and the result is never below an
+/// earlier result on any thread.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
     if let Some((ticks, words)) = native::read_start()
@@ -125,7 +125,8 @@ pub(super) fn now_ns() -> u64 {
     slow_now_ns()
 }
 
-/// Returns the same as `now_ns`, but the processor may take the reading earlier than its place in the program.
+/// Returns the current time like `now_ns`, but the processor may read the counter earlier than its place in the
+/// program.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
     if let Some((ticks, words)) = native::read()
@@ -151,8 +152,8 @@ fn slow_now_ns() -> u64 {
     }
 }
 
-/// Reads the kernel's clock if no counter is in use. The result is never below what a counter returned before. `None`
-/// if a counter has come into use: from then on, readings must be recorded.
+/// Reads the kernel's clock if no counter is in use. The result is never below an earlier reading of a counter. Returns
+/// `None` if a counter has come into use, because readings must be recorded from then on.
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
     let in_force = published.in_force();
@@ -177,7 +178,8 @@ fn monotonic() -> Clock {
     kernels_clock(ClockId::Monotonic)
 }
 
-/// Reads a clock of the kernel, with a system call if the vDSO would read a counter that this thread must not read.
+/// Returns a clock of the kernel. It is read with a system call if the vDSO would read a counter that this thread must
+/// not read.
 pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     static ROUTE: AtomicUsize = AtomicUsize::new(0);
     let route = match ROUTE.load(Ordering::Relaxed) {
@@ -192,7 +194,7 @@ pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     Clock::unasked(clock, route)
 }
 
-/// The counter with this number, together with the kernel's clock.
+/// A counter and its number, together with the kernel's clock.
 #[derive(Clone, Copy, Debug)]
 struct InUse {
     number: usize,
@@ -219,7 +221,7 @@ impl Instruments for InUse {
     }
 
     fn disruption_marker(self) -> Option<u64> {
-        // Without the page, no disruption is ever reported.
+        // Without the vmclock page, no disruption is ever reported.
         VMCLOCK.get().map_or(Some(0), Vmclock::disruption_marker)
     }
 
@@ -228,13 +230,13 @@ impl Instruments for InUse {
     }
 
     /// Checks the kernel's list of clocksources. If the clock is slow to read for another reason, for example because a
-    /// core runs at a tenth of its speed, no file is opened: a sandbox may forbid that.
+    /// core runs at a tenth of its speed, the list is not opened, because a sandbox may forbid it.
     fn is_trusted(self, doubt: Doubt) -> bool {
         !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
     }
 
     fn leave(self, _: &Ownership<'_>) {
-        // A thread that changes the source is the owner, so no other thread changes it at the same time.
+        // Only the owner changes the source, so no other thread changes it at the same time.
         if MODE.compare_exchange(self.number, KERNEL, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             native::remove();
             Why::Dropped.note();
@@ -248,8 +250,8 @@ impl InUse {
         self.number == NATIVE && Why::now() == Why::Offered
     }
 
-    /// Returns whether the kernel's clock is read without a system call, which is the case while the kernel counts with
-    /// this counter: a read then costs less than two thirds of a system call.
+    /// Returns whether the kernel's clock is read without a system call, which is the case while the kernel uses this
+    /// counter. A read then costs less than two thirds of a system call.
     fn vdso_serves(self) -> bool {
         let cost = |route| {
             let clock = Clock::unasked(ClockId::Monotonic, route);
@@ -264,8 +266,8 @@ impl InUse {
     }
 }
 
-/// Checks whether the kernel still offers the counter, if the counter is in use for that reason. Abandons a counter
-/// that the kernel has dropped.
+/// If the counter is in use because the kernel offered it, checks whether the kernel still offers it. Abandons a
+/// counter that the kernel has dropped.
 fn reconsider() {
     if let Some(following) = following()
         && following.instruments.was_offered()
@@ -304,8 +306,8 @@ fn following() -> Option<Following<'static, InUse>> {
     })
 }
 
-/// Returns the name of an owner. If a fork clears the words, no owner is left behind, and the process number is not
-/// needed.
+/// Returns the name that an owner in this process uses. It is the process ID, except if a fork clears the words: then
+/// no fork leaves an owner behind, and the name is always 1.
 fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
@@ -326,15 +328,16 @@ enum Patience {
     AsksAtOnce,
 }
 
-/// Makes the first decision: the processor's own counter if the kernel offers it as a clocksource and its rate is
-/// constant, otherwise the kernel's clock. While the kernel has not decided or cannot be queried, nothing is decided
-/// and the kernel's clock is read. Readings query again after a tenth of a second. If the kernel cannot be queried, the
-/// pause doubles each time, and there are at most ten queries: a program that has entered a sandbox since then must not
-/// be killed because of the query. Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that
-/// tries the instruction), so the first call may be in a signal handler.
+/// Chooses the first source: the processor's own counter if its rate is constant and the kernel offers it as a
+/// clocksource, otherwise the kernel's clock. While the kernel has not decided or cannot be queried, no source is
+/// chosen, and the kernel's clock is read. Readings query the kernel again after a tenth of a second. If the kernel
+/// cannot be queried, the pause doubles each time, and readings query it again at most ten times, because a query could
+/// kill a program that has entered a sandbox in the meantime. Allocates nothing and takes a few microseconds, so the
+/// first call may be in a signal handler. On 32-bit ARM, the call also starts a child process that tries the
+/// instruction.
 #[cold]
 fn decide(patience: Patience) -> usize {
-    /// The time at which a kernel that gave no answer is queried again.
+    /// The time at which the kernel may be queried again.
     static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
     /// The number of times that the kernel could not be queried.
     static FAILURES: AtomicU32 = AtomicU32::new(0);
@@ -363,9 +366,9 @@ fn decide(patience: Patience) -> usize {
             return MODE.load(Ordering::Acquire);
         }
     };
-    // Another thread may have decided in the meantime, or requested another source: that decision stands. The counter
-    // stays installed in that case. Removing it might come after another thread has just installed it, and no reading
-    // is served by it without a segment of its own.
+    // Another thread may have chosen or requested a source in the meantime. That choice stands, and the counter stays
+    // installed. Removing the counter could undo an installation by another thread, and an installed counter serves no
+    // readings without a segment of its own.
     match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             why.note();
@@ -375,12 +378,12 @@ fn decide(patience: Patience) -> usize {
     }
 }
 
-/// Returns the hypervisor's current disruption marker. Its value changes when the machine has been moved to another
-/// host. `None` if the hypervisor provides no marker, or if this user may not read it: since version 6.13, Linux
-/// provides it to root as /dev/vmclock0.
+/// Returns the hypervisor's current disruption marker. Its value changes when the machine is moved to another host.
+/// Returns `None` if the hypervisor provides no marker or if this user may not read it. Since version 6.13, Linux
+/// provides the marker to root in /dev/vmclock0.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
-    // The page is opened with the first reading.
+    // The first reading opens the page.
     now_ns();
     VMCLOCK.get().and_then(Vmclock::disruption_marker)
 }
@@ -392,40 +395,43 @@ pub struct Status {
     /// The source in use: `tsc`, `arm-counter`, another source set with [`use_source`], or `monotonic` for the kernel's
     /// clock itself.
     pub source: SourceId,
-    /// Why this source is in use.
+    /// The reason why this source is in use.
     pub reason: &'static str,
-    /// The width of the last bracket of counter and kernel clock; `None` before the first bracket.
+    /// The width of the last bracket, a read of the counter between two reads of the kernel's clock; `None` before the
+    /// first bracket.
     pub last_bracket: Option<Duration>,
     /// The bound on the difference between a reading taken now and `CLOCK_MONOTONIC`. It is the sum of half the
     /// bracket, a tick, the uncertainty of the rate, the lead of the active segment, and the effect of a sudden change
-    /// of the kernel's rate by 1000 ppm over the longest segment, from one limit of `ADJ_FREQUENCY` to the other
-    /// (Linux, kernel/time/ntp.c: 500 ppm). While the kernel slews an offset (`ADJ_OFFSET`, used by systemd-timesyncd)
-    /// or has a tick of another length (`ADJ_TICK`, used by chrony for large corrections), its rate changes by more.
-    /// This additional change is computed from what adjtimex(2) reports, and added. A change that adjtimex no longer
-    /// reports is added as soon as a reading is found to be off by more. If the kernel's clock is read, the bound is
-    /// zero, or the lead of the last segment over that clock.
+    /// of the kernel's rate over the longest segment. The change is assumed to be 1000 ppm, from one limit of
+    /// `ADJ_FREQUENCY` to the other (Linux, kernel/time/ntp.c: 500 ppm). While the kernel slews an offset
+    /// (`ADJ_OFFSET`, used by systemd-timesyncd) or has a changed tick length (`ADJ_TICK`, used by chrony for large
+    /// corrections), its rate changes by more. The effect of this additional change is computed from the values that
+    /// adjtimex(2) reports, and added to the bound. If adjtimex no longer reports a change, its effect is added as soon
+    /// as a reading is found to be outside the bound. If the kernel's clock itself is read, the bound is zero, or the
+    /// lead of the last segment over that clock.
     pub bound: Duration,
-    /// The rate of the counter relative to its nominal frequency, in parts per million; `None` if either is not known.
+    /// The deviation of the counter's rate from its nominal frequency, in parts per million; `None` if the rate or the
+    /// nominal frequency is not known.
     pub frequency_error_ppm: Option<f64>,
     /// The number of comparisons of the counter with the kernel's clock.
     pub anchorings: u64,
     /// The number of times that the rate of the kernel's clock changed.
     pub rate_changes: u64,
-    /// The number of times that the counter or the clock stepped (suspend, migration, a counter that was reset), so
-    /// that everything had to be learned again.
+    /// The number of times that the counter or the clock stepped (suspend, migration, a counter that was reset), after
+    /// which everything had to be learned again.
     pub jumps: u64,
-    /// The number of disruptions of the counter that the hypervisor reported, for example a move to another host, after
-    /// which everything was learned again. `None` if the hypervisor does not report disruptions, or if this user may
-    /// not read the reports: since version 6.13, Linux provides them to root in /dev/vmclock0.
+    /// The number of disruptions of the counter that the hypervisor reported, for example moves to another host. After
+    /// a disruption, everything is learned again. `None` if the hypervisor does not report disruptions or if this user
+    /// may not read the reports. Since version 6.13, Linux provides them to root in /dev/vmclock0.
     pub disruptions: Option<u64>,
     /// The number of brackets too wide to be used.
     pub refused_brackets: u64,
-    /// The number of times that `CLOCK_MONOTONIC` itself went back by more than 100 ms, so that instants went back with
-    /// it: setns(2) into another time namespace, or a process that CRIU restored after a reboot.
+    /// The number of times that `CLOCK_MONOTONIC` itself went back by more than 100 ms, and instants went back with it.
+    /// This happens after setns(2) into another time namespace, or if CRIU restores the process after a reboot.
     pub restarts: u64,
 }
 
-/// Why [`use_source`] rejected a source. The previous source stays in use.
+/// The reason why [`use_source`] rejected a source. The previous source stays in use.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceRefused {
@@ -438,7 +444,7 @@ pub enum SourceRefused {
     /// The source can be stepped, or its rate changes.
     #[error("{0} is not constant-rate, or can be stepped")]
     NotSteady(SourceId),
-    /// The source counts CPU time or events, or each core has a source of its own.
+    /// The source counts CPU time or events, or each core has a counter of its own.
     #[error("{source_id} counts per {}, not for the whole system", scope.name())]
     NotSystemWide {
         /// The source.
@@ -449,10 +455,11 @@ pub enum SourceRefused {
     /// Read access to the source can be revoked.
     #[error("access to {0} can be revoked while it is in use")]
     Revocable(SourceId),
-    /// The source ticks at less than 1 MHz, or wraps within a few years.
+    /// The source ticks at less than 1 MHz, or wraps within ten years.
     #[error("{0} is too coarse or too narrow; widen a narrow counter")]
     TooCoarse(SourceId),
-    /// The nominal frequency of the source is not known, so neither its granularity nor its time to wrap is known.
+    /// The nominal frequency of the source is not known, so its granularity and the time until it wraps are not known
+    /// either.
     #[error("the nominal frequency of {0} is unknown")]
     NoRate(SourceId),
     /// The source failed the self-test.
@@ -467,13 +474,13 @@ pub enum SourceRefused {
     /// second.
     #[error("another thread is changing the source")]
     Busy,
-    /// This process has changed its source too often.
+    /// This process has used too many different sources.
     #[error("a process can use at most {MOST_SOURCES} sources one after another")]
     TooMany,
 }
 
-/// Returns the source in use, and why it is in use. Decides on a source if none has been chosen yet. Queries the kernel
-/// again if an earlier query failed, and checks whether the kernel still offers the counter.
+/// Returns the source in use and the reason why it is in use. Chooses a source if none has been chosen yet. Queries the
+/// kernel again if an earlier query failed, and checks whether the kernel still offers the counter.
 pub fn source() -> (SourceId, &'static str) {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
@@ -498,7 +505,7 @@ pub fn status() -> Status {
     let before_ns = monotonic().nanoseconds();
     let answer_ns = now_ns();
     let after_ns = monotonic().nanoseconds();
-    // After the reading: the first reading of a counter determines its rate.
+    // This comes after the reading, because the first readings of a counter determine its rate.
     let following = following();
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
@@ -507,7 +514,7 @@ pub fn status() -> Status {
         lead_ns: following.map_or(0, Following::lead_ns),
         ahead_ns: end_ns.saturating_sub(before_ns),
         outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
-        // If the kernel does not report it, or a sandbox refuses, only observed changes count.
+        // If adjtimex fails, for example in a sandbox, only observed changes count.
         slew_ppb: adjtime::read_slew().map_or(0, bound::slew_ppb),
     }
     .bound_ns();
@@ -538,7 +545,7 @@ pub fn prime() {
         decide(Patience::AsksAtOnce);
     }
     let start = monotonic().nanoseconds();
-    // The rounds are limited as well, because a clock that a sandbox has closed stays at zero.
+    // The number of rounds is limited too, because a clock that a sandbox has closed stays at zero.
     for _ in 0..1_000_000 {
         now_ns();
         let learned = following().is_none_or(|following| following.remembered().rate().is_some());
@@ -549,8 +556,8 @@ pub fn prime() {
     }
 }
 
-/// Makes `opened` the time source of all threads, without a step back. [`SourceId`] `monotonic` selects the kernel's
-/// clock itself. Takes a few milliseconds; must not be called in signal handlers.
+/// Makes `opened` the time source of all threads, without a backward step. The [`SourceId`] `monotonic` selects the
+/// kernel's clock itself. Takes a few milliseconds; must not be called in signal handlers.
 ///
 /// A source with the name of one of hpt's own sources is opened again under that name. A custom source stays in memory
 /// until the process ends; if its counter stops, time stops.
@@ -561,14 +568,14 @@ pub fn prime() {
 /// soon, if access to it can be revoked, or if it fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
-    // A source with the name of one of hpt's own is that source.
+    // A source with the name of one of hpt's own sources is that source.
     let is_ours = source::names_on(&Host::live()).contains(&id);
     let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {
         Opened::Shared(source) => source,
         Opened::ThreadBound(source) => {
             return Err(match source.info().scope {
-                // Each core has its own counter: that matters more than the permission to read it.
+                // The more important reason is that each core has its own counter.
                 scope @ Scope::Core => SourceRefused::NotSystemWide { source_id: id, scope },
                 _ => SourceRefused::ThreadBound(id),
             });
@@ -586,7 +593,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     change_to(mode, native, &changing)
 }
 
-/// One microsecond, as a rate in microhertz.
+/// The coarsest accepted resolution: one microsecond, with a margin for rounding.
 const COARSEST_NS: f64 = 1_000.5;
 
 fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
@@ -612,7 +619,8 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     let reference = source::PosixClock::open(&Host::live(), source::PosixId::Monotonic)?;
     let failed = |failure| SourceRefused::SelfTest { source_id: source.info().id.clone(), failure };
     let seen = source::self_test(source, &reference).map_err(failed)?;
-    // The nominal tick is not the actual step, unless a read takes so long that no smaller step can be seen.
+    // A source can advance in steps larger than its nominal tick. A large step does not count if a read takes so long
+    // that no smaller step can be observed.
     let tick_ns = source.info().nominal.map_or(1.0, |nominal| nominal.frequency.tick_ns_f64());
     #[expect(clippy::cast_precision_loss, reason = "compared with a microsecond")]
     let step_ns = seen.steps.smallest_ticks().unwrap_or(0) as f64 * tick_ns;
@@ -622,7 +630,8 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     Ok(())
 }
 
-/// Returns the slot of a source in the list: the previous slot of one of hpt's own sources, otherwise a new one.
+/// Returns the slot of a source in `SOURCES`. One of hpt's own sources keeps the slot that it already has, and any
+/// other source gets a new slot.
 fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, SourceRefused> {
     for (index, place) in SOURCES.iter().enumerate() {
         match place.get() {
@@ -643,8 +652,7 @@ impl Changing {
         let me = u64::from(std::process::id());
         let word = Self::word();
         patiently(|| {
-            // If a fork does not clear the word, the number of another process belongs to a thread that the fork left
-            // behind.
+            // If a fork does not clear the word, a different process ID belongs to a thread that the fork left behind.
             let changing = word.load(Ordering::Relaxed);
             let taken = || word.compare_exchange(changing, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
             (changing != me && taken()).then(|| Self)
@@ -676,16 +684,16 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefus
     }
 }
 
-/// Lets the active segment expire, discards what was learned of the old counter, and continues with the new one.
+/// Lets the active segment expire, discards everything learned about the old counter, and continues with the new one.
 fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
     ask_for_vmclock();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);
-    // No other thread makes a segment while this thread is the owner. An owner needs microseconds; one that was stopped
-    // needs longer.
+    // No other thread makes a segment while this thread is the owner. An owner needs microseconds, or longer if its
+    // thread was stopped.
     let ownership = patiently(|| published.own(owners_name(wiped_on_fork), !wiped_on_fork))?;
-    // From here on the clock serves all readings, but not below the end of the segment. So wait for that end, a
-    // millisecond at most. The old counter is not read, because it may be the reason for the change.
+    // From here on, the clock serves all readings, but never below the end of the segment. The loop waits for that end,
+    // at most a millisecond. The old counter is not read, because it may be the reason for the change.
     let end_ns = published.in_force().line.end_ns();
     let start_ns = monotonic().nanoseconds();
     let mut now_ns = start_ns;

@@ -1,5 +1,5 @@
-//! Whether the processor's own counter may be used without an explicit request, according to the processor and the
-//! kernel. Installs nothing. Does not allocate, because it may run in a signal handler.
+//! Decides whether the processor's own counter may be used without an explicit request, based on what the processor and
+//! the kernel report. Installs nothing. Does not allocate, because it may run in a signal handler.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ pub(super) enum Trust {
     No,
 }
 
-/// Why there is no verdict yet.
+/// The reason why there is no verdict yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsettled {
     /// The kernel is still measuring the counter.
@@ -40,7 +40,7 @@ enum Offer {
     NotAsked,
 }
 
-/// Trusts the TSC if it is constant-rate according to the processor, and offered by the kernel as a clocksource.
+/// Trusts the TSC if the processor reports it as constant-rate and the kernel offers it as a clocksource.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn in_native() -> Trust {
     /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol.
@@ -56,7 +56,8 @@ pub(super) fn in_native() -> Trust {
     match list.offer("tsc") {
         Offer::Yes => permitted(),
         Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
-        // The name of the TSC in the first seconds, while the kernel measures its rate. Linux, arch/x86/kernel/tsc.c.
+        // This is the name of the TSC in the first seconds after boot, while the kernel measures its rate. Linux,
+        // arch/x86/kernel/tsc.c.
         Offer::No if list.offer("tsc-early") == Offer::Yes => Trust::NotYet(Unsettled::Measuring),
         Offer::No => Trust::No,
     }
@@ -81,7 +82,7 @@ fn permitted() -> Trust {
     }
 }
 
-/// Clocksources that rank below every counter of a processor.
+/// The clocksources that rank below all processor counters.
 const SLOWER: [&str; 5] = ["hpet", "acpi_pm", "pit", "refined-jiffies", "jiffies"];
 
 /// Returns whether the kernel offers the processor's own counter now; `None` if it could not be queried. Takes two
@@ -109,7 +110,7 @@ impl List {
         Self::of(File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource"))
     }
 
-    /// Reads the list from `file`. No error allows a conclusion about a source.
+    /// Reads the list from `file`. If the read fails, nothing can be concluded about any source.
     fn of(file: io::Result<impl Read>) -> Self {
         let mut bytes = [0; 256];
         let length = file.ok().and_then(|mut file| {
@@ -120,7 +121,7 @@ impl List {
                 }
             }
         });
-        // The kernel always has a clocksource.
+        // The kernel always has a clocksource, so an empty list counts as unreadable.
         Self { bytes, length: length.filter(|&length| length > 0) }
     }
 
@@ -128,7 +129,8 @@ impl List {
         let Some(length) = self.length else { return Offer::NotAsked };
         let mut offered = self.bytes[..length].split(u8::is_ascii_whitespace);
         let is_slow = |offered: &[u8]| SLOWER.iter().any(|slower| slower.as_bytes() == offered);
-        // The list is in order of rank. A source that is listed after a device or the tick has been downgraded.
+        // The list is in order of rank. A source that is listed after one of the slower clocksources has been
+        // downgraded.
         match offered.find(|offered| *offered == name.as_bytes() || is_slow(offered)) {
             Some(found) if !is_slow(found) => Offer::Yes,
             _ => Offer::No,
@@ -142,7 +144,7 @@ mod tests {
 
     use super::{List, Offer};
 
-    /// A file of sysfs that fails, or whose read is interrupted.
+    /// A sysfs file whose reads fail or are interrupted.
     struct Failing(Vec<ErrorKind>, &'static [u8]);
 
     impl Read for Failing {

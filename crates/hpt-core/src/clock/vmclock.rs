@@ -1,5 +1,5 @@
-//! Disruptions that a hypervisor reports: after a move to another host, a virtual machine suddenly reads a different
-//! counter. Opens the page and reads its marker; `following` reacts to a new marker.
+//! Counter disruptions that a hypervisor reports. After a move to another host, a virtual machine suddenly reads a
+//! different counter. Opens the page and reads its marker; `following` reacts to a new marker.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::sys::mmio::{Registers, Window};
 
-/// The structure of the page. Linux, include/uapi/linux/vmclock-abi.h: little-endian, `struct vmclock_abi`.
+/// The offsets of the fields in the page. Linux, include/uapi/linux/vmclock-abi.h: little-endian, `struct vmclock_abi`.
 const MAGIC: usize = 0;
 const VERSION: usize = 8;
 const SEQ_COUNT: usize = 12;
@@ -19,22 +19,24 @@ const LENGTH: usize = 24;
 /// "VCLK".
 const IS_VMCLOCK: u32 = 0x4b4c_4356;
 const KNOWN_VERSION: u32 = 1;
-/// The marker changes within a few stores while the machine is paused. A page that never settles is not a vmclock.
+/// The number of attempts to read the marker. The hypervisor changes the marker with a few stores while the machine is
+/// paused, so a page that never settles is not a vmclock.
 const PATIENCE: u32 = 100;
 
-/// A page of vmclock.
+/// The page of a vmclock device.
 #[derive(Debug)]
 pub(super) struct Vmclock<P = Window> {
     page: P,
 }
 
 impl Vmclock {
-    /// Opens the machine's page, if there is one and this program may map it. Linux provides it to root since version
-    /// 6.13: drivers/ptp/ptp_vmclock.c.
+    /// Opens the machine's page, if there is one and this program may map it. Since version 6.13, Linux provides the
+    /// page to root: drivers/ptp/ptp_vmclock.c.
     ///
     /// # Errors
     ///
-    /// Returns the error of opening or mapping, and [`io::ErrorKind::InvalidData`] if the page is not a vmclock.
+    /// Returns the error of opening or mapping the page, or [`io::ErrorKind::InvalidData`] if the page is not a
+    /// vmclock.
     pub(super) fn open() -> io::Result<Self> {
         let page = Window::map(Path::new("/dev/vmclock0"), 0, 0, LENGTH)?;
         Self::over(page).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -47,7 +49,7 @@ impl<P: Registers> Vmclock<P> {
         (page.read_u32(MAGIC) == IS_VMCLOCK && version == KNOWN_VERSION).then_some(Self { page })
     }
 
-    /// Returns a value that changes after every disruption of the counter; `None` while it is being changed.
+    /// Returns a value that changes after every disruption of the counter; `None` while the marker is being changed.
     pub(super) fn disruption_marker(&self) -> Option<u64> {
         for _ in 0..PATIENCE {
             let before = self.page.read_u32(SEQ_COUNT);
@@ -71,11 +73,11 @@ mod tests {
     use super::{LENGTH, Vmclock};
     use crate::sys::mmio::Registers;
 
-    /// A page of QEMU before and after a migration: tests/data/vmclock/README.md.
+    /// A vmclock page of QEMU before and after a migration: tests/data/vmclock/README.md.
     const BEFORE: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-before.bin");
     const AFTER: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-after.bin");
 
-    /// One page, and another one after a given number of reads.
+    /// A page whose content changes after a given number of reads.
     struct Page<'a> {
         first: &'a [u8],
         then: &'a [u8],
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_marker_is_never_read_torn_during_a_change() {
-        // Two reads that check for a vmclock, then at most ten of the marker.
+        // Two reads check for a vmclock, and at most ten more read the marker.
         for after_reads in 2..12 {
             let vmclock = Vmclock::over(Page::changing(BEFORE, AFTER, after_reads)).expect("a vmclock");
             let marker = vmclock.disruption_marker();

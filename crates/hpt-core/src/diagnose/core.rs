@@ -1,9 +1,10 @@
-//! Whether the counters of two cores have an offset. Passes no timestamps between cores; `measure` does.
+//! Checks whether the counters of two cores have an offset. `measure` passes the timestamps between the cores.
 
 use super::{Fault, Limits};
 use crate::measure::CoreOffset;
 
-/// Returns a fault if the offset certainly exceeds the accepted one: both of its limits exceed it, on the same side.
+/// Returns a fault if the offset certainly exceeds the accepted offset. This is the case if both limits of the offset
+/// exceed it in the same direction.
 #[must_use]
 pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
     let accepted_ns = limits.core_offset.as_secs_f64() * 1e9;

@@ -1,5 +1,5 @@
-//! What to expect of a source, judged by its kind and the origin of its nominal frequency, and which deviation is
-//! accepted beyond that. Reaches no verdict.
+//! The expected behavior of a source, derived from its kind and the origin of its nominal frequency, and the limits of
+//! accepted deviations. This module does not reach verdicts.
 
 use std::time::Duration;
 
@@ -9,32 +9,33 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A daemon may change the rate of the kernel's clock by 500 ppm through its frequency, and by as much again through
-/// slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
+/// A daemon may change the rate of the kernel's clock by 500 ppm through a frequency adjustment, and by another 500 ppm
+/// through slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
 const BENT_PPM: f64 = 1_000.0;
-/// A source that returns the same reading for this long has stopped. A source that advances with the kernel's tick may
-/// return the same reading for as long as a tick may be late.
+/// The time after which a source has stopped if it still returns the same reading. The time is longer for a source that
+/// advances with the kernel's tick, because a tick may be late.
 const PATIENCE_NS: u64 = 1_000_000;
 const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
-/// The number of granules below which an unchanged reading has no meaning.
+/// The minimum number of granules in that time.
 const PATIENCE_GRANULES: u64 = 8;
 
-/// The limits within which a source is accepted.
+/// The limits of accepted deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// The largest difference of its rate from the nominal rate, or from its own rate at the start, in parts per
-    /// million.
+    /// The largest accepted difference between the rate of a source and its nominal rate, or its rate at the start, in
+    /// parts per million.
     pub rate_ppm: f64,
-    /// Whether the tolerance of the nominal rate is added to that.
+    /// Whether the tolerance of the nominal rate is added to `rate_ppm`.
     pub statements_may_be_wrong: bool,
-    /// The largest step.
+    /// The largest accepted step.
     pub step: Duration,
-    /// The largest offset between the counters of two cores.
+    /// The largest accepted offset between the counters of two cores.
     pub core_offset: Duration,
 }
 
 impl Default for Limits {
-    /// 50 ppm beyond the tolerance of the nominal rate, steps of 10 µs, one microsecond between cores.
+    /// Returns limits of 50 ppm beyond the tolerance of the nominal rate, 10 µs for steps, and 1 µs for the offset
+    /// between cores.
     fn default() -> Self {
         Self {
             rate_ppm: 50.0,
@@ -48,7 +49,7 @@ impl Default for Limits {
 /// The changes that a source or its reference may undergo. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nature {
-    /// Nothing: its rate is constant.
+    /// No change: its rate is constant.
     Steady,
     /// A daemon slews it.
     Bent,
@@ -59,27 +60,28 @@ pub(super) enum Nature {
 /// The expected behavior of a source that is compared with a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expectation {
-    /// The changes that either of the two may undergo: a comparison cannot show which of them caused a change.
+    /// The changes that the source or the reference may undergo. A comparison cannot show which of the two caused a
+    /// change.
     pub(super) nature: Nature,
-    /// Whether the source itself may be set, and therefore go back.
+    /// Whether the source itself may be set, and may therefore go backward.
     pub(super) may_be_set: bool,
     pub(super) width: Width,
     pub(super) frequency: Frequency,
     pub(super) granules: Granules,
     /// The combined tolerance of both nominal rates.
     pub(super) tolerance_ppm: f64,
-    /// How far a daemon may slew it.
+    /// The largest change in rate through slewing by a daemon, in parts per million.
     pub(super) bent_ppm: f64,
-    /// How far a daemon may slew it while the kernel's tick has its default length.
+    /// The value of `bent_ppm` while the kernel's tick has its default length.
     usually_bent_ppm: f64,
     pub(super) patience_ns: u64,
-    /// The uncertainty of a rate that was only measured.
+    /// The uncertainty of a measured rate, in parts per million; zero for a nominal rate.
     measured_within_ppm: f64,
 }
 
 impl Expectation {
-    /// Returns what to expect of `source` compared with `reference`, according to their nominal rates; `None` if
-    /// `source` has none.
+    /// Returns the expected behavior of `source` compared with `reference`, according to their nominal rates; `None` if
+    /// `source` has no nominal rate.
     #[must_use]
     pub fn of(source: &SourceInfo, reference: &SourceInfo, granules: Granules) -> Option<Self> {
         let nominal = source.nominal?;
@@ -111,8 +113,8 @@ impl Expectation {
         self
     }
 
-    /// Returns the same expectation if the nominal rate of the source is the rate that the reference itself uses,
-    /// within this many parts per million. This is the case for the counter that the kernel's clock counts with.
+    /// Returns the same expectation for a source whose nominal rate is the rate that the reference itself uses, within
+    /// this many parts per million. The counter on which the kernel's clock is based is such a source.
     #[must_use]
     pub fn counted_by_the_reference(mut self, within_ppm: f64) -> Self {
         self.tolerance_ppm = within_ppm;
@@ -127,8 +129,8 @@ impl Expectation {
         self
     }
 
-    /// Returns the same expectation for a source that a hypervisor emulates. It follows the host's clock, which a
-    /// daemon there may slew.
+    /// Returns the same expectation for a source that a hypervisor emulates. Such a source follows the clock of the
+    /// host, which a daemon on the host may slew.
     #[must_use]
     pub fn of_an_emulated_source(mut self) -> Self {
         self.nature = self.nature.max(Nature::Bent);
@@ -137,7 +139,7 @@ impl Expectation {
         self
     }
 
-    /// Returns the largest accepted difference between the source's rate and its nominal rate.
+    /// Returns the largest accepted difference between the source's rate and its nominal rate, in parts per million.
     pub(super) fn accepted_ppm(&self, limits: &Limits) -> f64 {
         let tolerance = if limits.statements_may_be_wrong { self.tolerance_ppm } else { 0.0 };
         limits.rate_ppm + tolerance + self.bent_ppm + self.measured_within_ppm
@@ -157,15 +159,15 @@ fn nature(info: &SourceInfo) -> Nature {
     }
 }
 
-/// Returns ticks as nanoseconds at the nominal rate, rounded down.
+/// Converts ticks to nanoseconds at the nominal rate, rounded down.
 pub(super) fn ns_of(ticks: u64, frequency: Frequency) -> u64 {
     let ns = u128::from(ticks) * 1_000_000_000_000_000 / u128::from(frequency.microhertz());
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// Returns the combined tolerance of two nominal rates. If both are defined, they are two clocks of the kernel, which
-/// count with the same counter. Against another counter, the rate that the kernel determined for its counter has the
-/// tolerance of its calibration.
+/// Returns the combined tolerance of two nominal rates. If both rates are defined, the source and the reference are
+/// clocks of the kernel, which are based on the same counter. The rate of such a clock relative to another counter has
+/// the tolerance of the kernel's calibration.
 fn tolerance_ppm(source: &SourceInfo, reference: &SourceInfo) -> f64 {
     let of = |info: &SourceInfo| info.nominal.map(|nominal| nominal.stated_by);
     match (of(source), of(reference)) {
@@ -182,7 +184,7 @@ fn wrong_by_ppm(stated_by: StatedBy) -> f64 {
         // The calibration of the kernel or the host at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within
         // 500 ppm.
         StatedBy::Definition | StatedBy::Hypervisor | StatedBy::Kernel => 500.0,
-        // Logged before the rate was refined, which changes it by one percent at most: tsc_refine_calibration_work.
+        // The kernel reports this rate before it refines the rate, by one percent at most: tsc_refine_calibration_work.
         StatedBy::BogoMips => 10_000.0,
         StatedBy::Program => 0.0,
     }

@@ -1,5 +1,5 @@
-//! What to expect of a source compared with a reference, depending on its kind and on the counter that the kernel uses
-//! now. Pure: measures nothing, and takes facts of the machine as parameters.
+//! The expected behavior of a source compared with a reference, which depends on the kind of the source and on the
+//! counter that the kernel currently uses. The functions are pure: they take facts about the machine as parameters.
 
 use super::Expectation;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 /// The tolerance for the kernel's rounding of its clock's multiplier, in parts per million.
 const ROUNDED_PPM: f64 = 1.0;
 
-/// Statements of a machine about the rates of its counters.
+/// Facts about a machine that affect the rates of its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Surroundings {
@@ -23,7 +23,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Returns what `host` reports.
+    /// Returns the facts that `host` reports.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
@@ -36,15 +36,15 @@ pub struct Expected {
     /// The source.
     pub id: SourceId,
     alone: Expectation,
-    /// The expectation while the reference is a clock of the kernel that counts with this source.
+    /// The expectation while the reference is a clock of the kernel that is based on this source.
     when_counted: Option<Expectation>,
     stated_by: StatedBy,
     is_stated: bool,
 }
 
 impl Expected {
-    /// Returns the expectation according to the nominal rates of the source and the reference; `None` if the source
-    /// has none.
+    /// Returns the expectation according to the nominal rates of the source and the reference; `None` if the source has
+    /// no nominal rate.
     #[must_use]
     pub fn by_statements(
         mut info: SourceInfo,
@@ -87,8 +87,8 @@ impl Expected {
         Some(Self { alone: expected.alone.measured_within(within_ppm), is_stated: false, ..expected })
     }
 
-    /// Returns the rate that the source is compared with, and the origin of that rate: the program itself if the rate
-    /// [was measured](Self::is_stated).
+    /// Returns the rate with which the source is compared, and the origin of that rate. If the rate is not
+    /// [stated](Self::is_stated), it was measured, and its origin is the program.
     #[must_use]
     pub const fn nominal(&self) -> Nominal {
         Nominal { frequency: self.alone.frequency, stated_by: self.stated_by }
@@ -100,7 +100,7 @@ impl Expected {
         self.is_stated
     }
 
-    /// Returns the expectation while the kernel's clock counts with `counter`.
+    /// Returns the expectation while the kernel's clock is based on `counter`.
     #[must_use]
     pub fn beside(&self, counter: Option<&str>) -> Expectation {
         let is_counted = counter.is_some_and(|counter| are_one_reading(counter, self.id.as_str()));

@@ -1,7 +1,7 @@
-//! Detects suspend, which interrupts every comparison, with a clock that counts during suspend and one that does not.
-//! Reads no clock.
+//! Detects suspend, which interrupts every comparison, with a clock that counts during suspend and a clock that does
+//! not. This module does not read the clocks.
 
-/// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_MONOTONIC, in this order, in nanoseconds.
+/// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, and again CLOCK_MONOTONIC, in this order, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspends {
     /// CLOCK_MONOTONIC before.
@@ -12,14 +12,15 @@ pub struct Suspends {
     pub after_ns: u64,
 }
 
-/// Returns how long the machine was suspended, at least, between two such readings; `None` if the widths of the
-/// brackets explain the difference.
+/// Returns the minimum time that the machine was suspended between two such readings, in nanoseconds; `None` if the
+/// widths of the brackets explain the difference.
 #[must_use]
 pub fn suspended_between(earlier: Suspends, later: Suspends) -> Option<u64> {
-    // The lead of BOOTTIME: at most this much then, at least this much now.
+    // The lead of CLOCK_BOOTTIME was at most `most` in the earlier readings, and is at least `least` in the later
+    // readings.
     let most = earlier.boottime_ns.saturating_sub(earlier.before_ns);
     let least = later.boottime_ns.saturating_sub(later.after_ns);
-    // The nanoseconds of the two clocks are rounded separately.
+    // The threshold allows for the separate rounding of the two clocks to nanoseconds.
     least.checked_sub(most).filter(|&suspended_ns| suspended_ns > 1_000)
 }
 

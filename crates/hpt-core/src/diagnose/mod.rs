@@ -1,5 +1,6 @@
 //! Diagnosis: faults of sources that readings prove, findings about machines derived from facts, and likely causes of
-//! stalls. Pure: reads no source and no clock. Reports only faults that the widths of the brackets cannot explain.
+//! stalls. The functions are pure: they read no source and no clock. They report only faults that the widths of the
+//! brackets cannot explain.
 
 mod core;
 mod expectation;

@@ -1,15 +1,15 @@
-//! One source compared with a reference: offset, rate, steps, and stops, from bracketed readings. Reports only what
-//! lies outside of all brackets, granules, and permitted changes of the source.
+//! The comparison of one source with a reference: offset, rate, steps and stops, from bracketed readings. It reports
+//! only deviations that the brackets, the granules and permitted changes of the source cannot explain.
 
 use std::fmt;
 
 use super::expectation::{Expectation, Limits, Nature, ns_of};
 use crate::{measure::Burst, source::Pair};
 
-/// The rate of a constant-rate source may change by this much, as that of a quartz crystal does with temperature,
-/// before a change counts as a step.
+/// The largest change in the rate of a constant-rate source that does not count as a step, in parts per million. The
+/// rate of a quartz crystal changes with temperature.
 const WANDER_PPM: f64 = 20.0;
-/// The length of the shortest stretch that determines a rate.
+/// The minimum length of a stretch from which a rate is determined, in nanoseconds.
 const LEARNING_NS: i64 = 100_000_000;
 
 /// A fault of a source.
@@ -23,7 +23,7 @@ pub enum Fault {
         /// The largest possible step.
         most_ns: f64,
     },
-    /// A reading of the source was lower than the previous one.
+    /// A reading of the source was lower than the previous reading.
     WentBack {
         /// The number of times that this happened.
         times: u64,
@@ -32,10 +32,10 @@ pub enum Fault {
     },
     /// The source stopped.
     StoodStill {
-        /// The time for which the source stopped, at least, in nanoseconds.
+        /// The minimum time for which the source stopped, in nanoseconds.
         at_least_ns: f64,
     },
-    /// The rate of the source is not the nominal rate.
+    /// The rate of the source differs too much from the nominal rate.
     RateOff {
         /// The smallest possible difference, in parts per million.
         least_ppm: f64,
@@ -44,7 +44,7 @@ pub enum Fault {
         /// The accepted difference.
         accepted_ppm: f64,
     },
-    /// The rate of the source has changed since the start.
+    /// The rate of the source has changed too much since the start.
     RateChanged {
         /// The smallest possible change, in parts per million.
         least_ppm: f64,
@@ -62,14 +62,14 @@ pub enum Fault {
         /// The upper limit of that lead, in nanoseconds.
         most_ns: f64,
     },
-    /// All sources stepped alike: the cause is the reference, or the counter that all of them use.
+    /// All sources stepped by the same amount. The cause is the reference, or the counter that all of them use.
     AllStepped {
         /// The smallest possible step, in nanoseconds.
         least_ns: f64,
         /// The largest possible step.
         most_ns: f64,
     },
-    /// All sources have the same wrong rate: the cause is the reference, or the counter that all of them use.
+    /// All sources have the same frequency error. The cause is the reference, or the counter that all of them use.
     AllRatesOff {
         /// The smallest possible difference, in parts per million.
         least_ppm: f64,
@@ -171,12 +171,12 @@ impl Range {
         (both.low <= both.high).then_some(both)
     }
 
-    /// Returns the end nearer to zero, as a distance; zero if the range contains zero.
+    /// Returns the distance of the range from zero; zero if the range contains zero.
     pub(super) fn certain(self) -> f64 {
         if self.low > 0.0 { self.low } else { (-self.high).max(0.0) }
     }
 
-    /// Returns both ends, the end nearer to zero first.
+    /// Returns both ends of the range. The end nearer to zero comes first.
     pub(super) fn ends(self) -> (f64, f64) {
         if self.high < 0.0 { (self.high, self.low) } else { (self.low, self.high) }
     }
@@ -186,7 +186,8 @@ impl Range {
     }
 }
 
-/// The position of a source on the nominal line, minus the reference, at one reading: between two limits.
+/// A reading of a source: the limits of the time on the reference, and the limits of the source's lead over the
+/// reference at the nominal rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     before_ns: i64,
@@ -196,14 +197,14 @@ struct Point {
 }
 
 impl Point {
-    #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
+    #[expect(clippy::cast_precision_loss, reason = "the differences are small")]
     fn phase_since(&self, earlier: &Self) -> Range {
         let low = self.low_ns.saturating_sub(earlier.high_ns) as f64;
         Range { low, high: self.high_ns.saturating_sub(earlier.low_ns) as f64 }
     }
 
     /// Returns the rate since an earlier point, relative to the nominal rate, in parts per million.
-    #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
+    #[expect(clippy::cast_precision_loss, reason = "the differences are small")]
     fn rate_since(&self, earlier: &Self, reference_granule_ns: i64) -> Option<Range> {
         let shortest = self.shortest_since(earlier, reference_granule_ns);
         if shortest <= 0 {
@@ -230,17 +231,17 @@ impl Point {
 pub struct Interval {
     /// The number of bursts.
     pub bursts: u64,
-    /// The narrowest bracket, in nanoseconds; `None` without a burst.
+    /// The narrowest bracket, in nanoseconds; `None` if there was no burst.
     pub bracket_ns: Option<u64>,
-    /// The lead of the source over the reference since the comparison started, at the nominal rate and in nanoseconds,
-    /// and the uncertainty of that lead.
+    /// The lead that the source has gained over the reference since the comparison started, and the uncertainty of that
+    /// lead. Both are in nanoseconds at the nominal rate.
     pub offset_ns: Option<(f64, f64)>,
     /// The lower and upper limits of the source's frequency error in this interval, relative to the nominal rate and in
-    /// parts per million. They hold if the rate was constant.
+    /// parts per million. They are valid if the rate was constant.
     pub rate_ppm: Option<(f64, f64)>,
-    /// The number of steps beyond the limit.
+    /// The number of steps that exceed the limit.
     pub steps: u64,
-    /// The number of readings lower than the previous one.
+    /// The number of readings that were lower than the previous reading.
     pub backwards: u64,
     /// The number of times that the source was set.
     pub set: u64,
@@ -266,7 +267,7 @@ impl Interval {
     }
 }
 
-/// A stretch without interruption.
+/// A stretch of readings without an interruption.
 #[derive(Clone, Debug)]
 struct Stretch {
     zero: Point,
@@ -274,26 +275,27 @@ struct Stretch {
     last_raw: u64,
     ticks: i64,
     origin_ns: u64,
-    /// The start of the data for the rate.
+    /// The reading from which the rate is determined.
     anchor: Point,
     learned: Option<Range>,
-    /// A deviation that is a step unless the next reading deviates as well.
+    /// A deviation that is a step unless the next reading deviates too.
     pending: Option<Range>,
-    /// When it was last seen to advance, and whether its stop was already reported.
+    /// The last reading at which the source had advanced.
     moved: Point,
+    /// Whether the stop of the source has already been reported.
     stands: bool,
-    /// The start of the interval's rate measurement.
+    /// The reading at which the rate measurement of the interval starts.
     from: Point,
     baseline: Option<Range>,
 }
 
-/// The meaning of a reading, before a cause is assigned.
+/// An evaluated reading, before a cause is assigned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     point: Point,
     raw: u64,
     step_ticks: i64,
-    /// Its deviation beyond what its rate explains; `None` if no rate is known yet.
+    /// The deviation that the rate does not explain; `None` if no rate is known yet.
     pub(super) deviation: Option<Range>,
     stood_ns: Option<i64>,
 }
@@ -306,7 +308,7 @@ pub(super) struct Watched {
     stretch: Option<Stretch>,
     interval: Interval,
     back_ns: f64,
-    /// How far a daemon may have slewed it in this interval.
+    /// The largest change in rate through slewing that was possible in this interval, in parts per million.
     most_bent_ppm: f64,
 }
 
@@ -326,13 +328,14 @@ impl Watched {
         self.most_bent_ppm = self.most_bent_ppm.max(expectation.bent_ppm);
     }
 
-    /// Restarts the comparison: because the machine was suspended or moved to another host, earlier readings cannot be
-    /// compared with later ones.
+    /// Restarts the comparison after an interruption, such as a suspend or a move to another host. Later readings
+    /// cannot be compared with readings before the interruption.
     pub(super) fn restart(&mut self) {
         self.stretch = None;
     }
 
-    /// Counts and evaluates a burst, without accepting it. Returns `None` if there is nothing to compare it with.
+    /// Counts and evaluates a burst, without accepting it. Returns `None` if there is no earlier reading for a
+    /// comparison.
     pub(super) fn look(&mut self, burst: &Burst) -> Option<Look> {
         self.count(burst);
         let pair = burst.pair;
@@ -381,7 +384,8 @@ impl Watched {
         }
     }
 
-    /// Accepts an evaluated burst. If `shared` is set, all sources deviated alike, so this source is not the cause.
+    /// Accepts an evaluated burst. If `shared` is set, all sources deviated by the same amount, so this source is not
+    /// the cause.
     pub(super) fn commit(&mut self, look: &Look, shared: bool) {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let Some(stretch) = &mut self.stretch else { return };
@@ -419,7 +423,8 @@ impl Watched {
             (Some(earlier), Some(now))
                 if (earlier.low > 0.0) == (now.low > 0.0) && self.expectation.nature == Nature::Steady =>
             {
-                // Two in a row in the same direction are not a step but another rate, which the interval will show.
+                // Two consecutive deviations in the same direction are not a step but a change in rate, which is
+                // reported at the end of the interval.
                 stretch.rebase(look.point);
                 stretch.learned = None;
             }
@@ -453,7 +458,7 @@ impl Watched {
         }
     }
 
-    /// Ends the interval: returns its readings, and whether its rate is correct.
+    /// Ends the interval, and returns its readings and faults.
     pub(super) fn end_interval(&mut self) -> Interval {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let pending = self.stretch.as_mut().and_then(|stretch| stretch.pending.take());
@@ -508,13 +513,13 @@ impl Stretch {
         }
     }
 
-    /// Learns the rate again from this point on, and measures the rate of the interval from there.
+    /// Restarts the determination of the rate, and the rate measurement of the interval, at this reading.
     fn rebase(&mut self, point: Point) {
         (self.anchor, self.from) = (point, point);
     }
 }
 
-/// Returns the position of the source after `ticks`, within the limits of bracket and granules.
+/// Returns the reading of a source after `ticks`. Its limits allow for the bracket and the granules.
 fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> Point {
     let since = |ns: u64| ns.wrapping_sub(origin_ns).cast_signed();
     let (before_ns, after_ns) = (since(pair.before_ns), since(pair.after_ns));
@@ -529,13 +534,13 @@ fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> P
         before_ns,
         after_ns,
         low_ns: on_the_line(ticks).saturating_sub(after_ns).saturating_sub(granule_ns),
-        // One more for the rounding of the line.
+        // The additional nanosecond allows for rounding in `on_the_line`.
         high_ns: on_the_line(ticks.saturating_add(granule_ticks)).saturating_sub(before_ns).saturating_add(1),
     }
 }
 
-/// Returns by how much a rate within `rate` may have moved the source between two points.
-#[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
+/// Returns the range of leads that a source with a rate within `rate` may gain between two readings.
+#[expect(clippy::cast_precision_loss, reason = "the differences are small")]
 fn explained(rate: Range, earlier: &Point, later: &Point, granule_ns: i64) -> Range {
     let shortest = later.shortest_since(earlier, granule_ns).max(0) as f64;
     let longest = later.longest_since(earlier, granule_ns) as f64;

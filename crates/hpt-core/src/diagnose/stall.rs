@@ -1,16 +1,16 @@
-//! The likely cause of a stall: what the kernel counted during it, compared with what it counts without stalls. Names
-//! only the counters that increased, which is evidence but not proof.
+//! Determines the likely cause of a stall. The kernel's counts during the stall are compared with its counts without a
+//! stall. Counters that increased are evidence, but not proof.
 
 use crate::measure::{Moved, Stall};
 
-/// A wait or a steal is the cause of a stall if it covers at least this fraction of it. A stall that was stolen
-/// completely and lasts 10 ms or more always covers as much in whole hundredths of a second, the unit in which a steal
-/// is reported.
+/// The divisor of a stall's length: a wait or steal time is the cause of a stall if it covers at least half of the
+/// stall. Steal time is reported in whole hundredths of a second. If the whole of a stall of 10 ms or more was stolen,
+/// the reported steal time always covers at least half of it.
 const HALF: u64 = 2;
-/// A stolen stall uses up this many units, because steal time is reported only in whole units.
+/// The unit of steal time. A stolen stall uses up whole units, because steal time is reported in whole units.
 const HUNDREDTH_NS: u64 = 10_000_000;
 
-/// Why a thread likely did not run, according to the counters that increased around the stall.
+/// The likely reason why a thread did not run, according to the counters that increased around the stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -20,19 +20,20 @@ pub enum Cause {
     KeptWaiting,
     /// The thread was put to sleep for a page that had to be read from a disk.
     PagedIn,
-    /// The thread was put to sleep for another reason: a stop signal, a debugger, a freezer.
+    /// The thread was put to sleep for another reason: for example, a stop signal, a debugger or the freezer.
     Stopped,
     /// The firmware took over the core (SMI).
     Firmware,
     /// The hypervisor reported that it ran other guests for at least half of the stall.
     Stolen,
-    /// More interrupts of this CPU arrived than without a stall: their indices, the most unusual first.
+    /// More interrupts arrived on this CPU than without a stall. Contains the indices of these interrupts, the most
+    /// unusual first.
     Interrupts(Vec<usize>),
     /// No more interrupts arrived than without a stall, and another stall at that time had used up the increases of all
     /// other counters.
     AsUsual,
-    /// No counter increased: the cause is below the kernel (firmware, a hypervisor that does not report it) or in the
-    /// processor itself.
+    /// No counter increased: the cause is below the kernel (firmware, or a hypervisor that does not report it) or in
+    /// the processor itself.
     Nothing,
     /// No counter could be read.
     Untold,
@@ -71,7 +72,7 @@ impl Cause {
     ];
 }
 
-/// How often each counter increases in windows without and with a stall.
+/// The increases of each counter in windows with and without a stall.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Habits {
     quiet: Seen,
@@ -92,7 +93,7 @@ struct Count {
     by: u64,
 }
 
-/// How often one counter increases in windows with and without stalls.
+/// The numbers of windows in which one counter increased, with and without a stall, and its usual rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Habit {
@@ -138,8 +139,8 @@ impl Habits {
         }
     }
 
-    /// Returns by how much a counter increased more than usual in a window; `None` if the increase is not unusual. One
-    /// normal increase in twenty is reported by chance.
+    /// Returns the excess of a counter's increase in a window over its usual increase; `None` if the increase is not
+    /// unusual. One normal increase in twenty is reported by chance.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     fn excess(&self, place: usize, by: u64, window_ns: u64) -> Option<f64> {
         let usual = self.of(place).usual_hz.unwrap_or(0.0) * window_ns as f64 / 1e9;
@@ -148,7 +149,8 @@ impl Habits {
     }
 }
 
-/// The increases in a window that longer stalls in it have not used up yet; `None` for those that could not be read.
+/// The increases in a window that longer stalls have not used up yet. A field is `None` if its counter could not be
+/// read.
 struct Left<'a> {
     moved: &'a Moved,
     migrated: bool,
@@ -158,14 +160,14 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
-    /// The number of times that the thread was preempted or gave up its CPU. No more stalls than that can include a
+    /// The number of times that the thread was preempted or gave up its CPU. At most this many stalls can include a
     /// wait.
     switches: u64,
     /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,
 }
 
-/// Decrements the count; returns whether it was above zero.
+/// Decrements the count if it is above zero, and returns whether it was.
 const fn take(count: &mut Option<u64>) -> bool {
     match count {
         Some(left @ 1..) => {
@@ -194,16 +196,16 @@ impl<'a> Left<'a> {
             major_faults: moved.major_faults,
             firmware: moved.firmware,
             stolen_ns: moved.stolen_ns,
-            // The wait may be reported one read before the switch.
+            // The kernel may report the wait one read before it reports the switch.
             switches: switches.max(1),
             unusual,
         }
     }
 
-    /// Returns whether the thread waited. A thread that waited was preempted.
+    /// Returns whether a wait of the thread is the cause of the stall. A thread that waited was preempted.
     fn waited(&mut self, least_ns: u64, length_ns: u64) -> bool {
         let Some(waited_ns) = &mut self.waited_ns else {
-            // Without the wait time, the preemption counts as evidence.
+            // If the wait time is unknown, the preemption is the evidence.
             return take(&mut self.involuntary);
         };
         if *waited_ns == 0 || *waited_ns < least_ns / HALF || self.switches == 0 {
@@ -226,11 +228,11 @@ impl<'a> Left<'a> {
         true
     }
 
-    /// Returns the cause of the longest stall that has none yet.
+    /// Returns the cause of a stall. The longest stall must come first.
     fn cause(&mut self, stall: &Stall) -> Cause {
         let least_ns = stall.length_ns.saturating_sub(stall.uncertain_ns);
         if std::mem::take(&mut self.migrated) {
-            // Its wait and its preemption belong to the migration.
+            // The wait and the preemption are part of the migration.
             if let Some(waited_ns) = &mut self.waited_ns {
                 *waited_ns = waited_ns.saturating_sub(stall.length_ns);
             }
@@ -263,9 +265,10 @@ impl<'a> Left<'a> {
 }
 
 /// Determines the cause of each of these stalls, in their order, from the counters that increased around them. If
-/// several increased, the counter that is most specific to the thread counts. The increases are shared: the longest
-/// stall comes first, and what it uses up (wait time, steal, a switch, a fault, a firmware interrupt) is no evidence
-/// for a shorter one. Interrupts use up nothing: they may have caused the others as well.
+/// several counters increased, the counter that is most specific to the thread determines the cause. The stalls share
+/// the increases, and the longest stall comes first. The increases that it uses up (wait time, steal time, a switch, a
+/// page fault, a firmware interrupt) are not evidence for a shorter stall. Interrupts are not used up, because they may
+/// have caused several stalls.
 #[must_use]
 pub fn stall_causes(stalls: &[Stall], moved: &Moved, habits: &Habits) -> Vec<Cause> {
     let mut causes = vec![Cause::Untold; stalls.len()];

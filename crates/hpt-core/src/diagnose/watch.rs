@@ -1,5 +1,5 @@
-//! Several sources compared with one reference: which of them is faulty, and what the fault is. Pure: takes readings
-//! and the state of the kernel as parameters.
+//! The comparison of several sources with one reference: which source is faulty, and what its fault is. The functions
+//! are pure: they take readings and the state of the kernel as parameters.
 
 use super::{
     Expectation, Fault, Interval, Limits,
@@ -7,13 +7,14 @@ use super::{
 };
 use crate::measure::Burst;
 
-/// A round of readings: one burst of each source, one after another.
+/// A round of readings, with one burst of each source.
 #[derive(Clone, Copy, Debug)]
 pub struct Round<'a> {
     /// A burst of each source, in the order of the watched sources.
     pub bursts: &'a [Burst],
-    /// Whether an event between the previous round and the end of this one makes readings incomparable: suspend, a move
-    /// to another host, another clocksource of the kernel. This round is then ignored, and the next one is the first.
+    /// Whether an event between the previous round and the end of this round makes readings incomparable: a suspend, a
+    /// move to another host, or a change of the kernel's clocksource. If so, this round is ignored, and the comparison
+    /// restarts with the next round.
     pub interrupted: bool,
 }
 
@@ -30,15 +31,15 @@ pub struct Watch {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WatchSummary {
-    /// Rounds of readings.
+    /// The number of rounds of readings.
     pub rounds: u64,
     /// The number of intervals.
     pub intervals: u64,
     /// The number of times that the comparison had to restart.
     pub interruptions: u64,
-    /// Faults of each source.
+    /// The number of faults of each source.
     pub faults: Vec<u64>,
-    /// Faults that all sources share, or that the reference has.
+    /// The number of faults that all sources share or that the reference has.
     pub shared_faults: u64,
 }
 
@@ -51,21 +52,21 @@ impl Watch {
         Self { sources, limits, all: Vec::new(), summary }
     }
 
-    /// Sets by how much the kernel's tick differs from the default from the next round on, or differed at some time
-    /// since the last one: the largest difference counts.
+    /// Sets the difference between the kernel's tick and its default length, in parts per million, from the next round
+    /// on. At the end of an interval, the largest difference during the interval counts.
     pub fn set_tick_off_by(&mut self, tick_ppm: f64) {
         for source in &mut self.sources {
             source.set_tick_off_by(tick_ppm);
         }
     }
 
-    /// Changes the expectations from the next round on, because the reference now uses another counter.
+    /// Changes the expectations from the next round on, for a reference that now uses another counter.
     ///
     /// # Panics
     ///
-    /// Panics if the number of expectations is not the number of sources.
+    /// Panics if the number of expectations differs from the number of sources.
     pub fn expect(&mut self, expectations: &[Expectation]) {
-        assert_eq!(expectations.len(), self.sources.len(), "one expectation for each source");
+        assert_eq!(expectations.len(), self.sources.len(), "there must be one expectation for each source");
         for (source, &expectation) in self.sources.iter_mut().zip(expectations) {
             source.expect(expectation);
         }
@@ -75,9 +76,9 @@ impl Watch {
     ///
     /// # Panics
     ///
-    /// Panics if the number of bursts is not the number of sources.
+    /// Panics if the number of bursts differs from the number of sources.
     pub fn take(&mut self, round: Round<'_>) {
-        assert_eq!(round.bursts.len(), self.sources.len(), "one burst for each source");
+        assert_eq!(round.bursts.len(), self.sources.len(), "there must be one burst for each source");
         self.summary.rounds += 1;
         if round.interrupted {
             self.summary.interruptions += 1;
@@ -128,8 +129,8 @@ impl Watch {
     }
 }
 
-/// Returns the step that all sources made alike, if at least two certainly stepped and all others may have stepped by
-/// the same amount.
+/// Returns the step that all sources made, if at least two sources certainly stepped and all other sources may have
+/// stepped by the same amount.
 fn shared(looks: &[Option<Look>]) -> Option<Range> {
     let deviations: Vec<Range> = looks.iter().flatten().filter_map(|look| look.deviation).collect();
     let certain = deviations.iter().filter(|deviation| deviation.excludes_zero()).count();
@@ -141,7 +142,8 @@ fn shared(looks: &[Option<Look>]) -> Option<Range> {
     both.excludes_zero().then_some(both)
 }
 
-/// Returns the frequency error that all sources share, if all have one and there are several.
+/// Returns the frequency error that all sources share, if there are several sources and all of them have a frequency
+/// error.
 fn alike(intervals: &[Interval]) -> Option<Range> {
     let judged: Vec<&Interval> = intervals.iter().filter(|interval| interval.rate_ppm.is_some()).collect();
     let is_off = |interval: &&&Interval| {

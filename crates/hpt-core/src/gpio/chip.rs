@@ -1,4 +1,4 @@
-//! GPIO chips, and the state of their lines. Changes no line.
+//! Lists GPIO chips and reads the state of their lines. Does not change any line.
 
 use std::{
     fs,
@@ -14,14 +14,14 @@ use crate::sys::gpio::{Device, LineFlags, LineInfo};
 
 const DEVICES: &str = "/dev";
 const PREFIX: &str = "gpiochip";
-/// The directory in which the kernel lists its chips.
+/// The directory in which the kernel lists its GPIO chips.
 const LISTED: &str = "/sys/bus/gpio/devices";
 
-/// Returns the devices of GPIO chips, ordered by number.
+/// Returns the device paths of the GPIO chips, ordered by number.
 ///
 /// # Errors
 ///
-/// Returns [`GpioError::NoChips`] if there is none, with the reason.
+/// Returns [`GpioError::NoChips`] with the reason if there are no chips.
 pub fn chips() -> Result<Vec<PathBuf>, GpioError> {
     let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
     let chips = in_order(entries.filter_map(|entry| entry.file_name().into_string().ok()));
@@ -39,7 +39,7 @@ fn in_order(names: impl Iterator<Item = String>) -> Vec<PathBuf> {
     found.into_iter().map(|(_, name)| Path::new(DEVICES).join(name)).collect()
 }
 
-/// A GPIO chip. Opening it changes no line.
+/// A GPIO chip. Opening a chip does not change its lines.
 #[derive(Debug)]
 pub struct Chip {
     pub(super) device: Device,
@@ -53,14 +53,14 @@ pub struct Chip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
-    /// The level of the line is read.
+    /// An input line, whose level is read.
     Input,
-    /// The line is driven to a level.
+    /// An output line, which is driven to a level.
     Output,
 }
 
 impl Direction {
-    /// Returns the direction as a word.
+    /// Returns `input` or `output`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,11 +78,11 @@ pub struct LineState {
     pub offset: u32,
     /// The name of the line, if the board defines one.
     pub name: Option<String>,
-    /// Whether it is an input or an output.
+    /// Whether the line is an input or an output.
     pub direction: Direction,
-    /// Whether the line is in use, so that no other program can request it.
+    /// Whether the line is in use. A line in use cannot be requested.
     pub is_used: bool,
-    /// The program that uses the line, if the kernel reports one.
+    /// The program that uses the line, if the kernel reports it.
     pub consumer: Option<String>,
     /// Whether the line is active-low.
     pub is_active_low: bool,
@@ -104,16 +104,16 @@ impl LineState {
 }
 
 impl Chip {
-    /// Opens the chip at this device path.
+    /// Opens the chip with the device path `path`.
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if the device does not exist, if the permission is missing, or if it is not a GPIO chip.
-    /// Only character devices of the kernel's GPIO subsystem are opened.
+    /// Returns [`GpioError`] if the device does not exist, if this process has no permission to open it, or if it is
+    /// not a GPIO chip. Only character devices of the kernel's GPIO subsystem are opened.
     pub fn open(path: &Path) -> Result<Self, GpioError> {
         let not_a_chip = || GpioError::NotAChip { path: path.to_owned() };
         let what = fs::metadata(path).map_err(|cause| error::of_open(path.to_owned(), cause))?;
-        // Opening some devices has side effects.
+        // The type is checked first, because opening a device can have side effects.
         if !what.file_type().is_char_device() || !is_listed(what.rdev()).unwrap_or(true) {
             return Err(not_a_chip());
         }
@@ -143,7 +143,7 @@ impl Chip {
         &self.name
     }
 
-    /// Returns the label from its driver, for example pinctrl-bcm2835.
+    /// Returns the label that the driver gives the chip, for example pinctrl-bcm2835.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
@@ -155,11 +155,11 @@ impl Chip {
         self.lines
     }
 
-    /// Returns the state of a line, and its user.
+    /// Returns the state of a line, including the program that uses it.
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if the chip has fewer lines, or if the kernel is older than Linux 5.10.
+    /// Returns [`GpioError`] if the chip does not have this line, or if the kernel is older than Linux 5.10.
     pub fn line(&self, offset: u32) -> Result<LineState, GpioError> {
         if offset >= self.lines {
             return Err(GpioError::NoSuchLine { chip: self.name.clone(), offset, lines: self.lines });
@@ -183,8 +183,7 @@ impl Chip {
         name.map_or_else(|| format!("{}:{offset}", self.name), |name| format!("{name} ({}:{offset})", self.name))
     }
 
-    /// Returns whether `name` is one of the chip's names: the kernel's name, with or without /dev, its label, or its
-    /// number.
+    /// Returns whether `name` identifies this chip by its device path, its kernel name, its label or its number.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.path == Path::new(name)
@@ -202,13 +201,13 @@ fn is_listed(device: u64) -> Option<bool> {
 }
 
 impl LineName {
-    /// Finds the line. A number without a chip refers to the only chip. A name without a chip is looked up on all chips
-    /// that can be opened.
+    /// Finds the line. A number without a chip is valid only if there is exactly one chip. A name without a chip is
+    /// looked up on all chips that can be opened.
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if there is no chip, if the permission is missing, or if there is no such line or more
-    /// than one.
+    /// Returns [`GpioError`] if there is no chip, if a chip cannot be opened, or if no line or more than one line
+    /// matches.
     pub fn find(&self) -> Result<(Chip, LineState), GpioError> {
         let paths = match &self.chip {
             Some(path) if path.starts_with('/') => vec![PathBuf::from(path)],
@@ -233,7 +232,7 @@ impl LineName {
         if let Some(wanted) = &self.chip {
             chips.retain(|chip| chip.is_called(wanted));
         }
-        // A chip that could not be opened may have been the requested one.
+        // A chip that could not be opened may be the requested chip, so its error takes precedence.
         if chips.is_empty() {
             return Err(refusals
                 .into_iter()
@@ -267,7 +266,7 @@ impl LineName {
             return Err(GpioError::Ambiguous { name: name.clone(), places: places.collect::<Vec<_>>().join(", ") });
         }
         let Some((index, line)) = found.pop() else {
-            // The line may be on the chip that could not be opened.
+            // The line may be on a chip that could not be opened, so the error of that chip takes precedence.
             if let Some(refusal) = refusals.into_iter().next() {
                 return Err(refusal);
             }

@@ -1,19 +1,19 @@
-//! Why a GPIO line cannot be used, and how to fix that. Performs no operation.
+//! Defines the errors of GPIO operations; the messages suggest fixes. Does not access any device.
 
 use std::{io, path::PathBuf};
 
-/// Why a GPIO line cannot be used.
+/// The reason a GPIO line cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpioError {
     /// The machine has no GPIO chip.
     #[error("no /dev/gpiochip* exists: {why}")]
     NoChips {
-        /// The reason, and how to fix it.
+        /// The reason and a fix.
         why: &'static str,
     },
-    /// No chip has that name.
-    #[error("no GPIO chip is named {name:?}; available: {there}")]
+    /// No chip has the requested name.
+    #[error("no GPIO chip is named {name:?}; available chips: {there}")]
     NoSuchChip {
         /// The requested name.
         name: String,
@@ -22,8 +22,8 @@ pub enum GpioError {
     },
     /// The permissions of the device file do not allow this process to open it.
     #[error(
-        "no permission to open {path}; run as root, or join the group that owns the device (gpio on Raspberry Pi OS: sudo usermod -aG gpio $USER, then log in again; elsewhere a udev rule: \
-         SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, pass the device in"
+        "no permission to open {path}; run as root, or join the group that owns the device (on Raspberry Pi OS, run `sudo usermod -aG gpio $USER` and log in again; elsewhere, first add the udev rule \
+         SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, pass the device to the container"
     )]
     NoRight {
         /// The device.
@@ -38,7 +38,7 @@ pub enum GpioError {
         /// The file.
         path: PathBuf,
     },
-    /// The chip cannot be opened for another reason.
+    /// The chip cannot be opened or queried for another reason.
     #[error("cannot use {path}")]
     Chip {
         /// The device.
@@ -47,13 +47,13 @@ pub enum GpioError {
         #[source]
         cause: io::Error,
     },
-    /// The kernel supports only the interface from before Linux 5.10.
+    /// The kernel supports only the GPIO interface that predates Linux 5.10.
     #[error("this kernel does not support the GPIO interface that hpt uses for {path}; use Linux 5.10 or newer")]
     TooOld {
         /// The device.
         path: PathBuf,
     },
-    /// The chip has fewer lines than requested.
+    /// The chip does not have a line with the requested number.
     #[error("{chip} has no line {offset}: its {lines} lines are numbered from 0")]
     NoSuchLine {
         /// The chip.
@@ -63,7 +63,7 @@ pub enum GpioError {
         /// The number of lines of the chip.
         lines: u32,
     },
-    /// No line has that name.
+    /// No line has the requested name.
     #[error("no line of {chips} is named {name:?}{similar}; `hpt latency gpio --list` shows all names")]
     NoSuchName {
         /// The requested name.
@@ -73,16 +73,18 @@ pub enum GpioError {
         /// Similar names.
         similar: String,
     },
-    /// Several lines have that name.
+    /// Several lines have the requested name.
     #[error("several lines are named {name:?}: {places}; select one by chip and number, for example gpiochip0:17")]
     Ambiguous {
         /// The requested name.
         name: String,
-        /// The chips and numbers of these lines.
+        /// The chip and the number of each of these lines.
         places: String,
     },
     /// The line was given as a number without a chip, but the machine has several chips.
-    #[error("line {offset} is ambiguous without a chip; the chips are {chips}; write it as in gpiochip0:{offset}")]
+    #[error(
+        "line {offset} is ambiguous without a chip; specify the chip, for example gpiochip0:{offset} (available chips: {chips})"
+    )]
     WhichChip {
         /// The line's number.
         offset: u32,
@@ -94,18 +96,18 @@ pub enum GpioError {
     Busy {
         /// The line.
         line: String,
-        /// The program that uses the line, as far as the kernel reports it.
+        /// The program that uses the line, or a description of the user if the kernel reports no program.
         consumer: String,
     },
-    /// The output and the input are the same line, which cannot be connected to itself.
-    #[error("{line} cannot be both output and input; wire the output to another line")]
+    /// One line was requested as both the output and the input.
+    #[error("{line} cannot be both the output and the input; connect the output to another line")]
     SameLine {
         /// The line.
         line: String,
     },
     /// The kernel cannot report edges of this line.
     #[error(
-        "{line} does not support interrupts, so its edges cannot be detected; use a line of a chip that does (on a Raspberry Pi, the header pins)"
+        "{line} does not support interrupts, so its edges cannot be detected; use a line of a chip that supports interrupts (on a Raspberry Pi, the header pins)"
     )]
     NoInterrupts {
         /// The line.
@@ -119,14 +121,14 @@ pub enum GpioError {
     Refused {
         /// The line.
         line: String,
-        /// The requested operation.
+        /// The rest of the message, which describes the refused operation.
         what: &'static str,
         /// The error that the kernel returned.
         #[source]
         cause: io::Error,
     },
-    /// The line could not be restored.
-    #[error("could not restore {line}")]
+    /// The line could not be restored to its previous state.
+    #[error("cannot restore {line}")]
     NotPutBack {
         /// The line.
         line: String,
@@ -137,22 +139,22 @@ pub enum GpioError {
 }
 
 /// Returns the likely reason why no chip was found. `listed` is the number of chips that the kernel lists in /sys;
-/// `None` if it has no such list.
+/// `None` if that list does not exist.
 pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
     match listed {
         None => {
-            "the kernel was built without the GPIO character device, like many kernels for virtual machines, or /sys is not mounted; use a kernel with CONFIG_GPIO_CDEV and a supported chip"
+            "either the kernel was built without the GPIO character device, as many kernels for virtual machines are, or /sys is not mounted; use a machine with a GPIO chip and a kernel with CONFIG_GPIO_CDEV"
         }
         Some(0) => {
-            "the kernel found no GPIO chip: most PCs and virtual machines have none; use a board with pins, or an adapter with a driver"
+            "the kernel found no GPIO chip, which is normal on most PCs and virtual machines; use a board with GPIO pins, or a GPIO adapter for which the kernel has a driver"
         }
         Some(_) => {
-            "the kernel has GPIO chips, but their device files are missing: in a container, pass them in (--device /dev/gpiochip0); elsewhere, mount devtmpfs on /dev"
+            "the kernel has GPIO chips, but their device files are missing; in a container, pass them in with --device /dev/gpiochip0; elsewhere, mount devtmpfs on /dev"
         }
     }
 }
 
-/// Converts an error that the kernel returned when a chip was opened.
+/// Converts an error that the kernel returned for an attempt to open a chip.
 pub(super) fn of_open(path: PathBuf, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => GpioError::NoRight { path, cause },
@@ -171,12 +173,12 @@ pub(super) fn of_question(path: PathBuf, cause: io::Error) -> GpioError {
 /// Converts an error that the kernel returned for a request to report edges.
 pub(super) fn of_edges(line: String, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
-        // Linux, drivers/gpio/gpiolib-cdev.c, `edge_detector_setup`: ENODEV, and ENXIO since 5.19.
+        // In Linux, `edge_detector_setup` in drivers/gpio/gpiolib-cdev.c returns ENODEV or, since Linux 5.19, ENXIO.
         Some(libc::ENXIO | libc::ENODEV | libc::EOPNOTSUPP) => GpioError::NoInterrupts { line, cause },
-        // The error of irq_set_type from a controller that supports one kind of edge at a time.
+        // `irq_set_type` returns this error if the interrupt controller supports only one kind of edge at a time.
         Some(libc::EINVAL) => GpioError::Refused {
             line,
-            what: "cannot report both edges: its controller may support only one kind at a time",
+            what: "cannot report both edges; its interrupt controller may support only one kind of edge at a time",
             cause,
         },
         _ => GpioError::Refused { line, what: "cannot report its edges", cause },

@@ -1,5 +1,5 @@
-//! Requested lines: an output, and an input that reports its edges. Each is restored when it is released. Measures
-//! nothing.
+//! Requests lines: an output, or an input that reports its edges. Restores each line when it is released. Does not
+//! measure latency.
 
 use std::{io, time::Duration};
 
@@ -12,14 +12,15 @@ use crate::sys::gpio::{Event, Line, Use};
 pub struct Edge {
     /// The time at which the kernel's interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Whether it was a rising edge, judged by the level that the kernel read shortly afterwards.
+    /// Whether the edge was a rising edge, according to the level that the kernel read shortly after the interrupt.
     pub rising: bool,
-    /// The sequence number of the edge on its line. A gap means that the kernel's buffer was full.
+    /// The sequence number of the edge on its line. A gap means that edges were lost because the kernel's buffer was
+    /// full.
     pub number: u32,
 }
 
 impl Edge {
-    /// Creates an edge that was seen at this time of `CLOCK_MONOTONIC`, in nanoseconds.
+    /// Creates an edge that occurred at `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`.
     #[must_use]
     pub const fn new(at_ns: u64, rising: bool, number: u32) -> Self {
         Self { at_ns, rising, number }
@@ -48,7 +49,7 @@ impl Taken {
         let state = chip.line(offset)?;
         let name = chip.name_of(offset, state.name.as_deref());
         let busy = |consumer: Option<String>| {
-            let unknown = || "the kernel (a driver, or another function of the pin)".to_owned();
+            let unknown = || "the kernel (a driver or an alternate function of the pin)".to_owned();
             GpioError::Busy {
                 line: name.clone(),
                 consumer: consumer.map_or_else(unknown, |consumer| format!("{consumer:?}")),
@@ -96,9 +97,10 @@ impl Drop for Taken {
     }
 }
 
-/// An output line. Dropping it makes the line an input again, or restores the level of the line.
+/// An output line. Dropping this value restores the previous state of the line: input, or output with its previous
+/// level.
 ///
-/// If the process is killed, the line keeps its state: the kernel releases it without a change.
+/// If the process is killed, the line keeps its state, because the kernel releases the line without changing it.
 #[derive(Debug)]
 pub struct Output {
     taken: Taken,
@@ -106,16 +108,16 @@ pub struct Output {
 }
 
 impl Output {
-    /// Requests a line with `consumer` as the name of its user, and drives it to its current level.
+    /// Requests a line as an output under the consumer name `consumer`, and drives it to its current level.
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if the line does not exist or is in use, or if its driver refuses.
+    /// Returns [`GpioError`] if the line does not exist or is in use, or if its driver refuses the request.
     pub fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let mut taken = Taken::request(chip, offset, consumer)?;
         let first = match taken.found {
             Found::Output(level) => level,
-            // An input that cannot be read counts as low.
+            // If the level of an input cannot be read, it is assumed to be low.
             Found::Input => taken.line.level().unwrap_or(false),
         };
         taken.is_changed = true;
@@ -139,11 +141,11 @@ impl Output {
         &self.taken.name
     }
 
-    /// Drives the line to this level.
+    /// Drives the line to `level`.
     ///
     /// # Errors
     ///
-    /// Returns the driver's error. Errors occur only on chips behind a bus, and when a chip is removed.
+    /// Returns the driver's error. Errors occur only if the chip is connected through a bus or was removed.
     #[inline]
     pub fn set(&self, level: bool) -> io::Result<()> {
         self.taken.line.set(level)
@@ -153,20 +155,20 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError::NotPutBack`] with the error of the driver.
+    /// Returns [`GpioError::NotPutBack`] with the driver's error if the line cannot be restored.
     pub fn release(self) -> Result<(), GpioError> {
         self.taken.end()
     }
 }
 
-/// An input line that reports both edges. Dropping it restores its previous state.
+/// An input line that reports rising and falling edges. Dropping this value restores the previous state of the line.
 #[derive(Debug)]
 pub struct Input {
     taken: Taken,
 }
 
 impl Input {
-    /// Requests a line with `consumer` as the name of its user, makes it an input, and enables edge detection.
+    /// Requests a line as an input under the consumer name `consumer`, and enables edge detection.
     ///
     /// # Errors
     ///
@@ -195,8 +197,8 @@ impl Input {
         Ok(event.map(|Event { at_ns, rising, number }| Edge { at_ns, rising, number }))
     }
 
-    /// Blocks in the kernel until an edge is available, or until `at_most` has passed, in whole milliseconds. A signal
-    /// may end the wait earlier.
+    /// Blocks in the kernel until an edge is available or `at_most`, rounded down to whole milliseconds, has elapsed. A
+    /// signal may end the wait earlier.
     ///
     /// # Errors
     ///
@@ -210,7 +212,7 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError::NotPutBack`] with the error of the driver.
+    /// Returns [`GpioError::NotPutBack`] with the driver's error if the line cannot be restored.
     pub fn release(self) -> Result<(), GpioError> {
         self.taken.end()
     }

@@ -1,9 +1,9 @@
-//! GPIO lines through the kernel's character device: listing them, driving one, and detecting edges on one. Measures
-//! nothing, and changes only the lines that the caller names.
+//! Lists GPIO lines, drives outputs and detects edges on inputs, through the kernel's character device. Does not
+//! measure latency. Changes only the lines that the caller requests.
 //!
-//! The kernel grants a requested line to one program at a time, so that no other program can use it. A line that is
-//! already in use is refused. The previous state of a line (input or output, and its level) is read first and restored
-//! when the line is released.
+//! The kernel grants a line to only one program at a time, and refuses a request for a line that is already in use. The
+//! previous state of a line (its direction and, for an output, its level) is read before the line is changed, and is
+//! restored when the line is released.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,16 +1,16 @@
-//! The notation for a line: its name or its number, with or without its chip. Pure; `chip` checks whether the line
-//! exists.
+//! Parses the notation for a line: its name or its number, with or without its chip. Does not check whether the line
+//! exists; `chip` does.
 
 use std::{fmt, str::FromStr};
 
-/// The name of a line as users type it: `GPIO17`, `17`, `gpiochip0:17`, `pinctrl-bcm2835:GPIO17`.
+/// A line as a user specifies it, for example `GPIO17`, `17`, `gpiochip0:17` or `pinctrl-bcm2835:GPIO17`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LineName {
     pub(super) chip: Option<String>,
     pub(super) line: Which,
 }
 
-/// A line of a chip.
+/// A line of a chip, specified by its number or its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Which {
     Number(u32),
@@ -18,7 +18,7 @@ pub(super) enum Which {
 }
 
 impl LineName {
-    /// Returns the same name with this chip, unless the name already includes a chip.
+    /// Adds `chip` to the name, unless the name already includes a chip.
     #[must_use]
     pub fn or_on(mut self, chip: Option<&str>) -> Self {
         self.chip = self.chip.or_else(|| chip.map(str::to_owned));
@@ -29,10 +29,12 @@ impl LineName {
 impl FromStr for LineName {
     type Err = String;
 
-    /// Parses a name. Line names may contain colons: the part before the first colon is a chip only if it looks like
-    /// the kernel's name for a chip, or like a path.
+    /// Parses a name. Line names can contain colons. The part before the first colon is therefore treated as a chip
+    /// only if it looks like a chip name or a path, or if the rest is a number.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "expected a line name or number, optionally with a chip: GPIO17, 17, gpiochip0:17".to_owned();
+        let wrong = || {
+            "expected a line name or number, optionally with a chip, for example GPIO17, 17 or gpiochip0:17".to_owned()
+        };
         let is_chip = |text: &str| text.starts_with("gpiochip") || text.starts_with("pinctrl") || text.starts_with('/');
         if text.starts_with(':') {
             return Err(wrong());
@@ -69,7 +71,7 @@ impl fmt::Display for LineName {
     }
 }
 
-/// Returns at most three of `names` that differ from `wanted` only in case, or that extend it at either end.
+/// Returns the names, at most three, that contain `wanted` or are contained in it, ignoring case.
 pub(super) fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let is_near = |name: &str| {

@@ -1,5 +1,6 @@
 //! The location of the ACPI power management timer: the firmware's table, the kernel's list of ports, and chipsets
-//! whose timer is known to return invalid values. Only parses; `Host` opens the files. Reads no port.
+//! whose timer is known to return invalid values. This module only parses files, which `Host` opens; it does not read
+//! ports.
 
 use std::io;
 
@@ -19,26 +20,27 @@ const PM_TIMER_BLOCK: usize = 76;
 const PM_TIMER_LENGTH: usize = 91;
 const FLAGS: usize = 112;
 const X_PM_TIMER_BLOCK: usize = 208;
-/// The length of the shortest table, which ACPI 1.0 defined.
+/// The length of the shortest version of the table, defined by ACPI 1.0, in bytes.
 const SHORTEST: usize = 116;
-/// Flags: the timer has 32 bits, not 24; the machine has no ACPI fixed hardware, such as this timer. ACPI Specification
-/// 6.5, table 5.10.
+/// Flags of the table: the timer has 32 bits instead of 24; the machine has no ACPI fixed hardware, which includes this
+/// timer. ACPI Specification 6.5, table 5.10.
 const TIMER_IS_WIDE: u32 = 1 << 8;
 const HARDWARE_REDUCED: u32 = 1 << 20;
-/// An address in system I/O space. ACPI Specification 6.5, table 5.1.
+/// The address space ID of system I/O space. ACPI Specification 6.5, table 5.1.
 const SYSTEM_IO: u8 = 1;
-/// The size of the timer's register in bytes.
+/// The size of the timer's register, in bytes.
 const REGISTER_LENGTH: u64 = 4;
 
-/// Chipsets whose timer may return invalid values while it changes, with vendor, device and the first good revision:
-/// PIIX4 before PIIX4M, ICH4, `ServerWorks` LE. Linux, drivers/clocksource/acpi_pm.c.
+/// Chipsets whose timer may return an invalid value if it is read during an update: the vendor ID, the device ID, and
+/// the first revision without the fault. They are PIIX4 before PIIX4M, ICH4 and `ServerWorks` LE. Linux,
+/// drivers/clocksource/acpi_pm.c.
 const DOUBTFUL: [(u32, u32, u32); 3] = [(0x8086, 0x7113, 3), (0x8086, 0x24c0, u32::MAX), (0x1166, 0x0009, u32::MAX)];
 
 /// The timer as described by the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PmTimer {
-    /// The first of its four ports.
+    /// The first of the timer's four I/O ports.
     pub port: u16,
     /// Whether the table states that the timer has 32 bits instead of 24.
     pub says_32_bits: bool,
@@ -46,39 +48,39 @@ pub struct PmTimer {
     pub revision: u8,
 }
 
-/// Why the location of the timer is not known.
+/// The reason why the location of the timer is unknown.
 #[derive(Debug)]
 pub(crate) enum NoPmTimer {
     /// The firmware's table cannot be read.
     Unreadable(io::Error),
-    /// The table is invalid.
+    /// The table is invalid. Contains the details.
     Malformed(String),
-    /// According to the table, there is no timer that is accessed through ports.
+    /// The table describes no timer that is accessed through I/O ports. Contains the details.
     Absent(String),
 }
 
-/// Whether reads of the chipset's timer are reliable.
+/// The reliability of reads of the chipset's timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Latch {
-    /// No problem is known.
+    /// No fault of the timer is known.
     Sound,
-    /// A read may return an invalid value while the timer changes; contains the reason for this assumption.
+    /// A read during an update may return an invalid value. Contains the reason for this assumption.
     Doubtful(String),
 }
 
 impl Host {
     /// Returns the ACPI power management timer as described by the firmware; `None` if the table cannot be read or
-    /// describes none.
+    /// describes no timer.
     #[must_use]
     pub fn pm_timer(&self) -> Option<PmTimer> {
         self.find_pm_timer().ok()
     }
 
-    /// Returns the timer as described by the firmware, or the reason why no timer is known.
+    /// Returns the timer as described by the firmware, or the reason why its location is unknown.
     pub(crate) fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
         let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
-        // If the kernel lists the ports, they must match; otherwise the table is not the table that the kernel booted
-        // with.
+        // If the kernel lists the ports, they must match. If they differ, the table is not the one that the kernel
+        // booted with.
         match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
             Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
                 "it gives port {:#x} for the timer, but the kernel lists port {ports:#x}",
@@ -88,22 +90,23 @@ impl Host {
         }
     }
 
-    /// Returns whether the chipset's timer can be read at any time. Without a list of PCI devices, this is unknown and
-    /// the timer counts as doubtful.
+    /// Returns whether reads of the chipset's timer are reliable. Without a list of PCI devices, they are assumed to be
+    /// unreliable.
     pub(crate) fn pm_timer_latch(&self) -> Latch {
         let devices = self.list(PCI_DEVICES);
         if devices.is_empty() {
-            return Latch::Doubtful("the chipset is unknown, because there is no list of PCI devices".to_owned());
+            return Latch::Doubtful("unknown because there is no list of PCI devices".to_owned());
         }
         match devices.iter().find_map(|device| self.doubtful(device)) {
             None => Latch::Sound,
             Some((vendor, id)) => Latch::Doubtful(format!(
-                "the chipset {vendor:04x}:{id:04x} may return invalid values while the timer changes"
+                "{vendor:04x}:{id:04x} may return an invalid value if its timer is read during an update"
             )),
         }
     }
 
-    /// Returns vendor and device of a chipset with a known timer fault; `None` for all others.
+    /// Returns the vendor and device IDs if the PCI device is a chipset with a known timer fault; otherwise returns
+    /// `None`.
     fn doubtful(&self, device: &str) -> Option<(u32, u32)> {
         let number = |name| self.text(&format!("{PCI_DEVICES}/{device}/{name}")).as_deref().and_then(hexadecimal);
         let (vendor, id) = (number("vendor")?, number("device")?);
@@ -111,8 +114,9 @@ impl Host {
         number("revision").is_none_or(|revision| revision < sound_from).then_some((vendor, id))
     }
 
-    /// Returns the files that these functions read. For PCI, these are the files of the relevant device. If there is no
-    /// relevant device, they are the files of the first device, so that a capture contains a list of devices.
+    /// Returns the files that these functions read. Of the PCI devices, only the chipset with a known timer fault is
+    /// included. If there is no such chipset, the first device is included, so that a capture contains a list of
+    /// devices.
     pub(super) fn pm_timer_files(&self) -> Vec<String> {
         let devices = self.list(PCI_DEVICES);
         let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());
@@ -136,10 +140,10 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
     }
     let stated = usize::try_from(u32_at(table, LENGTH).unwrap_or(0)).unwrap_or(usize::MAX);
     if stated != table.len() {
-        return malformed(format!("its header states a length of {stated} bytes, but it has {}", table.len()));
+        return malformed(format!("its header states a length of {stated} bytes, but the table has {}", table.len()));
     }
     if stated < SHORTEST {
-        return malformed(format!("a length of {stated} bytes is too short"));
+        return malformed(format!("its length of {stated} bytes is too short"));
     }
     let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
     if sum != 0 {
@@ -153,10 +157,10 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
     }
     let revision = byte(REVISION);
     let old = u64::from(u32_at(table, PM_TIMER_BLOCK).unwrap_or(0));
-    // Since revision 2 a second field holds the address, if it is present and not zero.
+    // In revision 2 and later, a second address field takes precedence if it is present and nonzero.
     let address = match table.get(X_PM_TIMER_BLOCK..X_PM_TIMER_BLOCK + 12) {
         Some(generic) if revision >= 2 => {
-            let address = u64::from_le_bytes(generic[4..].try_into().expect("eight of twelve bytes"));
+            let address = u64::from_le_bytes(generic[4..].try_into().expect("the slice has 12 bytes"));
             if address == 0 {
                 old
             } else if generic[0] == SYSTEM_IO {
@@ -168,13 +172,13 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
         Some(_) | None => old,
     };
     if address == 0 || u64::from(byte(PM_TIMER_LENGTH)) != REGISTER_LENGTH {
-        return absent("the firmware's ACPI describes no power management timer");
+        return absent("the firmware's ACPI tables describe no power management timer");
     }
     match u16::try_from(address) {
         Ok(port) if u64::from(port) + REGISTER_LENGTH <= 0x1_0000 && port.is_multiple_of(4) => {
             Ok(PmTimer { port, says_32_bits: flags & TIMER_IS_WIDE != 0, revision })
         }
-        _ => malformed(format!("it gives port {address:#x} for the timer, which cannot be a register")),
+        _ => malformed(format!("it gives port {address:#x} for the timer, which cannot be a register address")),
     }
 }
 
@@ -182,14 +186,15 @@ fn u32_at(table: &[u8], at: usize) -> Option<u32> {
     table.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
 }
 
-/// Returns the first port that the kernel's list assigns to the timer. Unprivileged users see zeros.
+/// Returns the first port that the kernel's list assigns to the timer; `None` for unprivileged users, to whom the
+/// kernel shows zeros.
 fn kernels_ports(list: &str) -> Option<u64> {
     let line = list.lines().find(|line| line.split_once(" : ").is_some_and(|(_, name)| name.trim() == PORTS_NAME))?;
     let first = line.trim_start().split(['-', ' ']).next()?;
     u64::from_str_radix(first, 16).ok().filter(|&port| port > 0)
 }
 
-/// Parses a number as sysfs writes it: `0x8086`.
+/// Parses a number in the format of sysfs, for example `0x8086`.
 fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
@@ -260,10 +265,10 @@ mod tests {
     fn flags_and_lengths_are_respected() {
         let wide = parse(&changed(Q35, 112, &[0xa5, 0x85, 0, 0])).expect("a timer");
         assert!(wide.says_32_bits);
-        assert!(why(&changed(Q35, 91, &[0])).starts_with("absent: the firmware's ACPI describes no"));
+        assert!(why(&changed(Q35, 91, &[0])).starts_with("absent: the firmware's ACPI tables describe no"));
         assert!(
             why(&changed(&changed(Q35, 76, &[0; 4]), 208, &[0; 12]))
-                .starts_with("absent: the firmware's ACPI describes no")
+                .starts_with("absent: the firmware's ACPI tables describe no")
         );
         for port in [[0x0a, 6, 0, 0], [0xfe, 0xff, 0, 0], [8, 6, 1, 0]] {
             assert!(why(&changed(PC, 76, &port)).contains("which cannot be a register"), "{port:?}");

@@ -1,5 +1,5 @@
-//! The boot loader, as far as files identify it. The boot loader determines where a boot parameter must be written.
-//! Checks only whether files exist, except for the firmware's variable that names the boot loader.
+//! Identifies the boot loader, which determines where boot parameters are configured. This module reads only the
+//! firmware variable that names the boot loader; of all other files, it only checks the existence.
 
 use super::Host;
 
@@ -8,15 +8,15 @@ use super::Host;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum BootLoader {
-    /// GRUB, with Debian's `update-grub`.
+    /// GRUB with Debian's `update-grub`.
     Grub,
-    /// GRUB without `update-grub`, as on other distributions.
+    /// GRUB without `update-grub`, as on distributions that are not based on Debian.
     OtherGrub,
     /// systemd-boot.
     SystemdBoot,
-    /// The firmware of a Raspberry Pi: /boot/firmware/cmdline.txt.
+    /// The firmware of a Raspberry Pi, which reads the parameters from /boot/firmware/cmdline.txt.
     RaspberryPi,
-    /// The firmware of a Raspberry Pi before Debian 12: /boot/cmdline.txt.
+    /// The firmware of a Raspberry Pi with a system older than Debian 12, which reads them from /boot/cmdline.txt.
     RaspberryPiBefore12,
 }
 
@@ -24,7 +24,7 @@ const PI: &str = "/boot/firmware/cmdline.txt";
 const PI_BEFORE_12: &str = "/boot/cmdline.txt";
 const GRUB: &str = "/etc/default/grub";
 const UPDATE_GRUB: [&str; 2] = ["/usr/sbin/update-grub", "/sbin/update-grub"];
-/// The boot loader that the firmware started. uapi-group.org: The Boot Loader Interface.
+/// The firmware variable in which the boot loader stores its name. The Boot Loader Interface, uapi-group.org.
 const LOADER_INFO: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-442b29bb8c4f";
 
 impl Host {
@@ -48,7 +48,8 @@ impl Host {
     }
 }
 
-/// Decodes a firmware variable: UTF-16 after four bytes of attributes. Linux, Documentation/filesystems/efivarfs.rst.
+/// Decodes a firmware variable, which contains UTF-16 text after four bytes of attributes. Linux,
+/// Documentation/filesystems/efivarfs.rst.
 fn letters(content: &[u8]) -> String {
     let units = content.get(4..).unwrap_or_default().chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     char::decode_utf16(units).map_while(Result::ok).take_while(|&letter| letter != '\0').collect()

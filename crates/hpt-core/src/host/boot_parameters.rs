@@ -1,17 +1,17 @@
-//! The kernel's command line, and the known parameters that affect clocksources. Only parses; `Host` opens the file.
-//! Changes nothing: only the boot loader can change parameters.
+//! The kernel's command line, and the known parameters that affect clocksources. This module only parses them; `Host`
+//! opens the file. Parameters can be changed only in the configuration of the boot loader.
 
 use super::Architecture;
 
-/// A parameter that the kernel was started with.
+/// A parameter on the kernel command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BootParameter {
-    /// Its name, with `_` replaced by `-`, because the kernel treats both alike.
+    /// Its name, with every `_` replaced by `-`. The kernel treats the two characters as equal.
     pub name: String,
-    /// The part after the `=`, without quotes; `None` if there is none.
+    /// Its value, without quotes; `None` if the parameter contains no `=`.
     pub value: Option<String>,
-    /// The parameter as written.
+    /// The whole parameter, as written on the command line.
     pub text: String,
 }
 
@@ -33,25 +33,25 @@ const fn x86(text: &'static str, effect: &'static str, helps: &'static str) -> K
     KnownParameter { text, effect, helps, x86: true, advised: true }
 }
 
-/// Creates a parameter that is explained if it is set, but not suggested.
+/// Creates an entry for a parameter that hpt explains if it is set, but does not suggest.
 const fn understood(text: &'static str, effect: &'static str, helps: &'static str) -> KnownParameter {
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }
 
-/// Linux, Documentation/admin-guide/kernel-parameters.txt; where that page is incomplete, arch/x86/kernel/tsc.c and
-/// kernel/time/clocksource.c.
+/// The known parameters. Linux, Documentation/admin-guide/kernel-parameters.txt; for details that are missing there,
+/// arch/x86/kernel/tsc.c and kernel/time/clocksource.c.
 const KNOWN: [KnownParameter; 19] = [
     KnownParameter {
         text: "clocksource=NAME",
         effect: "selects this clocksource at boot, if the kernel offers it",
-        helps: "to keep a choice across reboots",
+        helps: "to keep the selection across reboots",
         x86: false,
         advised: true,
     },
     x86(
         "tsc=reliable",
-        "trusts the TSC: no check at boot, no watchdog later",
-        "if the TSC is reliable but the kernel drops it anyway, for example on a busy host of virtual machines; with an unreliable TSC, time is wrong without any warning",
+        "makes the kernel trust the TSC: it is not checked at boot, and no watchdog monitors it later",
+        "if the TSC is reliable but the kernel drops it anyway, for example on a busy virtualization host; with an unreliable TSC, time is wrong without any warning",
     ),
     x86(
         "tsc=nowatchdog",
@@ -61,19 +61,19 @@ const KNOWN: [KnownParameter; 19] = [
     x86(
         "tsc=recalibrate",
         "checks the TSC frequency stated by the processor or firmware against the HPET or the ACPI timer",
-        "if undisciplined clocks have a frequency error of hundreds of ppm; kernels since 2023",
+        "if undisciplined clocks have a frequency error of hundreds of ppm; requires a kernel released in 2023 or later",
     ),
     x86(
         "tsc=watchdog",
-        "uses the TSC as the watchdog for the HPET and the ACPI timer, instead of the reverse",
-        "if those timers are unreliable; kernels since 2023",
+        "uses the TSC as the watchdog for the HPET and the ACPI timer, instead of the other way around",
+        "if those timers are unreliable; requires a kernel released in 2023 or later",
     ),
     x86(
         "tsc=unstable",
         "marks the TSC as unstable at boot",
-        "if the kernel drops the TSC later anyway and time steps when it does; every clock read then requires a system call",
+        "if the kernel would otherwise drop the TSC later, with a time step; every clock read then requires a system call",
     ),
-    understood("tsc=noirqtime", "does not use the TSC for interrupt time accounting", "if reading the TSC is slow"),
+    understood("tsc=noirqtime", "excludes the TSC from interrupt time accounting", "if reading the TSC is slow"),
     understood(
         "notsc",
         "marks the TSC as unstable at boot",
@@ -81,12 +81,12 @@ const KNOWN: [KnownParameter; 19] = [
     ),
     x86(
         "tsc_early_khz=KHZ",
-        "states the TSC frequency for early boot",
+        "sets the TSC frequency for early boot",
         "if the kernel determines a wrong frequency early, for example on overclocked processors",
     ),
     x86(
         "hpet=disable",
-        "disables the HPET: the ACPI timer becomes the watchdog for the TSC",
+        "disables the HPET, so that the ACPI timer becomes the watchdog for the TSC",
         "if the HPET stops in deep idle states or is slow, so that the kernel drops a reliable TSC",
     ),
     understood("nohpet", "disables the HPET", "in the same cases as hpet=disable"),
@@ -94,8 +94,8 @@ const KNOWN: [KnownParameter; 19] = [
     understood("hpet=verbose", "logs the HPET's registers", "to debug the HPET"),
     x86(
         "idle=poll",
-        "disables CPU idle states: idle CPUs busy-wait",
-        "if the TSC stops in idle states, and for the lowest wake-up latency; increases power and heat, and reduces turbo frequencies",
+        "disables CPU idle states, so that idle CPUs busy-wait",
+        "if the TSC stops in idle states, or if the lowest wake-up latency is required; increases power consumption and heat, and reduces turbo frequencies",
     ),
     x86(
         "processor.max_cstate=1",
@@ -105,7 +105,7 @@ const KNOWN: [KnownParameter; 19] = [
     x86(
         "intel_idle.max_cstate=0",
         "disables intel_idle, so that acpi_idle and processor.max_cstate apply",
-        "with processor.max_cstate=1 on Intel processors; 1 instead of 0 sets the same limit within intel_idle",
+        "together with processor.max_cstate=1 on Intel processors; intel_idle.max_cstate=1 sets the same limit and keeps intel_idle",
     ),
     x86(
         "no-kvmclock",
@@ -114,20 +114,20 @@ const KNOWN: [KnownParameter; 19] = [
     ),
     x86(
         "acpi_pm_good",
-        "reads the ACPI timer once instead of three times",
-        "if the log reports a PM-Timer bug that this chipset does not have",
+        "makes the kernel read the ACPI timer once instead of three times",
+        "if the kernel log reports a PM-Timer bug that this chipset does not have",
     ),
-    x86("pmtmr=PORT", "states the I/O port of the ACPI timer", "if the firmware states a wrong port"),
+    x86("pmtmr=PORT", "sets the I/O port of the ACPI timer", "if the firmware reports a wrong port"),
 ];
 
-/// Returns the emulator of the machine, as stated on the kernel's command line by the user who started the emulator.
+/// Returns the name of the emulator if the user who started it has set `hpt.emulated` on the kernel command line.
 pub(super) fn emulator(parameters: &[BootParameter]) -> Option<String> {
     let said = parameters.iter().find(|parameter| parameter.name == EMULATED)?;
     Some(said.value.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "an emulator".to_owned()))
 }
 
 impl BootParameter {
-    /// Returns the parameters of a command line up to `--`; the rest is passed to the init program.
+    /// Returns the parameters on a command line before `--`. The kernel passes the rest to the init program.
     #[must_use]
     pub fn all(command_line: &str) -> Vec<Self> {
         words(command_line).into_iter().take_while(|word| word != "--").map(|word| Self::parse(&word)).collect()
@@ -141,8 +141,8 @@ impl BootParameter {
         Self { name: name.trim_matches('"').replace('_', "-"), value, text: word.to_owned() }
     }
 
-    /// Returns the entry for this parameter if it affects clocksources: the entry for its value, otherwise the entry
-    /// for any value.
+    /// Returns the known parameter that matches this one, if there is one. An entry for this value takes precedence
+    /// over an entry for any value.
     #[must_use]
     pub fn known(&self) -> Option<&'static KnownParameter> {
         let exact = KNOWN.iter().find(|known| {
@@ -154,7 +154,7 @@ impl BootParameter {
         })
     }
 
-    /// Returns whether this parameter affects clocksources, regardless of its value.
+    /// Returns whether a parameter with this name affects clocksources, regardless of its value.
     #[must_use]
     pub fn bears_on_clock_sources(&self) -> bool {
         KNOWN.iter().any(|known| Self::parse(known.text).name == self.name)
@@ -162,7 +162,7 @@ impl BootParameter {
 }
 
 impl KnownParameter {
-    /// Returns the parameters that may help the clocksources of this architecture.
+    /// Returns the parameters that hpt suggests for the clocksources of an architecture.
     pub fn all(architecture: Architecture) -> impl Iterator<Item = &'static Self> {
         KNOWN.iter().filter(move |known| known.advised && (!known.x86 || architecture == Architecture::X86_64))
     }
@@ -172,7 +172,8 @@ impl KnownParameter {
     }
 }
 
-/// Parameters that affect latency, with `-` instead of `_`. Linux, Documentation/admin-guide/kernel-parameters.txt.
+/// The names of parameters that affect latency, with `-` instead of `_`. Linux,
+/// Documentation/admin-guide/kernel-parameters.txt.
 const ON_LATENCY: [&str; 27] = [
     "isolcpus",
     "nohz",
@@ -203,11 +204,11 @@ const ON_LATENCY: [&str; 27] = [
     "lpj",
 ];
 
-/// The parameter with which the user who starts an emulator identifies it to programs inside. The kernel treats it as a
-/// module parameter and ignores it.
+/// The parameter that names the emulator to the programs inside it. The user who starts the emulator sets it. The
+/// kernel treats it as a module parameter and ignores it.
 const EMULATED: &str = "hpt.emulated";
 
-/// Returns the part of a command line that affects clocksources and latency, for a capture. Nothing else from the
+/// Returns the parameters on a command line that affect clocksources or latency, for a capture. No other part of the
 /// command line leaves the machine.
 pub(super) fn only_what_matters(command_line: &str) -> String {
     let kept = BootParameter::all(command_line)
@@ -218,7 +219,7 @@ pub(super) fn only_what_matters(command_line: &str) -> String {
     kept
 }
 
-/// Splits a line into words at spaces; a quoted part may contain spaces. Linux, lib/cmdline.c, next_arg.
+/// Splits a line into words at whitespace, except at whitespace within quotes. Linux, lib/cmdline.c, next_arg.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in line.chars() {

@@ -1,22 +1,23 @@
-//! The CPU time and the CPUs that control groups allow the current process. Group names are not stored: a capture
-//! contains only the numbers. Changes nothing.
+//! The CPU time and the CPUs that control groups allow the current process to use. The names of groups are not stored,
+//! so a capture contains only numbers. This module changes nothing.
 
 use super::{CpuList, Host};
 
-/// The CPU quota for ordinary threads: the tightest quota among the control groups of the current process.
+/// The CPU quota for ordinary threads: the most restrictive quota among the control groups of the current process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CpuQuota {
-    /// The time that all threads of the group together may use per period, in microseconds.
+    /// The time that all threads of the group together may use in each period, in microseconds.
     pub quota_us: u64,
     /// The period, in microseconds.
     pub period_us: u64,
-    /// How often the threads were paused because the quota was used up; `None` if the kernel does not report it.
+    /// The number of times that the threads were throttled because the quota was used up; `None` if the kernel does not
+    /// report it.
     pub used_up: Option<u64>,
 }
 
-/// The limits and counts that control groups report to the current process.
+/// The limits and counts that the control groups of the current process report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -25,26 +26,26 @@ pub struct ControlGroups {
     pub tell_of_time: bool,
     /// The quota, if there is one.
     pub quota: Option<CpuQuota>,
-    /// Whether a group of version 1 reports CPU time. Such a group also reports a real-time quota, if the kernel
-    /// supports that.
+    /// Whether a group of version 1 reports CPU time. Such a group also reports a real-time quota if the kernel
+    /// supports real-time quotas.
     pub are_of_version_1: bool,
-    /// The quota per period for the real-time threads of the process's own group, in microseconds (version 1 only);
-    /// `None` if no group reports it.
+    /// The time that the real-time threads of the process's own group may use in each period, in microseconds (version
+    /// 1 only); `None` if no group reports it.
     pub realtime_us: Option<i64>,
-    /// The allowed CPUs, as the kernel lists them; `None` if no group reports them.
+    /// The allowed CPUs, in the kernel's list notation; `None` if no group reports them.
     pub cpus: Option<String>,
 }
 
-/// The groups of the current process. cgroups(7).
+/// The file that lists the groups of the current process. cgroups(7).
 const GROUPS: &str = "/proc/thread-self/cgroup";
-/// The location of the control groups: the single tree of version 2, or one tree per controller in version 1. Linux,
-/// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
+/// The directory of the control groups. It contains the single tree of version 2, or one tree per controller in version
+/// 1. Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
 const TREES: &str = "/sys/fs/cgroup";
-/// The largest depth of a group's path; a deeper path is cut off.
+/// The maximum depth of a group's path. Deeper groups are ignored.
 const DEEPEST: usize = 64;
 
 impl Host {
-    /// Reads the limits and counts of the current process's groups; `None` if the groups are not known.
+    /// Reads the limits and counts of the current process's groups; `None` if the groups are unknown.
     pub(super) fn look_at_control_groups(&self) -> Option<ControlGroups> {
         let groups = self.text(GROUPS)?;
         let mut told = ControlGroups::default();
@@ -56,7 +57,7 @@ impl Host {
                 _ => (None, false),
             };
             told.tell_of_time |= tells;
-            // In version 2 this is cpu.weight.
+            // Only groups of version 1 have this file: in version 2, its counterpart is cpu.weight.
             told.are_of_version_1 |= number("cpu.shares").is_some();
             told.realtime_us = told.realtime_us.or_else(|| number("cpu.rt_runtime_us")?.trim().parse().ok());
             if let Some((quota_us, period_us)) = quota {
@@ -65,7 +66,7 @@ impl Host {
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
         }
-        // The nearest group that reports it; its list already reflects the limits of the groups above it.
+        // The list comes from the innermost group that reports one. It already reflects the limits of the groups above.
         let names = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
         let mut lists = folders(&groups, "cpuset").flat_map(|folder| names.map(|name| format!("{folder}/{name}")));
         told.cpus =
@@ -74,19 +75,20 @@ impl Host {
     }
 }
 
-/// Returns whether the first quota allows at most the same share of time as the second.
+/// Returns whether the first quota is at least as restrictive as the second.
 fn leaves_no_more(one: CpuQuota, other: CpuQuota) -> bool {
     u128::from(one.quota_us) * u128::from(other.period_us) <= u128::from(other.quota_us) * u128::from(one.period_us)
 }
 
-/// Returns the directories of the groups that may report a value of a controller, innermost first, up to the root of
-/// each tree. In a container the root is the container's own group, and the groups above it are not visible.
+/// Returns the directories of the groups that may report a value of a controller. For each tree, the innermost group
+/// comes first and the root comes last. In a container, the root is the container's own group, and the groups above it
+/// are not visible.
 fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     let trees = groups.lines().filter_map(move |line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
         if controllers.is_empty() {
-            // If trees of version 1 exist too, the tree of version 2 has this name.
+            // If trees of version 1 also exist, the tree of version 2 is in the directory `unified`.
             Some((vec![TREES.to_owned(), format!("{TREES}/unified")], path.to_owned()))
         } else {
             let is_it = controllers.split(',').any(|name| name == controller);
@@ -110,19 +112,19 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     folders.into_iter()
 }
 
-/// Parses version 2: `50000 100000`, or `max 100000` without a quota.
+/// Parses a quota in the format of version 2: `50000 100000`, or `max 100000` if there is no quota.
 fn of_version_2(text: &str) -> Option<(u64, u64)> {
     let (quota, period) = text.split_once(' ')?;
     pair(quota, period)
 }
 
-/// Parses version 1, in which -1 means no quota.
+/// Parses a quota in the format of version 1, in which -1 means that there is no quota.
 fn pair(quota: &str, period: &str) -> Option<(u64, u64)> {
     let (quota, period): (u64, u64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     (period > 0).then_some((quota, period))
 }
 
-/// Parses the number of times that the quota was used up; both versions use the same name for it.
+/// Parses the number of times that the quota was used up. Its name is the same in both versions.
 fn used_up(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
 }

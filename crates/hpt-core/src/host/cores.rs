@@ -1,4 +1,4 @@
-//! The CPUs: their number, isolation, SMT siblings, frequency control, and idle states. Changes nothing.
+//! The CPUs: their number, isolation, SMT siblings, frequency control, and idle states. This module changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 /// cpuset.cpus.isolated.
 const ISOLATED_BY_GROUPS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
 const SIBLINGS: &str = "topology/thread_siblings_list";
-/// How often the processor throttled a core because of its temperature. Linux, drivers/thermal/intel/therm_throt.c.
+/// The number of times that the processor throttled a core because of its temperature. Linux,
+/// drivers/thermal/intel/therm_throt.c.
 const THROTTLED: &str = "thermal_throttle/core_throttle_count";
 const GOVERNOR: &str = "cpufreq/scaling_governor";
 const DRIVER: &str = "cpufreq/scaling_driver";
@@ -26,7 +27,7 @@ pub(crate) struct Cores {
     pub(crate) online: Told<CpuList>,
     /// The CPUs isolated from the scheduler.
     pub(crate) isolated: Told<CpuList>,
-    /// The CPUs on which the tick stops while only one thread runs.
+    /// The CPUs on which the scheduler tick stops while only one thread runs.
     pub(crate) nohz_full: Told<CpuList>,
     pub(crate) each: BTreeMap<usize, Core>,
 }
@@ -34,12 +35,13 @@ pub(crate) struct Cores {
 /// One CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
-    /// The CPUs of the same core, including this CPU.
+    /// The CPUs that share the core, including this CPU.
     pub(crate) siblings: Told<CpuList>,
     pub(crate) governor: Told<String>,
     pub(crate) driver: Told<String>,
-    /// The highest allowed frequency, and the highest frequency of the hardware, in kHz.
+    /// The highest allowed frequency, in kHz.
     pub(crate) highest_allowed_khz: Told<u64>,
+    /// The highest frequency that the hardware supports, in kHz.
     pub(crate) highest_khz: Told<u64>,
     pub(crate) throttled: Told<u64>,
     pub(crate) idle: Vec<IdleState>,
@@ -50,12 +52,14 @@ pub(crate) struct Core {
 pub(crate) struct IdleState {
     pub(crate) number: usize,
     pub(crate) name: String,
-    /// Its exit latency, in microseconds, according to its driver.
+    /// Its exit latency according to its driver, in microseconds.
     pub(crate) latency_us: u64,
     pub(crate) disabled: bool,
 }
 
 impl Host {
+    /// Returns the CPUs of the machine.
+    ///
     /// # References
     ///
     /// Linux, Documentation/admin-guide/cputopology.rst; Documentation/ABI/testing/sysfs-devices-system-cpu;
@@ -116,7 +120,7 @@ impl Host {
         states
     }
 
-    /// Returns every existing file that these functions read.
+    /// Returns all existing files that these functions read.
     pub(super) fn core_files(&self) -> Vec<String> {
         let mut files = [ONLINE, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
         for cpu in self.cores().each.keys() {
@@ -132,7 +136,7 @@ impl Host {
     }
 }
 
-/// Returns the online CPUs according to the lines `cpu0 …`, `cpu1 …`. proc_stat(5).
+/// Returns the online CPUs. Each of them has a line such as `cpu0 …` in /proc/stat. proc_stat(5).
 fn online_by_stat(stat: &str) -> Option<CpuList> {
     let cpus: CpuList = stat
         .lines()

@@ -1,24 +1,24 @@
-//! Facts of the processor from /proc/cpuinfo, the device tree and CPUID. Only parses; `Host` opens the files,
-//! `sys::arch` executes CPUID.
+//! Facts about the processor from /proc/cpuinfo, the device tree and CPUID. This module only parses: `Host` opens the
+//! files, and `sys::arch` executes CPUID.
 
 use std::collections::BTreeSet;
 
 use crate::units::Frequency;
 
-/// One result of CPUID.
+/// The result of a CPUID query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CpuidLeaf {
-    /// EAX of the query.
+    /// The value of EAX in the query.
     pub leaf: u32,
-    /// ECX of the query.
+    /// The value of ECX in the query.
     pub subleaf: u32,
-    /// EAX, EBX, ECX and EDX of the result.
+    /// The values of EAX, EBX, ECX and EDX in the result.
     pub registers: [u32; 4],
 }
 
-/// The CPUID leaves that concern time: features, crystal, base frequency, hypervisor, advanced power management. Intel
-/// SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E; Linux, arch/x86/kernel/cpu/vmware.c and arch/x86/kernel/kvm.c.
+/// The CPUID leaves that concern time: features, crystal, base frequency, hypervisor, and advanced power management.
+/// Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E; Linux, arch/x86/kernel/cpu/vmware.c and arch/x86/kernel/kvm.c.
 const LEAVES: [u32; 9] =
     [0, 1, CRYSTAL, BASE_FREQUENCY, HYPERVISOR, HYPERVISOR_TIMING, EXTENDED, EXTENDED_FEATURES, POWER_MANAGEMENT];
 const CRYSTAL: u32 = 0x15;
@@ -33,7 +33,7 @@ const ECX_HYPERVISOR: u32 = 1 << 31;
 /// Leaf `0x8000_0007`, EDX bit 8: the TSC's rate does not change with the power state.
 const EDX_INVARIANT_TSC: u32 = 1 << 8;
 
-/// Queries the leaves within the ranges that the processor announces.
+/// Queries the CPUID leaves that concern time, if they are within the ranges that the processor reports.
 pub(super) fn leaves(cpuid: impl Fn(u32, u32) -> Option<[u32; 4]>) -> Vec<CpuidLeaf> {
     let ask = |leaf| cpuid(leaf, 0).map(|registers| CpuidLeaf { leaf, subleaf: 0, registers });
     let hypervisor = ask(1).is_some_and(|leaf| leaf.registers[2] & ECX_HYPERVISOR != 0);
@@ -52,13 +52,15 @@ pub(super) fn leaves(cpuid: impl Fn(u32, u32) -> Option<[u32; 4]>) -> Vec<CpuidL
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TscStatement {
-    /// CPUID leaf 0x15: the crystal frequency, and the ratio of the TSC to it.
+    /// CPUID leaf 0x15: the crystal frequency, and the ratio of the TSC frequency to it.
     Crystal,
-    /// CPUID leaf 0x16: the base frequency in MHz, which equals the TSC frequency on processors of that generation.
+    /// CPUID leaf 0x16: the base frequency in MHz, which equals the TSC frequency on processors that do not report
+    /// their crystal frequency.
     BaseFrequency,
     /// The hypervisor's timing leaf `0x4000_0010`, in kHz.
     Hypervisor,
-    /// The kernel, as `BogoMIPS`: twice the TSC frequency in MHz as determined at boot, truncated to two decimals.
+    /// `BogoMIPS` in /proc/cpuinfo: twice the TSC frequency that the kernel determined at boot, in MHz, truncated to
+    /// two decimals.
     BogoMips,
 }
 
@@ -109,25 +111,25 @@ impl Cpu {
         }
     }
 
-    /// Returns the name of the processor, according to the kernel.
+    /// Returns the name of the processor, as reported by the kernel.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Returns the name of the board, according to the device tree.
+    /// Returns the name of the board from the device tree or, without one, from /proc/cpuinfo.
     #[must_use]
     pub fn board(&self) -> Option<&str> {
         self.board.as_deref()
     }
 
-    /// Returns vendor, family, model and stepping as one word, identical for processors of the same kind.
+    /// Returns the vendor, family, model and stepping as one string. It is identical for processors of the same kind.
     #[must_use]
     pub fn signature(&self) -> &str {
         &self.signature
     }
 
-    /// Returns whether /proc/cpuinfo lists any flags. If it lists none, a missing flag has no meaning.
+    /// Returns whether /proc/cpuinfo lists any flags. If it lists none, the absence of a flag has no meaning.
     #[must_use]
     pub fn lists_flags(&self) -> bool {
         !self.flags.is_empty()
@@ -139,8 +141,8 @@ impl Cpu {
         self.flags.contains(flag)
     }
 
-    /// Returns the hypervisor's signature (CPUID leaf `0x4000_0000`), which [`hypervisor_name`](Self::hypervisor_name)
-    /// translates; `None` on bare hardware.
+    /// Returns the hypervisor's signature (CPUID leaf `0x4000_0000`); `None` on bare hardware.
+    /// [`hypervisor_name`](Self::hypervisor_name) returns the corresponding name.
     #[must_use]
     pub fn hypervisor(&self) -> Option<String> {
         let [_, ebx, ecx, edx] = self.leaf(HYPERVISOR)?;
@@ -150,8 +152,8 @@ impl Cpu {
         Some(if name.is_empty() { "unnamed".to_owned() } else { name })
     }
 
-    /// Returns the common name of the hypervisor with that `signature` from [`hypervisor`](Self::hypervisor); returns
-    /// an unknown signature unchanged.
+    /// Returns the common name of the hypervisor with this signature, which [`hypervisor`](Self::hypervisor) returns.
+    /// An unknown signature is returned unchanged.
     #[must_use]
     pub fn hypervisor_name(signature: &str) -> &str {
         match signature {
@@ -167,14 +169,14 @@ impl Cpu {
         }
     }
 
-    /// Returns whether the rate of the TSC is constant according to CPUID; `None` if the leaf is missing.
+    /// Returns whether the TSC has a constant rate according to CPUID; `None` if the leaf is missing.
     #[must_use]
     pub fn invariant_tsc(&self) -> Option<bool> {
         self.leaf(POWER_MANAGEMENT).map(|[_, _, _, edx]| edx & EDX_INVARIANT_TSC != 0)
     }
 
-    /// Returns whether the TSC has a constant frequency and does not stop in idle states, according to the kernel's
-    /// flags or, if there are no flags, according to CPUID; `None` if neither is available.
+    /// Returns whether the TSC has a constant rate and does not stop in idle states. The source is the list of flags in
+    /// /proc/cpuinfo or, if it lists none, CPUID. Returns `None` if neither is available.
     #[must_use]
     pub fn tsc_runs_at_one_rate(&self) -> Option<bool> {
         if self.lists_flags() {
@@ -184,7 +186,7 @@ impl Cpu {
         }
     }
 
-    /// Returns the nominal TSC frequency from the best available origin. None of these origins is a measurement.
+    /// Returns the nominal TSC frequency from the best available origin. hpt does not measure this frequency.
     #[must_use]
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {
         let stated =
@@ -195,13 +197,13 @@ impl Cpu {
             .or_else(|| stated(self.bogomips_frequency(), TscStatement::BogoMips))
     }
 
-    /// Returns the registers `[eax, ebx, ecx, edx]` of a queried leaf.
+    /// Returns the registers `[eax, ebx, ecx, edx]` of a leaf; `None` if the leaf was not queried.
     #[must_use]
     pub fn leaf(&self, leaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|answer| answer.leaf == leaf && answer.subleaf == 0).map(|answer| answer.registers)
     }
 
-    /// Returns ECX Hz · EBX / EAX, if all three values are stated.
+    /// Returns the TSC frequency from leaf 0x15, which is ECX · EBX / EAX in Hz; `None` if a value is missing.
     fn crystal_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, crystal_hz, _] = self.leaf(CRYSTAL)?;
         let microhertz = u128::from(crystal_hz) * 1_000_000 * u128::from(numerator);
@@ -209,7 +211,8 @@ impl Cpu {
         u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
     }
 
-    /// Returns EAX bits 15 to 0 in MHz. Valid for the TSC only if leaf 0x15 states a ratio without a crystal frequency.
+    /// Returns the base frequency from leaf 0x16, which is in bits 15 to 0 of EAX, in MHz. It equals the TSC frequency
+    /// only if leaf 0x15 states a ratio without a crystal frequency.
     fn base_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, _, _] = self.leaf(CRYSTAL)?;
         let [base_mhz, ..] = self.leaf(BASE_FREQUENCY)?;
@@ -219,7 +222,8 @@ impl Cpu {
         Frequency::from_hertz(u64::from(base_mhz & 0xffff) * 1_000_000)
     }
 
-    /// Returns EAX in kHz, for hypervisors known to define the leaf this way.
+    /// Returns the TSC frequency from the hypervisor's timing leaf, which is in EAX, in kHz; `None` unless the
+    /// hypervisor is known to define the leaf this way.
     fn hypervisor_frequency(&self) -> Option<Frequency> {
         let known = ["VMwareVMware", "KVMKVMKVM", "ACRNACRNACRN"];
         let name = self.hypervisor()?;
@@ -227,20 +231,19 @@ impl Cpu {
         known.contains(&name.as_str()).then(|| Frequency::from_hertz(u64::from(khz) * 1000)).flatten()
     }
 
-    /// Returns half of `BogoMIPS` in MHz: the rate of the counter that the kernel's delay loop reads, if it reads a
-    /// counter.
+    /// Returns half of `BogoMIPS`, in MHz. If the kernel's delay loop reads a counter, this is the rate of the counter.
     pub(super) fn delay_loop_frequency(&self) -> Option<Frequency> {
         Frequency::from_hertz(self.bogomips_hundredths?.checked_mul(5_000)?)
     }
 
-    /// Returns the TSC frequency from `BogoMIPS`: with a constant TSC the kernel derives `loops_per_jiffy` from it
-    /// (arch/x86/kernel/tsc.c, `tsc_init`).
+    /// Returns the TSC frequency from `BogoMIPS`. If the TSC is constant, the kernel derives `loops_per_jiffy` from the
+    /// TSC frequency (arch/x86/kernel/tsc.c, `tsc_init`).
     pub(super) fn bogomips_frequency(&self) -> Option<Frequency> {
         self.has_flag("constant_tsc").then(|| self.delay_loop_frequency()).flatten()
     }
 }
 
-/// Parses `4500.00` as 450000.
+/// Parses a number with two decimals as hundredths: `4500.00` becomes 450000.
 fn hundredths(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.')?;
     if decimals.len() != 2 {

@@ -1,20 +1,20 @@
-//! The kernel's counts for each CPU: interrupts, softirqs and steal time. Also the time that a thread waited for a CPU.
-//! Only parses; the caller opens the files and keeps them open.
+//! The kernel's counts of interrupts, softirqs and steal time for each CPU, and the time that a thread has waited for a
+//! CPU. This module only parses; the caller opens the files and keeps them open.
 
 /// A line of /proc/interrupts or /proc/softirqs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CountLine<'a> {
-    /// The kernel's name for it: a number, or letters like `LOC` or `TIMER`.
+    /// The kernel's name for the interrupt or softirq: a number, or letters such as `LOC` or `TIMER`.
     pub name: &'a str,
     /// Its count.
     pub count: u64,
-    /// The rest of the line; may be empty.
+    /// The names of the interrupt's handlers, or the description at the end of the line; empty if there is none.
     pub label: &'a str,
 }
 
 /// Returns the lines of /proc/interrupts or /proc/softirqs, each with its count for `cpu` or, without `cpu`, with the
-/// sum over all CPUs. Offline CPUs have no column. Lines that are not counted per CPU are omitted, and so is a
+/// sum over all CPUs. Offline CPUs have no column. Lines without a count for each CPU are omitted, and so is a
 /// truncated last line.
 ///
 /// # References
@@ -45,7 +45,7 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
         rest = rest.trim_start();
         let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
         let (digits, after) = rest.split_at(end);
-        // A number is followed by a space, or by the end.
+        // A number must be followed by whitespace or by the end of the line.
         if after.chars().next().is_some_and(|letter| !letter.is_whitespace()) {
             return None;
         }
@@ -59,15 +59,16 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
     (!name.is_empty() && columns > 0).then_some(CountLine { name, count, label: last_words(rest) })
 }
 
-/// Returns the names of the handlers of a device interrupt, which follow the names of its controller and line. For
-/// other interrupts, returns the whole text.
+/// Returns the names of the handlers of a device interrupt, which follow its controller and its line number. For other
+/// interrupts, returns the whole label.
 fn last_words(label: &str) -> &str {
     let label = label.trim();
     label.rsplit_once("  ").map_or(label, |(_, last)| last)
 }
 
-/// Returns how long a hypervisor ran other guests while `cpu` had work, in hundredths of a second, from /proc/stat.
-/// Without `cpu`, returns the sum over all CPUs. `None` if the kernel does not report it.
+/// Returns the steal time of `cpu` from /proc/stat, in hundredths of a second; `None` if the kernel does not report it.
+/// During steal time, the hypervisor runs other guests although the CPU has work. Without `cpu`, returns the sum over
+/// all CPUs.
 ///
 /// # References
 ///
@@ -81,12 +82,12 @@ pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
     words.nth(7)?.parse().ok()
 }
 
-/// Returns how long a thread waited for a CPU, in nanoseconds, from its schedstat file. `None` if the kernel does not
-/// count it.
+/// Returns the time that a thread has waited for a CPU, in nanoseconds, from its schedstat file; `None` if the kernel
+/// does not report it.
 ///
 /// # References
 ///
-/// Documentation/scheduler/sched-stats.rst: the second of three numbers.
+/// Linux, Documentation/scheduler/sched-stats.rst: the second of three numbers.
 #[must_use]
 pub fn waited_ns(text: &str) -> Option<u64> {
     let numbers: Vec<u64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;

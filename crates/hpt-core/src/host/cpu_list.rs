@@ -1,8 +1,8 @@
-//! Sets of CPUs in the kernel's notation: lists (`0-2,7`) and masks (`f,ffffffff`). Opens no file.
+//! Sets of CPUs in the kernel's notation: lists (`0-2,7`) and masks (`f,ffffffff`). This module does not open files.
 
 use std::{collections::BTreeSet, fmt};
 
-/// The largest number of CPUs that Linux supports on any architecture: arch/x86/Kconfig, NR_CPUS_RANGE_END.
+/// The maximum number of CPUs that Linux supports on any architecture: arch/x86/Kconfig, NR_CPUS_RANGE_END.
 const MOST_CPUS: usize = 8192;
 
 /// A set of CPU numbers.
@@ -10,8 +10,8 @@ const MOST_CPUS: usize = 8192;
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// Parses a list in the kernel's notation: numbers and ranges separated by commas. An empty text and `(null)` yield
-    /// the empty list. Returns `None` if the text is not a valid list.
+    /// Parses a list in the kernel's notation: numbers and ranges separated by commas. Empty text and `(null)` yield an
+    /// empty list. Returns `None` if the text is not a valid list.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -38,7 +38,8 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Parses a mask in the kernel's notation: hexadecimal, 32 CPUs between commas, the highest first.
+    /// Parses a mask in the kernel's notation: hexadecimal groups of 32 CPUs, separated by commas, with the highest
+    /// CPUs first.
     pub(crate) fn parse_mask(text: &str) -> Option<Self> {
         let groups: Vec<&str> = text.trim().split(',').collect();
         if groups.len() > MOST_CPUS / 32 {
@@ -82,7 +83,7 @@ impl CpuList {
         self.0.iter().copied()
     }
 
-    /// Returns the CPUs that are in this list but not in the other.
+    /// Returns the CPUs that are in this list but not in `other`.
     pub(crate) fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
@@ -92,12 +93,12 @@ impl CpuList {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Returns the CPUs that are in either list.
+    /// Returns the CPUs that are in at least one of the two lists.
     pub(crate) fn or(&self, other: &Self) -> Self {
         Self(self.0.union(&other.0).copied().collect())
     }
 
-    /// Formats the list as a mask, in the notation that the kernel reads.
+    /// Formats the list as a mask, in the kernel's notation.
     pub(crate) fn mask(&self) -> String {
         let groups = self.0.last().map_or(0, |last| last / 32) + 1;
         let group = |index: usize| {

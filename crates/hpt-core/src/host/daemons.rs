@@ -1,8 +1,8 @@
-//! The running time daemons, identified by process name. Does not query the daemons.
+//! Detects running time daemons by process name. The daemons themselves are not queried.
 
 use super::Host;
 
-/// Process names as the kernel truncates them, after 15 letters, and their daemons.
+/// Process names, which the kernel truncates to 15 characters, and the daemons that they belong to.
 const DAEMONS: [(&str, &str); 9] = [
     ("chronyd", "chronyd"),
     ("ntpd", "ntpd"),

@@ -1,14 +1,15 @@
-//! The device tree: nodes found by their `compatible` property, and the addresses of their registers as the processor
-//! sees them. Opens no device. Interprets properties, but does not determine the purpose of a device.
+//! Searches the device tree for nodes by their `compatible` property, and determines the addresses of their registers,
+//! as seen by the processor. This module does not open devices. It interprets properties, but does not determine the
+//! purpose of a device.
 
 use super::{Host, soc::cell};
 
-/// The directory in which Linux shows the tree.
+/// The directory in which Linux shows the device tree.
 const ROOT: &str = "/proc/device-tree";
-/// The largest depth of nested buses: deeper than on any board. The limit ensures that the search of a tree with cycles
+/// The maximum depth of nested buses, which no board reaches. The limit ensures that the search of a tree with cycles
 /// terminates.
 const DEEPEST: usize = 8;
-/// The largest number of buses entered: a hundred times as many as any board has.
+/// The maximum number of buses that are searched: a hundred times as many as any board has.
 const MOST_BUSES: u32 = 1_000;
 
 /// A node of the device tree.
@@ -21,7 +22,7 @@ const MOST_BUSES: u32 = 1_000;
 pub struct DeviceNode {
     /// Its path from the root of the tree, for example `/soc/timer@7e003000`.
     pub path: String,
-    /// Its first block of registers; `None` if `reg`, or the `ranges` of a bus above it, cannot be interpreted.
+    /// Its first block of registers; `None` if `reg` or the `ranges` of a bus above it cannot be interpreted.
     pub registers: Option<Region>,
     /// `clock-frequency` in hertz.
     pub clock_frequency_hz: Option<u32>,
@@ -29,30 +30,30 @@ pub struct DeviceNode {
 
 #[cfg(test)]
 impl DeviceNode {
-    /// Creates a node with a known path and no other known property.
+    /// Creates a node of which only the path is known.
     pub(crate) fn unreachable(path: &str) -> Self {
         Self { path: path.to_owned(), registers: None, clock_frequency_hz: None }
     }
 }
 
-/// Addresses as the processor sees them.
+/// A range of addresses, as seen by the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// The first address.
     pub address: u64,
-    /// The number of bytes from that address on.
+    /// The length, in bytes.
     pub length: u64,
 }
 
-/// The number of 32-bit cells of addresses and lengths below a bus.
+/// The sizes of the addresses and lengths below a bus, each as a number of 32-bit cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cells {
     address: usize,
     size: usize,
 }
 
-/// A bus on the way from a device to the root: its cell counts, and the addresses of its children. The root has no
-/// `ranges`.
+/// A bus on the path from a device to the root: its cell counts, and the address ranges of its children. The root has
+/// no `ranges`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bus {
     path: String,
@@ -60,13 +61,14 @@ struct Bus {
     ranges: Option<Vec<u8>>,
 }
 
-/// Properties of a bus that locate its children.
+/// The properties of a bus that determine the addresses of its children.
 const OF_A_BUS: [&str; 3] = ["#address-cells", "#size-cells", "ranges"];
 /// The properties that are read from a node.
 const OF_A_NODE: [&str; 3] = ["compatible", "reg", "clock-frequency"];
 
 impl Host {
-    /// Returns the first node, in order of names, that is `compatible` and accessible to the processor.
+    /// Returns the first node, in the order of names, that has this `compatible` name and is accessible to the
+    /// processor.
     #[must_use]
     pub fn device_node(&self, compatible: &str) -> Option<DeviceNode> {
         let (path, buses) = find(self, compatible)?;
@@ -75,7 +77,7 @@ impl Host {
         Some(DeviceNode { registers, clock_frequency_hz: property("clock-frequency").as_deref().and_then(cell), path })
     }
 
-    /// Returns every file that [`device_node`](Self::device_node) would read of that node and of the buses above it.
+    /// Returns all files of that node and of the buses above it that [`device_node`](Self::device_node) reads.
     pub(super) fn device_node_files(&self, compatible: &str) -> Vec<String> {
         let Some((path, buses)) = find(self, compatible) else { return Vec::new() };
         let of_buses = buses.iter().flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{}/{name}", bus.path)));
@@ -89,8 +91,8 @@ fn find(host: &Host, compatible: &str) -> Option<(String, Vec<Bus>)> {
     search(host, compatible, vec![root], &mut 0)
 }
 
-/// Searches the children of `buses[0]`, then below those that are buses themselves. Only a bus with `ranges` leads to
-/// anything that the processor can access.
+/// Searches the children of `buses[0]`, and then the buses among these children. A bus without `ranges` is skipped
+/// because the processor cannot access the devices below it.
 fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> Option<(String, Vec<Bus>)> {
     *entered += 1;
     let parent = &buses[0].path;
@@ -129,7 +131,8 @@ fn is_compatible(names: &[u8], wanted: &str) -> bool {
     names.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes())
 }
 
-/// Returns the first entry of `reg`, as the processor sees it. `buses` leads from the node's parent to the root.
+/// Returns the first region in `reg`, as seen by the processor. `buses` contains the buses from the node's parent to
+/// the root.
 fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
     let cells = buses.first()?.cells;
     let (address, rest) = number(reg, cells.address)?;
@@ -141,12 +144,13 @@ fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
     region.address.checked_add(region.length).map(|_| region)
 }
 
-/// Returns the address of a region below `bus` in the address space of its parent, which uses `parent` cells.
+/// Returns the address of a region below `bus` in the address space of the bus's parent, whose cell counts are
+/// `parent`.
 ///
 /// # References
 ///
-/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length; empty if child
-/// and parent addresses are the same.
+/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length. The property
+/// is empty if child and parent addresses are the same.
 fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
     let ranges = bus.ranges.as_deref()?;
     if ranges.is_empty() {
@@ -167,8 +171,8 @@ fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
     None
 }
 
-/// Splits a number of one or two cells off the start of a property. Longer numbers (PCI has three cells) belong to no
-/// register that hpt uses.
+/// Returns the number of one or two cells at the start of a property, and the rest of the property. Longer numbers,
+/// such as PCI addresses with three cells, are not supported because no register that hpt uses has one.
 fn number(property: &[u8], cells: usize) -> Option<(u64, &[u8])> {
     if !(1..=2).contains(&cells) {
         return None;

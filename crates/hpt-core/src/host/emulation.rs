@@ -1,25 +1,26 @@
-//! Signs of an emulator that does not identify itself. Does not cover hypervisors, under which a real processor
-//! executes the program.
+//! Detects emulators that do not identify themselves. Hypervisors are not covered, because a real processor executes
+//! the program under a hypervisor.
 
 use std::{fs, path::Path};
 
 use super::{Architecture, Host};
 use crate::units::Frequency;
 
-/// QEMU's name for itself.
+/// The name of QEMU.
 pub(super) const QEMU: &str = "QEMU";
 
 /// The rate at which the ARM counter ticks when QEMU emulates the processor of a Raspberry Pi, in hertz. QEMU,
-/// target/arm/cpu.h: `GTIMER_SCALE`, since 9.1 `GTIMER_BACKCOMPAT_HZ`.
+/// target/arm/cpu.h: `GTIMER_SCALE`, or `GTIMER_BACKCOMPAT_HZ` since QEMU 9.1.
 ///
-/// A real Raspberry Pi counts the cycles of its crystal: 19.2 MHz (Raspberry Pi 2 and 3) or 54 MHz (4 and 5), which its
-/// firmware writes to CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S: `OSC_FREQ`.
+/// On a real Raspberry Pi, the counter ticks at the rate of the crystal: 19.2 MHz (Raspberry Pi 2 and 3) or 54 MHz
+/// (Raspberry Pi 4 and 5). The firmware writes this rate to CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S:
+/// `OSC_FREQ`.
 const QEMUS_ARM_COUNTER_HZ: u64 = 62_500_000;
 
-/// Returns the emulator that translates this program's instructions; `None` if a processor executes them.
+/// Returns the emulator that translates this program's instructions; `None` if a processor executes them directly.
 ///
-/// QEMU's user emulation replaces its own name with the name of the program that it runs, but only in /proc/self:
-/// /proc/thread-self comes from the kernel.
+/// In /proc/self, QEMU's user-mode emulation replaces its own path with the path of the program that it runs. It does
+/// not change /proc/thread-self, in which the kernel shows the path of QEMU.
 ///
 /// # References
 ///
@@ -35,9 +36,9 @@ fn translator_by(said: &Path, kernel: &Path) -> Option<String> {
 }
 
 impl Host {
-    /// Returns whether this is QEMU emulating a Raspberry Pi, recognized by a counter rate that no Raspberry Pi has.
-    /// The kernel derives its delay loop from the rate of the ARM counter, unless it was given another value, and shows
-    /// it to all users. Linux, arch/arm64/kernel/time.c, `time_init`; init/calibrate.c, `calibrate_delay`.
+    /// Returns whether the machine is a Raspberry Pi that QEMU emulates. Its counter has a rate that no real Raspberry
+    /// Pi has. Unless the kernel was given another value, it calibrates its delay loop with this rate, and shows the
+    /// result to all users. Linux, arch/arm64/kernel/time.c, `time_init`; init/calibrate.c, `calibrate_delay`.
     pub(super) fn is_qemus_raspberry_pi(&self) -> bool {
         let cpu = self.cpu();
         let is_arm = matches!(self.facts().architecture, Architecture::Aarch64 | Architecture::Arm);

@@ -1,4 +1,4 @@
-//! Interrupts: their counts per CPU, and their affinity. Moves no interrupt.
+//! Interrupts: their counts per CPU, and their affinity. This module does not move interrupts.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
-/// The maximum number of interrupts that are evaluated. Two files are read for each, and a capture could list millions.
+/// The maximum number of interrupts that are evaluated. hpt reads up to two files for each interrupt, and a capture
+/// could list millions of interrupts.
 const MOST_INTERRUPTS: usize = 16_384;
 
-/// Driver names of per-CPU interrupts, which cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
+/// Prefixes of the names of per-CPU interrupts, which cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
 /// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
 const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
 
@@ -18,7 +19,7 @@ const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     pub(crate) number: u32,
-    /// The name that its driver gave it.
+    /// The name that its driver registered.
     pub(crate) name: String,
     /// Its count on each CPU.
     pub(crate) counts: BTreeMap<usize, u64>,
@@ -62,7 +63,7 @@ impl Host {
     fn goes_to(&self, number: u32) -> Told<CpuList> {
         let list = |name: &str| self.told(&format!("/proc/irq/{number}/{name}")).parsed(|text| CpuList::parse(&text));
         match list("effective_affinity_list") {
-            // The effective affinity is not set yet, or this kernel does not report it: use the allowed affinity.
+            // If the effective affinity is not set yet or this kernel does not report it, use the allowed affinity.
             Told::Is(nowhere) if nowhere.is_empty() => list("smp_affinity_list"),
             Told::Absent => list("smp_affinity_list"),
             told => told,
@@ -83,7 +84,7 @@ impl Host {
 }
 
 /// Returns the part of /proc/interrupts that may leave the machine: counts, and common driver names. Names of network
-/// interfaces are omitted, because the owner of the machine chose them.
+/// interfaces are omitted because the owner of the machine may have chosen them.
 pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
     if path != INTERRUPTS {
         return None;
@@ -105,7 +106,8 @@ pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
     Some(kept)
 }
 
-/// Prefixes of names that reveal nothing about the owner of a machine; digits that follow are kept.
+/// Prefixes of names that reveal nothing about the owner of a machine. A capture contains the prefix and the digits
+/// that follow it.
 const COMMON: [&str; 52] = [
     "arch_timer",
     "arm-pmu",
@@ -172,7 +174,8 @@ fn common_name(name: &str) -> String {
     )
 }
 
-/// Returns the numbered lines; `None` if the text is not such a table.
+/// Returns the lines of /proc/interrupts with an interrupt number; `None` if the text is not such a table, or if it is
+/// too long.
 fn lines(text: &str) -> Option<Vec<Line>> {
     let mut all = text.lines();
     let cpus = cpus_of(all.next()?).filter(|cpus| !cpus.is_empty())?;
@@ -187,7 +190,7 @@ fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
     for &cpu in cpus {
         counts.insert(cpu, words.next()?.parse().ok()?);
     }
-    // The chip, its line number, the trigger type, and then the handlers, separated by commas.
+    // The counts are followed by the chip, its line number, the trigger type, and the handlers, separated by commas.
     let words: Vec<&str> = words.collect();
     let last = words.len().checked_sub(1)?;
     let first = (0..last).rev().take_while(|&index| words[index].ends_with(',')).last().unwrap_or(last);

@@ -1,8 +1,9 @@
-//! Facts from the kernel's files: clocksources and the identity of the boot. Only parses; `Host` opens the files.
+//! Facts about the kernel: its release, its clocksources, and the boot ID. This module only parses; `Host` opens the
+//! files.
 
 use std::fmt;
 
-/// The first two numbers of a kernel's release, for example 6 and 12 for `6.12.41-v8+`. Later releases compare as
+/// The first two numbers of a kernel release, for example 6 and 12 for `6.12.41-v8+`. Later releases compare as
 /// greater.
 ///
 /// # Examples
@@ -22,7 +23,7 @@ pub struct KernelRelease {
 }
 
 impl KernelRelease {
-    /// Returns the release with these two numbers.
+    /// Creates a release from its first two numbers.
     #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
@@ -43,7 +44,7 @@ impl KernelRelease {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockSources {
-    /// The active clocksource; `None` if sysfs does not list it.
+    /// The active clocksource; `None` if sysfs does not report it.
     pub current: Option<String>,
     /// The clocksources that the kernel offers, best first; `None` if sysfs lists no clocksources.
     pub available: Option<Vec<String>>,
@@ -65,7 +66,7 @@ impl ClockSources {
     }
 }
 
-/// The identity of one boot of one machine: 32 hexadecimal digits in five groups.
+/// The ID of one boot of one machine: 32 hexadecimal digits in five groups.
 ///
 /// # References
 ///
@@ -74,7 +75,7 @@ impl ClockSources {
 pub struct BootId(String);
 
 impl BootId {
-    /// Parses a boot identity as the kernel writes it; `None` for anything else.
+    /// Parses a boot ID as the kernel writes it. Returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let groups: Vec<&str> = text.trim().split('-').collect();
@@ -83,7 +84,7 @@ impl BootId {
         (lengths == [8, 4, 4, 4, 12] && hexadecimal).then(|| Self(text.trim().to_ascii_lowercase()))
     }
 
-    /// Returns the identity as text.
+    /// Returns the ID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

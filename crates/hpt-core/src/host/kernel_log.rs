@@ -1,5 +1,5 @@
-//! The kernel log: the records of /dev/kmsg, and those that concern clocksources. Only parses, except for `records`,
-//! which reads the device; `Host` locates it.
+//! The kernel log: reads and parses the records of /dev/kmsg, and selects the records about clocksources. `Host`
+//! locates the device.
 
 use std::{
     fmt,
@@ -11,42 +11,43 @@ use std::{
 
 use crate::units::Frequency;
 
-/// The largest record of /dev/kmsg; a shorter buffer fails with EINVAL. Linux, kernel/printk/internal.h,
-/// PRINTK_MESSAGE_MAX.
+/// The maximum length of a record of /dev/kmsg, in bytes. A read into a buffer that is too short fails with EINVAL.
+/// Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
-/// The largest log that is read, in bytes. The log is usually a ring buffer of a few megabytes; a larger one is not
-/// evaluated, because its first part would be mistaken for the whole log.
+/// The maximum size of a log that is read, in bytes. The log is a ring buffer, usually of at most a few megabytes. A
+/// larger log is rejected because its first part would be mistaken for the whole log.
 const LARGEST_LOG: usize = 64 << 20;
 
 /// One line of the kernel log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// When it was written, in microseconds since boot.
+    /// The time when it was written, in microseconds since boot.
     pub at_us: u64,
     /// Its text, without a newline.
     pub text: String,
 }
 
-/// The kernel log, as far as it could be read.
+/// The lines of the kernel log that were available.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelLog {
     /// The lines, oldest first.
     pub lines: Vec<LogLine>,
-    /// Whether its first line is the first that the kernel wrote: the log is a ring buffer and loses old lines.
+    /// Whether the first of these lines is the first line that the kernel wrote after boot. The log is a ring buffer,
+    /// in which new lines overwrite old lines.
     pub from_the_beginning: bool,
 }
 
-/// Why the kernel log cannot be read.
+/// The reason why the kernel log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogUnreadable {
-    /// There is no /dev/kmsg, as in many containers.
+    /// The device /dev/kmsg does not exist, as in many containers.
     Absent,
-    /// Reading it requires root, or CAP_SYSLOG if kernel.dmesg_restrict is 1.
+    /// A read requires root, or CAP_SYSLOG if kernel.dmesg_restrict is 1.
     NotAllowed,
-    /// Another error of the system.
+    /// Another I/O error. Contains its description.
     Failed(String),
 }
 
@@ -59,7 +60,7 @@ impl LogUnreadable {
         }
     }
 
-    /// Returns the fix, if there is one.
+    /// Returns the fix, if one is known.
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
@@ -81,8 +82,8 @@ impl fmt::Display for LogUnreadable {
 }
 
 impl KernelLog {
-    /// Parses records of /dev/kmsg: `priority,sequence,microseconds,flags;text`, each followed by lines that start with
-    /// a space. Other lines are skipped.
+    /// Parses records of /dev/kmsg, which have the format `priority,sequence,microseconds,flags;text`. Other lines are
+    /// skipped, including the lines after a record that start with a space.
     ///
     /// # References
     ///
@@ -107,8 +108,8 @@ impl KernelLog {
         log
     }
 
-    /// Returns the TSC rate that the kernel uses, from its last message about it: the rate that it refined against
-    /// another timer or, if the kernel was given the rate, the first rate that it reported.
+    /// Returns the TSC rate that the kernel uses, as its messages report it. This is the rate that it refined against
+    /// another timer or, if the kernel was given the rate, the rate in its last message about a detected rate.
     pub(super) fn tsc_frequency(&self, was_told: bool) -> Option<Frequency> {
         let by =
             |wanted: fn(&str) -> Option<&str>| self.lines.iter().rev().find_map(|line| megahertz(wanted(&line.text)?));
@@ -125,15 +126,15 @@ impl KernelLog {
 }
 
 impl LogLine {
-    /// Returns the clocksource that the kernel switched to in this line. Linux, kernel/time/clocksource.c,
-    /// `__clocksource_select`.
+    /// Returns the clocksource to which the kernel switched, if this line reports a switch. Linux,
+    /// kernel/time/clocksource.c, `__clocksource_select`.
     #[must_use]
     pub fn turned_to_clock_source(&self) -> Option<&str> {
         self.text.strip_prefix("clocksource: Switched to clocksource ").map(str::trim)
     }
 }
 
-/// Parses `2596.127 MHz`, and returns the rest of the text.
+/// Parses a frequency such as `2596.127 MHz`, and ignores the text after it.
 fn megahertz(text: &str) -> Option<Frequency> {
     let (whole, thousandths) = text.split_once(" MHz")?.0.split_once('.')?;
     let is_kilohertz = thousandths.len() == 3 && thousandths.bytes().all(|byte| byte.is_ascii_digit());
@@ -141,7 +142,7 @@ fn megahertz(text: &str) -> Option<Frequency> {
     Frequency::from_hertz(whole.checked_mul(1_000_000)?.checked_add(thousandths * 1_000)?)
 }
 
-/// A reader of new lines of the kernel log. Never blocks.
+/// A reader of new lines of the kernel log, which never blocks.
 #[derive(Debug)]
 pub struct NewLogLines {
     file: File,
@@ -154,7 +155,8 @@ impl NewLogLines {
         Ok(Self { file, record: vec![0; LONGEST_RECORD] })
     }
 
-    /// Returns the lines since the last call, oldest first. Lines that the ring buffer lost in between are missing.
+    /// Returns the lines that were written since the last call, oldest first. Lines that have already been overwritten
+    /// in the ring buffer are missing.
     pub fn take(&mut self) -> Vec<LogLine> {
         let mut records = Vec::new();
         while records.len() < LARGEST_LOG {
@@ -168,14 +170,14 @@ impl NewLogLines {
     }
 }
 
-/// Returns whether another record may follow after this result. EPIPE: the next record was overwritten in the meantime;
-/// the one after it follows.
+/// Returns whether reading can continue after this error. EPIPE means that the next record has been overwritten; a
+/// later record follows.
 fn goes_on(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
 }
 
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    // O_NONBLOCK: at its end the device returns EAGAIN instead of waiting for the next record.
+    // With O_NONBLOCK, a read at the end of the log returns EAGAIN instead of waiting for the next record.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_file() || kind.is_char_device() {
@@ -185,7 +187,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the records of /dev/kmsg, or of the file that replaces it in a system snapshot.
+/// Returns the records of /dev/kmsg, or of a regular file in its place.
 pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
     loop {
@@ -203,8 +205,8 @@ pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns the kernel's own records about clocksources, for a capture. Also returns the first record of the log,
-/// without its text, because it shows where the log starts.
+/// Returns the kernel's own records about clocksources, for a capture. Record 0 is also included if it is available,
+/// because it shows that the log is complete from its beginning; its text is omitted if it is about something else.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for line in records.split(|&byte| byte == b'\n') {
@@ -225,8 +227,8 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Returns whether the kernel itself wrote a record: other writers to /dev/kmsg are marked by a facility (the bits
-/// above the three of the level) and cannot use the kernel's facility. Linux, Documentation/ABI/testing/dev-kmsg.
+/// Returns whether the kernel itself wrote a record. Programs that write to /dev/kmsg cannot use the kernel's facility,
+/// which is in the bits above the three bits of the level. Linux, Documentation/ABI/testing/dev-kmsg.
 fn is_of_the_kernel(head: &str) -> bool {
     head.split(',').next().and_then(|prefix| prefix.parse::<u32>().ok()).is_some_and(|prefix| prefix >> 3 == 0)
 }
@@ -238,11 +240,11 @@ const WORDS: [&str; 9] =
 
 fn is_on_clock_sources(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    // The log also contains the command line, which is captured from its own file instead.
+    // The line with the kernel command line is excluded because a capture contains the command line in another file.
     !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
 }
 
-/// Decodes `\x` and two hexadecimal digits, which stand for an unprintable byte.
+/// Decodes escape sequences, which consist of `\x` and two hexadecimal digits, and represent unprintable bytes.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! The kernel's own threads: their affinity and scheduling policy. Does not cover threads of programs.
+//! The kernel's own threads: their affinity and scheduling policy. Threads of programs are not included.
 
 use super::{CpuList, Host};
 
@@ -7,9 +7,9 @@ use super::{CpuList, Host};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct KernelThread {
-    /// Its name; in a capture, the name of its family.
+    /// Its name or, in a capture, the name of its family.
     pub name: String,
-    /// The CPUs that it may run on, in the kernel's list notation.
+    /// The CPUs on which it may run, in the kernel's list notation.
     pub cpus: String,
     /// Its scheduling policy. sched(7).
     pub policy: u32,
@@ -38,21 +38,21 @@ impl Host {
 }
 
 impl KernelThread {
-    /// Returns the CPUs it may run on; empty if the list cannot be interpreted.
+    /// Returns the CPUs on which the thread may run; the list is empty if it cannot be interpreted.
     pub(crate) fn may_run_on(&self) -> CpuList {
         CpuList::parse(&self.cpus).unwrap_or_default()
     }
 
-    /// Returns the CPU for which this thread frees memory, if RCU callbacks are offloaded from that CPU: 3 for
-    /// `rcuop/3` and `rcuos/3`. `rcuog/0` wakes the threads of its group, and frees nothing. Linux,
+    /// Returns the CPU whose offloaded RCU callbacks this thread executes, for example 3 for `rcuop/3` and `rcuos/3`.
+    /// Returns `None` for other threads, including `rcuog/0`, which only wakes the threads of its group. Linux,
     /// kernel/rcu/tree_nocb.h, rcu_spawn_cpu_nocb_kthread.
     pub(crate) fn frees_for(&self) -> Option<usize> {
         let (flavor, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
         (flavor != "g").then(|| cpu.parse().ok()).flatten()
     }
 
-    /// Returns the thread in the form that may leave the machine: with its family instead of its name, which may
-    /// contain the name of a device, a file system or a network.
+    /// Returns the thread in the form that may leave the machine. The name of its family replaces its own name, which
+    /// may contain the name of a device, a file system or a network.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         self.name = family(&self.name);
@@ -61,7 +61,7 @@ impl KernelThread {
     }
 }
 
-/// Returns name, policy and priority, if the process is a thread of the kernel. proc_pid_stat(5): flags is field 9,
+/// Returns the name, policy and priority of a process if it is a kernel thread. proc_pid_stat(5): flags is field 9,
 /// rt_priority 40, policy 41.
 fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
     let (head, fields) = stat.rsplit_once(')')?;
@@ -75,7 +75,7 @@ fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
     Some((name.to_owned(), u32::try_from(field(41)?).ok()?, u32::try_from(field(40)?).ok()?))
 }
 
-/// Names of kernel threads that any machine may have.
+/// Prefixes of the names of kernel threads that any machine may have.
 const FAMILIES: [&str; 38] = [
     "kthreadd",
     "kworker",
@@ -125,7 +125,7 @@ fn family(name: &str) -> String {
             let rest = &name[family.len()..];
             let number: String =
                 rest.chars().take_while(|letter| letter.is_ascii_digit() || "/:uH".contains(*letter)).collect();
-            // jbd2/sda1: the device is not a number.
+            // For example, in jbd2/sda1 the slash is followed by a device, not by a number.
             let number = if number == "/" { "" } else { number.trim_end_matches([':', '/']) };
             format!("{family}{number}")
         },

@@ -1,5 +1,5 @@
-//! The machine: its files in /proc, /sys and the device tree, and the facts that no file contains. Opens no counter. A
-//! host from a system snapshot opens and executes nothing.
+//! The machine: its files in /proc, /sys and the device tree, and the facts that no file contains. This module does not
+//! open counters. For a host from a system snapshot, it neither opens files nor executes CPUID.
 
 mod acpi;
 mod boot_loader;
@@ -66,11 +66,11 @@ use crate::{
     units::Frequency,
 };
 
-/// The largest file that hpt reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has 23 MB. A larger file is not
-/// evaluated, because its first part would be mistaken for the whole file.
+/// The largest file that hpt reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has a size of 23 MB. A larger
+/// file is rejected because its first part would be mistaken for the whole file.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// The files that contain the kernel's command line and the kernel's log.
+/// The files with the kernel command line and the kernel log.
 const COMMAND_LINE: &str = "/proc/cmdline";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
@@ -85,14 +85,14 @@ pub struct Host {
 /// The location of the files of a machine.
 #[derive(Clone, Debug)]
 enum Root {
-    /// Below this directory: `/`, or another directory in tests that create their own files. Links are followed,
+    /// In this directory, which is `/`, or another directory in tests that create their own files. Links are followed,
     /// because many of the kernel's files are links.
     Folder(PathBuf),
     /// In memory.
     Capture(Arc<Capture>),
 }
 
-/// The instruction set that a program was built for, or the instruction set of the system in a snapshot.
+/// The instruction set of this program, or of the system in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -109,7 +109,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The architecture this program was built for.
+    /// The architecture for which this program was built.
     pub const HERE: Self = if cfg!(target_arch = "x86_64") {
         Self::X86_64
     } else if cfg!(target_arch = "aarch64") {
@@ -120,7 +120,7 @@ impl Architecture {
         Self::Other
     };
 
-    /// Returns its usual name.
+    /// Returns the usual name of the architecture.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ impl Architecture {
     }
 }
 
-/// Whether `prctl(PR_GET_TSC)` allows the calling thread to read the counter.
+/// The permission of the calling thread to read the counter, as `prctl(PR_GET_TSC)` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum CounterPermission {
@@ -145,7 +145,7 @@ pub enum CounterPermission {
 }
 
 impl CounterPermission {
-    /// Queries the kernel for the calling thread's current permission.
+    /// Queries the current permission of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> Self {
         match process::tsc_permission() {
@@ -179,7 +179,8 @@ pub struct Facts {
     pub hwcap2: u64,
     /// The CPUID leaves that concern time; empty without CPUID.
     pub cpuid: Vec<CpuidLeaf>,
-    /// The program that translated this program's instructions, if no processor executed them directly: `qemu-user`.
+    /// The emulator that translated the instructions of this program (`qemu-user`); `None` if a processor executed them
+    /// directly.
     #[cfg_attr(feature = "serde", serde(default))]
     pub translator: Option<String>,
     /// The state of the system when the snapshot was taken; `None` for the live system, which is examined on demand.
@@ -210,13 +211,13 @@ impl Facts {
     }
 }
 
-/// Returns the content of a regular file of at most 64 MiB. Refuses pipes and devices, because reading one might never
-/// end or block forever.
+/// Returns the content of a regular file of at most 64 MiB. Rejects pipes and devices, because a read from one might
+/// block or continue forever.
 ///
 /// # Errors
 ///
-/// Returns any error of opening or reading it, [`io::ErrorKind::InvalidInput`] for anything but a regular file, and
-/// [`io::ErrorKind::FileTooLarge`] for a larger file.
+/// Returns an error if the file cannot be opened or read. The error kind is [`io::ErrorKind::InvalidInput`] if the file
+/// is not a regular file, and [`io::ErrorKind::FileTooLarge`] if it is larger than 64 MiB.
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     read_regular_file_and_about(path).map(|(content, _)| content)
 }
@@ -230,8 +231,8 @@ pub(crate) struct About {
 
 /// Reads a regular file, and also returns its owner and mode.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
-    // This check comes before the open, because opening a device may have side effects: for example, a watchdog would
-    // start.
+    // The file is checked before it is opened, because opening a device may have side effects. For example, it would
+    // start a watchdog.
     refuse_what_is_not_regular(&path.metadata()?)?;
     // O_NONBLOCK: if a pipe has replaced the file, opening it must not wait for a writer. The flag has no effect on a
     // regular file.
@@ -257,19 +258,19 @@ fn content_of(file: File) -> io::Result<Vec<u8>> {
 }
 
 impl Host {
-    /// Returns the live machine.
+    /// Creates a host for the live machine.
     #[must_use]
     pub fn live() -> Self {
         Self { root: Root::Folder(PathBuf::from("/")), facts: Facts::live(), live: true }
     }
 
-    /// Returns a host from a system snapshot, with the facts in its capture.
+    /// Creates a host from a system snapshot and the facts in its capture.
     #[must_use]
     pub fn captured(capture: Capture, facts: Facts) -> Self {
         Self { root: Root::Capture(Arc::new(capture)), facts, live: false }
     }
 
-    /// Returns a host whose files a test created below a directory.
+    /// Creates a host from files in a directory, for tests.
     #[cfg(test)]
     pub(crate) fn below(folder: impl Into<PathBuf>, facts: Facts) -> Self {
         Self { root: Root::Folder(folder.into()), facts, live: false }
@@ -292,8 +293,8 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Returns any error of opening or reading it, or the error recorded in the snapshot. Refuses anything
-    /// but a regular file.
+    /// Returns an error if the file cannot be opened or read, or is not a regular file. For a system snapshot, returns
+    /// the recorded error.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => read_regular_file(&below(folder, path)),
@@ -305,8 +306,8 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Returns any error of opening it, and [`io::ErrorKind::Unsupported`] for a system snapshot, whose files never
-    /// change.
+    /// Returns an error if the file cannot be opened. For a system snapshot, whose files never change, the error kind
+    /// is [`io::ErrorKind::Unsupported`].
     pub(crate) fn open_to_read(&self, path: &str) -> io::Result<File> {
         match &self.root {
             Root::Folder(folder) => File::open(below(folder, path)),
@@ -329,7 +330,7 @@ impl Host {
         Some(text.trim_end_matches(['\n', '\0', ' ']).to_owned())
     }
 
-    /// Returns the content of a file as text, without trailing whitespace, or why there is none.
+    /// Returns the content of a file as text, without trailing whitespace, or the reason why it is not available.
     pub(crate) fn told(&self, path: &str) -> Told<String> {
         let text =
             |content: Vec<u8>| Some(String::from_utf8_lossy(&content).trim_end_matches(['\n', '\0', ' ']).to_owned());
@@ -349,7 +350,7 @@ impl Host {
         names
     }
 
-    /// Returns the names of the kernel's devices of a class.
+    /// Returns the names of the devices in a device class.
     pub(crate) fn devices_of_class(&self, class: &str) -> Vec<String> {
         self.list(&format!("/sys/class/{class}"))
     }
@@ -362,7 +363,7 @@ impl Host {
         }
     }
 
-    /// Returns the processor as /proc/cpuinfo, the device tree and CPUID describe it.
+    /// Returns the processor, as described by /proc/cpuinfo, the device tree and CPUID.
     #[must_use]
     pub fn cpu(&self) -> Cpu {
         Cpu::parse(
@@ -399,7 +400,7 @@ impl Host {
         })
     }
 
-    /// Returns every file that [`arch_timer`](Self::arch_timer) reads of that node.
+    /// Returns all files of the timer's node that [`arch_timer`](Self::arch_timer) reads.
     fn arch_timer_files(&self) -> Vec<String> {
         let properties = ["compatible", soc::CLOCK_FREQUENCY, soc::NO_TICK_IN_SUSPEND].into_iter().chain(soc::ERRATA);
         self.arch_timer_path().map_or_else(Vec::new, |node| properties.map(|name| format!("{node}/{name}")).collect())
@@ -414,17 +415,21 @@ impl Host {
         )
     }
 
-    /// Returns the parameters that the kernel was started with; `None` if /proc does not show them.
+    /// Returns the parameters on the kernel command line; `None` if /proc does not show them.
     #[must_use]
     pub fn boot_parameters(&self) -> Option<Vec<BootParameter>> {
         self.text(COMMAND_LINE).as_deref().map(BootParameter::all)
     }
 
-    /// Returns the emulator of the machine or the program, if it can be determined: from `hpt.emulated=NAME` on the
-    /// kernel's command line; from a translator of the program's instructions ([`Facts::translator`]); from a
-    /// hypervisor that is QEMU without KVM; or from an ARM counter with a rate that QEMU uses and no Raspberry Pi has.
-    /// Returns `None` for any other emulated board if its device tree equals the device tree of a real board, or of the
-    /// board that QEMU also uses for KVM guests.
+    /// Returns the name of the emulator of the machine or the program, if it can be determined from one of these facts:
+    ///
+    /// - `hpt.emulated=NAME` is on the kernel command line.
+    /// - An emulator translates the instructions of the program ([`Facts::translator`]).
+    /// - The hypervisor is QEMU without KVM.
+    /// - The ARM counter of a Raspberry Pi has a rate that QEMU uses, but no Raspberry Pi has.
+    ///
+    /// Other emulated boards are not detected if their device tree equals that of a real board, or that of the board
+    /// that QEMU also uses for KVM guests.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
         let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));
@@ -437,13 +442,13 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Returns [`LogUnreadable`] if there is none, or if it requires more permissions.
+    /// Returns [`LogUnreadable`] if the log does not exist or cannot be read.
     pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
         let records = self.log_records().map_err(|cause| LogUnreadable::of(&cause))?;
         Ok(KernelLog::parse(&records))
     }
 
-    /// Returns the records of /dev/kmsg, or of the file that replaces it in a system snapshot.
+    /// Returns the records of /dev/kmsg, or the records in a system snapshot.
     fn log_records(&self) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => kernel_log::records(kernel_log::open(&below(folder, KERNEL_LOG))?),
@@ -465,17 +470,17 @@ impl Host {
         opened.and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
     }
 
-    /// Returns the rate at which the kernel converts readings of the TSC to time, and its tolerance in parts per
-    /// million: from the kernel log, or from `BogoMIPS` if the kernel was given the rate and never refined it. `None`
-    /// if neither is available.
+    /// Returns the TSC rate that the kernel uses to convert readings to time, and the tolerance of this rate in parts
+    /// per million. The source is the kernel log. If the kernel was given the rate and never refined it, `BogoMIPS` is
+    /// another source. Returns `None` if neither is available.
     ///
     /// # References
     ///
     /// Linux, arch/x86/kernel/tsc.c: `tsc_refine_calibration_work`, `X86_FEATURE_TSC_KNOWN_FREQ`.
     #[must_use]
     pub fn kernels_tsc_frequency(&self) -> Option<(Frequency, f64)> {
-        // The multiplier of the kernel's clock is rounded as well.
-        #[expect(clippy::cast_precision_loss, reason = "a bound, for comparing")]
+        // The additional 1.0 ppm allows for the rounding of the kernel clock's multiplier.
+        #[expect(clippy::cast_precision_loss, reason = "the result is only compared")]
         let within_ppm = |frequency: Frequency, cut_off_hz: f64| 1.0 + cut_off_hz / frequency.hertz() as f64 * 1e6;
         let cpu = self.cpu();
         let was_told = cpu.has_flag("tsc_known_freq");
@@ -485,18 +490,18 @@ impl Host {
         logged.or_else(|| was_told.then(by_bogomips).flatten())
     }
 
-    /// Returns the identity of this boot; `None` if /proc does not show it.
+    /// Returns the ID of this boot; `None` if /proc does not show it.
     #[must_use]
     pub fn boot_id(&self) -> Option<BootId> {
         self.text("/proc/sys/kernel/random/boot_id").as_deref().and_then(BootId::parse)
     }
 }
 
-/// Returns the path of a file of a machine whose files are below a directory.
+/// Returns the path of a machine's file in the directory that contains the machine's files.
 fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
 }
 
 fn nothing_moves() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "this is a system snapshot: its counts do not change")
+    io::Error::new(io::ErrorKind::Unsupported, "the counts in a system snapshot do not change")
 }

@@ -1,5 +1,5 @@
 //! Facts about perf events from the kernel's files: permissions, the counters of the cores, and the frequency of a
-//! core. Counts nothing.
+//! core. This module does not count events.
 
 use super::Host;
 use crate::units::Frequency;
@@ -7,30 +7,31 @@ use crate::units::Frequency;
 pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const USER_ACCESS: &str = "/proc/sys/kernel/perf_user_access";
 const DEVICES: &str = "/sys/bus/event_source/devices";
-/// The state of each CPU, from the kernel module that opens the cycle counter to programs: kmod/ in the repository of
-/// hpt.
+/// The state of each CPU's cycle counter, from the kernel module that allows programs to read it (kmod/ in the hpt
+/// repository).
 const HPT_CYCLES: &str = "/sys/module/hpt_cycles/parameters/state";
-/// Present whenever the kernel has perf events, regardless of what the cores can count.
+/// The event source that is present whenever the kernel supports perf events, even if the cores have no counters.
 const SOFTWARE: &str = "software";
 
-/// Permissions to count events. A field is `None` if no file states its value.
+/// The permissions to count events, and the available counters. A field is `None` if no file states its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PerfEvents {
-    /// `kernel.perf_event_paranoid`: if it is 2 or higher, processes without CAP_PERFMON may count only their own
-    /// events in user mode; if it is 3 or higher, in kernels that support such values, they may not count anything.
+    /// `kernel.perf_event_paranoid`, which restricts processes without CAP_PERFMON. If the value is 2 or higher, they
+    /// may count only their own events in user mode. If it is 3 or higher, in kernels that support such values, they
+    /// may not count any events.
     pub paranoid: Option<i32>,
     /// `kernel.perf_user_access`, on ARM: whether programs may read the counter of their own event.
     pub user_access: Option<bool>,
     /// The `rdpmc` setting of the core, on x86: 0 allows no process to read a counter, 1 allows processes with a mapped
-    /// event, 2 allows all processes.
+    /// event, and 2 allows all processes.
     pub rdpmc: Option<u8>,
     /// The kernel's names for the counters of the cores; empty in many virtual machines.
     pub core_pmus: Option<Vec<String>>,
 }
 
 impl Host {
-    /// Returns the permissions to count events on this machine.
+    /// Returns the permissions to count events on this machine, and the available counters.
     ///
     /// # References
     ///
@@ -55,14 +56,13 @@ impl Host {
         self.text(HPT_CYCLES).map(|state| state.replace('\n', ", "))
     }
 
-    /// Returns the current frequency of a core, from the kernel's frequency governor; `None` if the governor reports no
-    /// frequency.
+    /// Returns the current frequency of a core, as cpufreq reports it; `None` if it reports no frequency.
     #[must_use]
     pub fn core_frequency(&self, cpu: usize) -> Option<Frequency> {
         self.text(&core_frequency_path(cpu)).as_deref().and_then(kilohertz)
     }
 
-    /// Returns every file that these functions read, limited to the first CPU.
+    /// Returns all files that these functions read. For files of a CPU, only those of the first CPU are included.
     pub(super) fn perf_files(&self) -> Vec<String> {
         let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
         let types = pmus.map(|name| format!("{DEVICES}/{name}/type"));
@@ -84,7 +84,7 @@ fn counts_cores(name: &str) -> bool {
     name == "cpu" || ["cpu_", "armv", "apple_"].iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Parses a number of kilohertz. Linux, Documentation/admin-guide/pm/cpufreq.rst, `scaling_cur_freq`.
+/// Parses a frequency in kilohertz. Linux, Documentation/admin-guide/pm/cpufreq.rst, `scaling_cur_freq`.
 fn kilohertz(text: &str) -> Option<Frequency> {
     Frequency::from_hertz(text.trim().parse::<u64>().ok()?.checked_mul(1_000)?)
 }

@@ -1,9 +1,10 @@
 //! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
-//! supply of a board, steal time. Changes no setting.
+//! supply of a board, and steal time. This module does not change settings.
 
 use super::{Cpu, Host, Told};
 
-/// The time that all real-time threads may use in each period. Linux, Documentation/scheduler/sched-rt-group.rst.
+/// The time that all real-time threads together may use in each period. Linux,
+/// Documentation/scheduler/sched-rt-group.rst.
 pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 pub(crate) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 /// The time that each CPU reserves for ordinary threads, since Linux 6.12. Linux 6.12, kernel/sched/debug.c.
@@ -26,8 +27,8 @@ const LIMITS: &str = "/proc/thread-self/limits";
 const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
 const TREE_COMPATIBLE: &str = "/proc/device-tree/compatible";
 const TREE_HYPERVISOR: &str = "/proc/device-tree/hypervisor/compatible";
-/// The firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c; without the file of that driver,
-/// Linux, drivers/hwmon/raspberrypi-hwmon.c.
+/// The driver for the firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c. Without its file,
+/// hpt reads the voltage alarm: Linux, drivers/hwmon/raspberrypi-hwmon.c.
 const FIRMWARE: &str = "/sys/bus/platform/drivers/raspberrypi-firmware";
 const GET_THROTTLED: &str = "get_throttled";
 const MONITORS: &str = "/sys/class/hwmon";
@@ -60,13 +61,13 @@ const FILES: [&str; 19] = [
 /// CPU time since boot, in kernel ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stolen {
-    /// Time during which the hypervisor ran other guests while this machine had work.
+    /// The time during which the hypervisor ran other guests although this machine had work.
     pub(crate) stolen: u64,
     /// The total CPU time.
     pub(crate) all: u64,
 }
 
-/// Report of a Raspberry Pi's firmware about under-voltage and throttling.
+/// The report of a Raspberry Pi's firmware about under-voltage and throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// All flags, as `vcgencmd get_throttled` prints them.
@@ -80,31 +81,31 @@ pub(crate) enum Supply {
 pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) millidegrees: i64,
-    /// The temperature from which the kernel throttles the processor.
+    /// The temperature at which the kernel starts to throttle the processor.
     pub(crate) slowed_from: Option<i64>,
-    /// The temperature from which the kernel switches the machine off.
+    /// The temperature at which the kernel shuts the machine down.
     pub(crate) off_from: Option<i64>,
 }
 
 impl Host {
-    /// Returns the first word of a file as a whole number.
+    /// Returns the first word of a file as an integer.
     pub(crate) fn number_in(&self, path: &str) -> Told<i64> {
         self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
     }
 
-    /// Returns whether `/sys/kernel/realtime` states that this is a real-time kernel. The file exists in patched
-    /// kernels only.
+    /// Returns whether `/sys/kernel/realtime` states that this is a real-time kernel. The file exists only in kernels
+    /// with the PREEMPT_RT patches.
     pub(crate) fn says_realtime(&self) -> Told<bool> {
         self.number_in(REALTIME).parsed(|value| Some(value == 1))
     }
 
-    /// Returns the active preemption model, which is the word in brackets. Only kernels that can change the model
-    /// report it.
+    /// Returns the active preemption model, which is the word in parentheses. Only kernels that can change the model at
+    /// run time report it.
     pub(crate) fn preemption_in_force(&self) -> Told<String> {
         self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
     }
 
-    /// Returns when the kernel creates transparent huge pages: `always`, `madvise` or `never`.
+    /// Returns the setting for transparent huge pages: `always`, `madvise` or `never`.
     pub(crate) fn huge_pages(&self) -> Told<String> {
         self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
     }
@@ -114,7 +115,7 @@ impl Host {
         self.number_in(SAME_PAGES).parsed(|value| Some(value == 1))
     }
 
-    /// Returns whether pages are moved to the node that uses them, on a machine with several nodes.
+    /// Returns whether the kernel moves pages to the NUMA node that uses them.
     pub(crate) fn moves_pages(&self) -> Told<bool> {
         self.number_in(NUMA_BALANCING).parsed(|value| Some(value > 0))
     }
@@ -128,7 +129,7 @@ impl Host {
         self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
     }
 
-    /// Returns the steal time of all CPUs together. proc_stat(5).
+    /// Returns the total steal time and the total CPU time of all CPUs. proc_stat(5).
     pub(crate) fn stolen(&self) -> Told<Stolen> {
         self.told(STAT).parsed(|text| stolen(&text))
     }
@@ -136,9 +137,10 @@ impl Host {
     /// Returns the hypervisor of the machine, from CPUID, the device tree or the firmware; `None` if none is
     /// identified, as on bare hardware.
     pub(crate) fn runs_under(&self) -> Option<String> {
-        /// Manufacturer names that virtual machines report.
+        /// The beginnings of manufacturer names that only virtual machines report.
         const MAKERS: [&str; 7] = ["QEMU", "KVM", "VMware", "innotek", "Xen", "Parallels", "OpenStack"];
-        /// Manufacturer names that real hardware reports too. CPUID, if available, distinguishes the two.
+        /// The beginnings of manufacturer names that both virtual machines and real hardware report. CPUID, if
+        /// available, distinguishes between them.
         const MAKERS_OF_BOTH: [&str; 2] = ["Amazon EC2", "Google"];
         let cannot_tell = self.facts().cpuid.is_empty();
         let makes_virtual_ones = |vendor: &str| {
@@ -157,7 +159,7 @@ impl Host {
             .or_else(|| tree(TREE_COMPATIBLE).filter(|name| name == "linux,dummy-virt").map(|_| "QEMU".to_owned()))
     }
 
-    /// Returns what the firmware of a Raspberry Pi reports about its power supply; `None` on other machines.
+    /// Returns the firmware's report about the power supply of a Raspberry Pi; `None` on other machines.
     pub(crate) fn supply(&self) -> Option<Supply> {
         let flags = |path: String| u32::from_str_radix(self.text(&path)?.trim().trim_start_matches("0x"), 16).ok();
         let alarm = |path: String| Some(self.text(&path)?.trim() == "1");
@@ -195,7 +197,7 @@ impl Host {
                         let kind = self.text(&format!("{zone}/trip_point_{trip}_type"))?;
                         (kind == wanted).then(|| number(&format!("trip_point_{trip}_temp"))).flatten()
                     });
-                    // An unset trip point is at zero or below.
+                    // An unset trip point has a temperature of zero or less.
                     trips.filter(|&millidegrees| millidegrees > 0).min()
                 };
                 Some(Zone {
@@ -231,8 +233,7 @@ impl Host {
     }
 }
 
-/// Returns the part of a file that may leave the machine; `None` for files that are not listed here, or contain nothing
-/// private.
+/// Returns the part of a file that may leave the machine; `None` if this function does not filter the file.
 pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<String> {
     let only = |beginnings: &[&str]| {
         let kept = content.lines().filter(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)));
@@ -242,7 +243,7 @@ pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<Strin
         STAT => Some(only(&["cpu"])),
         STATUS => Some(only(&["CapEff:"])),
         LIMITS => Some(only(&["Max locked memory", "Max realtime priority", "Max realtime timeout"])),
-        // The location of a swap area is a path.
+        // The path of a swap area may contain private names.
         SWAPS => {
             let lines = content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
             Some(lines.map(|(number, _)| if number == 0 { "Filename\tType\n" } else { "swap\n" }).collect())

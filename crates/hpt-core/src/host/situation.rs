@@ -1,5 +1,5 @@
 //! Facts about a machine's state that no single file contains: the result of adjtimex, the running programs, and the
-//! accessible devices. Opens no device.
+//! accessible devices. This module does not open devices.
 
 use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
 use crate::sys::{
@@ -12,7 +12,7 @@ use crate::sys::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Situation {
-    /// The clock discipline set by a time daemon.
+    /// The state of the kernel's clock discipline, from adjtimex.
     pub(crate) timex: Option<Timex>,
     /// The kernel's own threads.
     pub kernel_threads: Option<Vec<KernelThread>>,
@@ -36,9 +36,9 @@ pub struct Situation {
 pub struct DeviceFile {
     /// Its path.
     pub path: String,
-    /// Whether its mode allows the current user to read it.
+    /// Whether the current user is allowed to read it.
     pub readable: bool,
-    /// Whether its mode allows the current user to write it.
+    /// Whether the current user is allowed to write to it.
     pub writable: bool,
 }
 
@@ -62,8 +62,9 @@ impl Host {
         }
     }
 
-    /// Returns the running time daemons, and whether irqbalance runs. If not all processes are visible (hidepid, a PID
-    /// namespace), programs that were not found may still run.
+    /// Returns the running time daemons, and whether irqbalance is running. If some processes are hidden (hidepid, a
+    /// PID namespace), a program that was not found may still be running. In this case, the corresponding result is
+    /// `None`.
     fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
         let daemons = self.time_daemons();
         let balances = daemons.as_ref().map(|_| self.runs(daemons::IRQBALANCE));
@@ -83,7 +84,7 @@ impl Host {
 }
 
 impl Situation {
-    /// Returns the part of these facts that contains nothing private and may leave the machine.
+    /// Returns these facts without private data, in the form that may leave the machine.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         if let Some(groups) = &mut self.control_groups {

@@ -1,4 +1,4 @@
-//! Facts from the device tree about the timers of a system on a chip. Only parses; `Host` opens the files.
+//! Facts from the device tree about the timers of a system on a chip. This module only parses; `Host` opens the files.
 
 /// The node of the ARM generic timer.
 ///
@@ -8,21 +8,21 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArchTimer {
-    /// `clock-frequency` in hertz, for firmware that does not write CNTFRQ.
+    /// The property `clock-frequency`, in hertz. It is present if the firmware does not write CNTFRQ.
     pub clock_frequency_hz: Option<u32>,
     /// `arm,no-tick-in-suspend`: the counter stops while the machine is suspended.
     pub stops_in_suspend: bool,
-    /// The errata that the node names. For these, the kernel traps or corrects reads.
+    /// The errata that the node names. For these errata, the kernel traps or corrects reads of the counter.
     pub errata: Vec<&'static str>,
 }
 
-/// The Broadcom System Timer's `compatible`, on every Raspberry Pi. Linux,
+/// The `compatible` name of the Broadcom System Timer on every Raspberry Pi. Linux,
 /// Documentation/devicetree/bindings/timer/brcm,bcm2835-system-timer.yaml.
 pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
 /// The possible values of the node's `compatible` property.
 const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];
-/// The properties of the node, except the properties that name errata.
+/// The other properties of the node, except those that name errata.
 pub(super) const CLOCK_FREQUENCY: &str = "clock-frequency";
 pub(super) const NO_TICK_IN_SUSPEND: &str = "arm,no-tick-in-suspend";
 /// Properties that name an erratum of the counter.

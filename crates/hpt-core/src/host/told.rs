@@ -1,17 +1,17 @@
-//! The content of a file of the machine, or why there is none. Opens no file; `Host` does.
+//! The content of a file of the machine, or the reason why it is not available. `Host` opens the file.
 
 use std::io;
 
 /// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told<T> {
-    /// Its content.
+    /// The content of the file.
     Is(T),
     /// The file does not exist on the machine.
     Absent,
-    /// Reading it requires more permissions.
+    /// A read of the file requires more permissions.
     NotAllowed,
-    /// It cannot be read, or its content cannot be interpreted.
+    /// The file cannot be read, or its content cannot be interpreted.
     Garbled,
 }
 

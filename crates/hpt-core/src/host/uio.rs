@@ -1,4 +1,5 @@
-//! UIO windows: device registers that a UIO driver maps into programs. Opens no window; `sys::mmio` does.
+//! UIO windows: device registers that a UIO driver maps into programs. This module only locates windows; `sys::mmio`
+//! opens them.
 
 use super::{Host, Region};
 
@@ -20,12 +21,12 @@ pub struct UioWindow {
     pub name: String,
     /// The number of the map.
     pub map: u32,
-    /// The addresses that it covers.
+    /// The range of addresses that it covers.
     pub region: Region,
 }
 
 impl Host {
-    /// Returns the first window of a UIO device that covers all of `wanted`.
+    /// Returns the first UIO window that covers the whole range `wanted`.
     #[must_use]
     pub fn uio_window(&self, wanted: Region) -> Option<UioWindow> {
         let devices = self.list(CLASS).into_iter();
@@ -35,7 +36,7 @@ impl Host {
         })
     }
 
-    /// Returns the files that describe the UIO window over `wanted`; empty if there is no such window.
+    /// Returns the files that describe the UIO window that covers `wanted`; empty if there is no such window.
     pub(super) fn uio_files(&self, wanted: Region) -> Vec<String> {
         self.uio_window(wanted).map_or_else(Vec::new, |UioWindow { device, map, .. }| {
             let of_map = |name| format!("{CLASS}/{device}/maps/map{map}/{name}");
@@ -52,7 +53,7 @@ impl Host {
     }
 }
 
-/// Parses a number as sysfs writes it: `0x3f003000`.
+/// Parses a number in the format of sysfs, for example `0x3f003000`.
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

@@ -1,5 +1,5 @@
-//! Changes to settings: the permission to make them, and each change until it is undone. Contains nothing specific to
-//! an individual setting.
+//! The permission to change settings, and the changes that are made with it. This module contains nothing that is
+//! specific to one setting.
 
 use std::{
     collections::BTreeSet,
@@ -8,8 +8,9 @@ use std::{
 
 use super::{Entry, Journal, JournalError, Knob, KnobError, is_a_line, journal::Locks};
 
-/// The permission to change settings. Only one process on the machine holds it at a time, whichever journal it uses. It
-/// allows several changes at once, in any order, and lasts until this value and all of the changes have been dropped.
+/// The permission to change settings. Only one process on the machine can hold this permission at a time, regardless of
+/// the journal that the process uses. The holder can have several changes in effect at the same time and can undo them
+/// in any order. The permission lasts until this value and all of its changes have been dropped.
 #[derive(Clone, Debug)]
 pub struct Changing {
     journal: Journal,
@@ -20,25 +21,26 @@ pub struct Changing {
 #[derive(Debug)]
 struct Held {
     locks: Locks,
-    /// The files of the settings that are being changed. Locked while the journal is read and written.
+    /// The paths of the settings that are being changed. This mutex also protects the journal while it is read and
+    /// written.
     being_changed: Mutex<BTreeSet<String>>,
 }
 
 impl Knob {
-    /// Begins a change; the setting keeps its value for now. `by` is the program name that the journal records.
+    /// Begins a change, without modifying the setting yet. `by` is the program name that the journal records.
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError`] if the setting cannot be read, if another process is changing settings, or if a killed
-    /// process left this setting changed.
+    /// Returns [`KnobError`] if the setting cannot be read, if another process is changing settings, or if another
+    /// process was killed before it restored this setting.
     pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
         journal.changing(by)?.begin(self)
     }
 }
 
 impl Journal {
-    /// Acquires the permission to change settings; nothing is changed yet. `by` is the program name that the journal
-    /// records.
+    /// Acquires the permission to change settings, without changing any setting. `by` is the program name that the
+    /// journal records.
     ///
     /// # Errors
     ///
@@ -51,12 +53,12 @@ impl Journal {
 }
 
 impl Changing {
-    /// Begins a change; the setting keeps its value for now.
+    /// Begins a change, without modifying the setting yet.
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError`] if the setting cannot be read, if it is already being changed, or if a killed process left
-    /// it changed.
+    /// Returns [`KnobError`] if the setting cannot be read, if a change to it is already in progress, or if another
+    /// process was killed before it restored the setting.
     pub fn begin(&self, knob: &Knob) -> Result<Change, KnobError> {
         let before = knob.value()?;
         let mut being_changed = self.being_changed();
@@ -89,8 +91,8 @@ impl Changing {
     }
 }
 
-/// A setting that is being changed. Dropping this restores it, even on a panic, unless it is [kept](Self::keep). If the
-/// process is killed, the journal still holds the original value.
+/// A setting that is being changed. Dropping this value restores the setting, even on a panic, unless
+/// [`keep`](Self::keep) was called. If the process is killed, the journal still holds the original value.
 #[derive(Debug)]
 #[must_use = "the setting is restored when this is dropped"]
 pub struct Change {
@@ -111,7 +113,7 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError`] if any of these steps fails. In either case, the original value is restored when this is
+    /// Returns [`KnobError`] if any of these steps fails. Even then, the original value is restored when this change is
     /// dropped.
     pub fn set(&mut self, value: &str) -> Result<(), KnobError> {
         if !is_a_line(value) {
@@ -134,7 +136,7 @@ impl Change {
         set
     }
 
-    /// Keeps the new value permanently. The original value stays in the journal, for [`Journal::restore`].
+    /// Keeps the new value. The original value stays in the journal, so that [`Journal::restore`] can restore it later.
     ///
     /// # Errors
     ///
@@ -150,14 +152,14 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError::ChangedSince`] if another process has changed the setting in the meantime: its value is
-    /// then left as it is, and the journal entry is removed. After any other error, the journal still holds the
-    /// original value.
+    /// Returns [`KnobError::ChangedSince`] if another process has changed the setting in the meantime. In that case,
+    /// the setting keeps its current value, and the journal entry is removed. After any other error, the journal still
+    /// holds the original value.
     pub fn restore(mut self) -> Result<(), KnobError> {
         self.put_back()
     }
 
-    /// Simulates a process that is killed: nothing is restored.
+    /// Simulates a killed process, which does not restore the setting.
     #[cfg(test)]
     pub(super) fn leave(mut self) {
         self.is_over = true;

@@ -1,9 +1,10 @@
-//! The kernel's clocksources: their read overhead, their risks, and, if the kernel log explains it, why a clocksource
-//! is not available. Reads only the files of a host, so it works on system snapshots as well as on live systems.
+//! The kernel's clocksources: their read overhead, their risks, and the kernel log's explanation for each clocksource
+//! that is not available. This module reads only the files of a host, so it works on system snapshots as well as on
+//! live systems.
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
-/// A clocksource that a kernel may offer. The descriptions are based on its driver.
+/// A clocksource that hpt can describe. The description is based on the clocksource's driver in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownClockSource {
@@ -19,7 +20,7 @@ pub struct KnownClockSource {
 
 const BY_DEVICE: &str = "a system call and a device read: a microsecond or more";
 
-/// Linux 6.12: arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
+/// The clocksources that hpt can describe. Source: Linux 6.12, arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
 /// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804}.c, arch/x86/xen/time.c,
 /// kernel/time/jiffies.c.
 const KNOWN: [KnownClockSource; 16] = [
@@ -27,7 +28,7 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "tsc",
         what: "the processor's timestamp counter",
         cost: "lowest: an instruction in user space (vDSO)",
-        risk: "on old or misconfigured machines it stops in idle states or differs between CPUs; the kernel monitors it and drops it in that case",
+        risk: "on old or misconfigured machines, it stops in idle states or differs between CPUs; the kernel monitors it and stops using it in that case",
     },
     KnownClockSource {
         name: "tsc-early",
@@ -39,31 +40,31 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "kvm-clock",
         what: "the TSC, corrected by a page that the host writes",
         cost: "low: the vDSO reads the page and the TSC; a system call if the host's own TSC is not stable",
-        risk: "as accurate as the host's clock; depends on the host for every correction",
+        risk: "only as accurate as the host's clock; depends on the host for every correction",
     },
     KnownClockSource {
         name: "hyperv_clocksource_tsc_page",
         what: "the TSC, corrected by a page that Hyper-V writes",
         cost: "low: the vDSO reads the page and the TSC",
-        risk: "as accurate as the host's clock",
+        risk: "only as accurate as the host's clock",
     },
     KnownClockSource {
         name: "hyperv_clocksource_msr",
         what: "a counter provided by Hyper-V",
         cost: "high: a system call, and an exit to the hypervisor",
-        risk: "as accurate as the host's clock",
+        risk: "only as accurate as the host's clock",
     },
     KnownClockSource {
         name: "xen",
         what: "the TSC, corrected by a page that Xen writes",
         cost: "medium: a system call, unless Xen shares its page with the vDSO",
-        risk: "as accurate as the host's clock",
+        risk: "only as accurate as the host's clock",
     },
     KnownClockSource {
         name: "hpet",
-        what: "the High Precision Event Timer, a chip of the board, 10 to 25 MHz",
-        cost: "high: a system call and a device read, a microsecond or more; under a hypervisor, an exit to it",
-        risk: "all CPUs contend for one register; some stop in deep idle states",
+        what: "the High Precision Event Timer of the chipset, 10 to 25 MHz",
+        cost: "high: a system call and a device read, a microsecond or more; in a virtual machine, also an exit to the hypervisor",
+        risk: "all CPUs contend for one register; some HPETs stop in deep idle states",
     },
     KnownClockSource {
         name: "acpi_pm",
@@ -80,12 +81,12 @@ const KNOWN: [KnownClockSource; 16] = [
     KnownClockSource {
         name: "arch_sys_counter",
         what: "the ARM generic timer",
-        cost: "lowest: an instruction in user space (vDSO); a trap into the kernel if the processor has an erratum",
-        risk: "its frequency is only as accurate as the value that the firmware or the device tree states",
+        cost: "lowest: an instruction in user space (vDSO); a trap into the kernel if the processor has a timer erratum",
+        risk: "its frequency is only as accurate as the value that the firmware or the device tree specifies",
     },
     KnownClockSource {
         name: "timer",
-        what: "a timer of the SoC: on a Raspberry Pi the Broadcom System Timer, 1 MHz",
+        what: "a timer of the SoC; on a Raspberry Pi, the Broadcom System Timer, 1 MHz",
         cost: BY_DEVICE,
         risk: "granularity of a microsecond",
     },
@@ -94,13 +95,13 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "arm_global_timer",
         what: "the global timer of a Cortex-A9 or A5",
         cost: BY_DEVICE,
-        risk: "its frequency follows that of the processor",
+        risk: "its frequency changes with the processor frequency",
     },
     KnownClockSource {
         name: "jiffies",
         what: "the kernel's tick",
         cost: "low: a system call without a device read",
-        risk: "granularity of 1 to 10 ms, no high-resolution timers, and lost ticks are lost time",
+        risk: "granularity of 1 to 10 ms; no high-resolution timers; time is lost when ticks are lost",
     },
     KnownClockSource {
         name: "refined-jiffies",
@@ -108,11 +109,16 @@ const KNOWN: [KnownClockSource; 16] = [
         cost: "low, like jiffies",
         risk: "like jiffies",
     },
-    KnownClockSource { name: "dummy", what: "a counter that does not advance", cost: "low", risk: "time stands still" },
+    KnownClockSource {
+        name: "dummy",
+        what: "a counter that does not advance",
+        cost: "low",
+        risk: "time does not advance",
+    },
 ];
 
 impl KnownClockSource {
-    /// Returns the known properties of the clocksource `name`; `None` if hpt does not know it.
+    /// Returns the known properties of the clocksource `name`; `None` if hpt has no description of it.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.name == name)
@@ -131,13 +137,13 @@ pub struct ListedClockSource {
     pub known: Option<&'static KnownClockSource>,
 }
 
-/// A clocksource that exists or once existed on the machine, but that the kernel does not offer.
+/// A clocksource that is or was present on the machine, but that the kernel does not offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbsentClockSource {
     /// The kernel's name for the clocksource.
     pub name: String,
-    /// The evidence that the clocksource exists.
+    /// The evidence that the clocksource is or was present.
     pub had: &'static str,
     /// The lines of the kernel log that explain why the kernel no longer offers the clocksource; empty if there are
     /// none.
@@ -152,9 +158,9 @@ pub struct AbsentClockSource {
 pub struct ClockSourceOutline {
     /// The clocksources that the kernel offers, best first; empty if sysfs does not list them.
     pub listed: Vec<ListedClockSource>,
-    /// The clocksources that exist or once existed, but that the kernel does not offer.
+    /// The clocksources that are or were present, but that the kernel does not offer.
     pub absent: Vec<AbsentClockSource>,
-    /// Whether the log was read from its first line, or why it was not read.
+    /// Whether the log still contains its first line, or the reason why the log was not read.
     pub log: Result<bool, LogUnreadable>,
 }
 
@@ -166,7 +172,7 @@ pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
     let log = host.kernel_log();
     let lines: Vec<&LogLine> = log.as_ref().map(|log| log.on_clock_sources().collect()).unwrap_or_default();
     let mut absent = Vec::new();
-    // Without a list, no clocksource can be reported as missing from it.
+    // If the kernel provides no list, it is not known which clocksources are missing.
     if !names.is_empty() {
         let on_x86 = host.facts().architecture == Architecture::X86_64;
         if on_x86 && host.cpu().has_flag("tsc") && !names.iter().any(|name| name.starts_with("tsc")) {
@@ -197,15 +203,15 @@ fn is_succeeded(name: &str) -> bool {
     ["jiffies", "refined-jiffies", "tsc-early"].contains(&name)
 }
 
-/// Returns the name in `clocksource: NAME: mask: …`, which the kernel writes when a clocksource is registered. Linux,
-/// kernel/time/clocksource.c, __clocksource_update_freq_scale.
+/// Returns the name from a log line of the form `clocksource: NAME: mask: …`, which the kernel writes when it registers
+/// a clocksource. Source: Linux, kernel/time/clocksource.c, __clocksource_update_freq_scale.
 fn registered(text: &str) -> Option<&str> {
     let (name, rest) = text.strip_prefix("clocksource: ")?.split_once(": ")?;
     rest.starts_with("mask: ").then_some(name)
 }
 
 /// Returns whether a line of the log explains why `name` is no longer a clocksource. Recognizes the wording of all
-/// versions since 3.x. Linux: kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c,
+/// kernel versions since 3.x. Source: Linux, kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c,
 /// drivers/clocksource/acpi_pm.c.
 fn tells_why(text: &str, name: &str) -> bool {
     let lower = text.to_ascii_lowercase();

@@ -1,9 +1,9 @@
-//! Errors of changing and restoring settings, and of using a journal: what is missing, and how to fix it. Performs no
-//! operation.
+//! Errors that occur when settings are changed or restored, or when a journal is used. Where possible, the messages
+//! state how to fix the problem. This module performs no operations.
 
 use std::{io, path::PathBuf};
 
-/// Why a setting was not read, changed or restored.
+/// The reason why a setting was not read, changed or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {
@@ -37,7 +37,7 @@ pub enum KnobError {
         cause: io::Error,
     },
     /// The kernel accepted the write, but the setting has another value.
-    #[error("set {path} to {value:?}, but the kernel changed it to {is:?}")]
+    #[error("{path} was set to {value:?}, but the kernel changed it to {is:?}")]
     Overridden {
         /// The file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum KnobError {
     },
     /// Another process changed the setting before this program restored it.
     #[error(
-        "another program set {path} to {is:?} during the run: that value stays, and the entry is removed from the journal"
+        "another program set {path} to {is:?} during the run; that value is kept, and the entry is removed from the journal"
     )]
     ChangedSince {
         /// The file.
@@ -62,8 +62,8 @@ pub enum KnobError {
         /// The actual value.
         is: String,
     },
-    /// A journal names a file that is not a setting of hpt.
-    #[error("{path} is not a setting that hpt changes: its value stays as it is")]
+    /// An entry of a journal refers to a file that hpt does not change.
+    #[error("{path} is not a setting that hpt changes; its value was left unchanged")]
     NotASetting {
         /// The file.
         path: PathBuf,
@@ -74,26 +74,26 @@ pub enum KnobError {
         /// The value.
         value: String,
     },
-    /// The journal of changes cannot be used. Without it, nothing is changed.
-    #[error("the journal of changed settings")]
+    /// The journal cannot be used. Without a journal, no setting is changed.
+    #[error("cannot record changes to settings")]
     Journal(#[from] JournalError),
 }
 
-/// Why a journal cannot be used.
+/// The reason why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The journal belongs to one boot, but the current boot cannot be identified.
-    #[error("cannot read /proc/sys/kernel/random/boot_id, which binds the journal to this boot; mount /proc")]
+    /// A journal is valid only for one boot, but the current boot cannot be identified.
+    #[error("cannot read /proc/sys/kernel/random/boot_id, which identifies the current boot; mount /proc")]
     NoBootId,
     /// Another process is changing settings.
-    #[error("another hpt process is changing settings of this system (it holds {path}); wait until it ends")]
+    #[error("another hpt process is changing settings of this system (it has locked {path}); wait until it ends")]
     Busy {
-        /// The file that the other process locked.
+        /// The file that the other process has locked.
         path: PathBuf,
     },
     /// A process was killed before it restored the setting.
-    #[error("{by:?} was killed and left {path} at {is:?}; `{remedy}` restores {before:?}")]
+    #[error("{by:?} was killed and left {path} at {is:?}; run `{remedy}` to restore {before:?}")]
     LeftBehind {
         /// The setting's file.
         path: Box<str>,
@@ -114,7 +114,7 @@ pub enum JournalError {
         /// The problem.
         what: &'static str,
     },
-    /// The journal belongs to another user, who may have written anything into it.
+    /// The journal belongs to another user, who could have written arbitrary entries.
     #[error(
         "the journal {path} belongs to user {owner}, who could use it to write to any file; inspect it, and restore the settings in it as that user or manually"
     )]

@@ -1,5 +1,5 @@
-//! The journal: changed system settings and their original values, in a file that outlives the process that changed
-//! them. Writes to a setting only to restore it.
+//! The journal, a file that lists changed system settings with their original values. It outlives the process that
+//! changed them. This module writes to a setting only to restore it.
 
 use std::{
     ffi::OsStr,
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// The journal's file in its directory, and its lock file.
+/// The names of the journal and of its lock file, in the journal's directory.
 const PURPOSE: &str = "journal";
 const LOCK: &str = "lock";
-/// A second lock file, always in the directory [`Journal::FOLDER`] even if the journal is elsewhere, because the
-/// settings belong to the whole machine.
+/// The name of a second lock file. That file is always in [`Journal::FOLDER`], even if the journal is elsewhere,
+/// because the settings apply to the whole machine.
 const LOCK_OF_THE_MACHINE: &str = "lock-of-the-machine";
 
 /// The changes to one setting by one program.
@@ -37,9 +37,9 @@ pub struct Entry {
     pub kind: String,
     /// The setting's file.
     pub path: String,
-    /// The program that changed it.
+    /// The program that changed the setting.
     pub by: String,
-    /// Whether the change outlives that program on purpose.
+    /// Whether the change is intended to outlive that program.
     pub lasting: bool,
     /// The setting's original value.
     pub before: String,
@@ -58,7 +58,7 @@ pub enum Contents {
     Entries(Vec<Entry>),
 }
 
-/// The result of restoring one setting.
+/// A setting in a journal, and the result of restoring it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -66,9 +66,9 @@ pub struct Outcome {
     pub kind: String,
     /// The setting's file.
     pub path: String,
-    /// The program that changed it.
+    /// The program that changed the setting.
     pub by: String,
-    /// The setting's value before all changes.
+    /// The setting's original value.
     pub before: String,
     /// The result.
     pub came: Restored,
@@ -84,7 +84,8 @@ pub enum Restored {
     },
     /// The setting already had its original value.
     WasBack,
-    /// The setting was left as it was: its value does not come from a change in the journal, so another process set it.
+    /// The setting was left unchanged. Its value does not come from a change in the journal, so another process must
+    /// have set it.
     ChangedSince {
         /// The setting's current value.
         is: String,
@@ -93,18 +94,18 @@ pub enum Restored {
     Failed(KnobError),
 }
 
-/// The maximum size of the note that lists the journals in use. The note normally holds a few paths.
+/// The maximum size of the note that lists the journals in use, in bytes. The note normally contains only a few paths.
 const LONGEST_NOTE: u64 = 64 << 10;
 
-/// A journal of changed settings, which belongs to this boot.
+/// A journal of the settings that have been changed since the machine booted.
 #[derive(Clone, Debug)]
 pub struct Journal {
     store: Store,
     folder: Box<Path>,
-    /// The directory of the machine-wide lock, for processes that may write there.
+    /// The directory of the machine-wide lock; `None` if this journal does not use that lock.
     machine: Option<Box<Path>>,
     binding: Binding,
-    /// Whether restoring may write to any file, as tests require. Otherwise it writes only to settings known to hpt.
+    /// Whether any file can be restored, as tests require. Otherwise, only settings known to hpt can be restored.
     restores_anywhere: bool,
 }
 
@@ -112,7 +113,7 @@ impl Journal {
     /// The default directory of the journal. A reboot empties it and also resets the settings.
     pub const FOLDER: &'static str = "/run/hpt";
 
-    /// Returns the journal in `folder`. The directory is created with the first entry.
+    /// Returns the journal in `folder`. The directory is created when the first change begins.
     ///
     /// # Errors
     ///
@@ -122,13 +123,13 @@ impl Journal {
         Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER).only_settings())
     }
 
-    /// Returns a journal for settings that no other process uses. It does not take the machine-wide lock.
+    /// Returns a journal for settings that no other process changes. Such a journal does not use the machine-wide lock.
     pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
         let folder = folder.into().into_boxed_path();
         Self { store: Store::private(&*folder), folder, machine: None, binding, restores_anywhere: true }
     }
 
-    /// Returns the same journal, limited to restoring settings known to hpt.
+    /// Returns the same journal, but restricts it to restoring settings known to hpt.
     pub(super) fn only_settings(self) -> Self {
         Self { restores_anywhere: false, ..self }
     }
@@ -150,8 +151,8 @@ impl Journal {
         self.store.path(PURPOSE)
     }
 
-    /// Returns the directories of other journals that have been used to change settings of this machine since it
-    /// booted, as noted in the machine-wide lock file; empty if that file cannot be read.
+    /// Returns the directories of the other journals that are in use on this machine, as listed in the machine-wide
+    /// lock file. The list is empty if that file cannot be read.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
@@ -159,7 +160,7 @@ impl Journal {
         others.into_iter().map(|journal| journal.folder.into_path_buf()).collect()
     }
 
-    /// Returns the journals listed in a note, except this journal and empty ones.
+    /// Returns the journals listed in a note, except this journal and empty journals.
     fn others_in(&self, note: &[u8]) -> Vec<Self> {
         let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.to_path_buf());
         let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
@@ -170,8 +171,8 @@ impl Journal {
         journals.filter(is_in_use).collect()
     }
 
-    /// Adds this journal to the note in the machine-wide lock file, and removes empty journals from it. Returns the
-    /// other journals.
+    /// Adds this journal to the note in the machine-wide lock file, and removes empty journals from the note. Returns
+    /// the other journals.
     fn note_in(&self, lock: &mut File) -> io::Result<Vec<Self>> {
         let mut before = Vec::new();
         lock.take(LONGEST_NOTE).read_to_end(&mut before)?;
@@ -180,7 +181,7 @@ impl Journal {
         let mut note = Vec::new();
         for folder in others.iter().map(|journal| &*journal.folder).chain([own.as_path()]) {
             let path = folder.as_os_str().as_bytes();
-            // A path with a newline cannot be noted.
+            // A path that contains a newline cannot be listed.
             if !path.contains(&b'\n') {
                 note.extend_from_slice(path);
                 note.push(b'\n');
@@ -208,9 +209,9 @@ impl Journal {
         Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
     }
 
-    /// Returns the processor on which the journal was written, if that was in this boot and is not the current
-    /// processor: the virtual machine has been migrated since then. Its settings migrated with it, so the journal is
-    /// still valid.
+    /// Returns the processor on which the journal was written, if the journal belongs to this boot and the processor is
+    /// not the current one. In that case, the virtual machine has been migrated since then. Its settings were migrated
+    /// with it, so the journal is still valid.
     ///
     /// # Errors
     ///
@@ -243,7 +244,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Returns [`JournalError`] if the journal cannot be read. Settings that cannot be restored are among the outcomes.
+    /// Returns [`JournalError`] if the journal cannot be read. A setting that cannot be restored is not an error; it
+    /// has the outcome [`Restored::Failed`].
     pub fn restore(&self) -> Result<Vec<Outcome>, JournalError> {
         if self.contents()? == Contents::Nothing {
             return Ok(Vec::new());
@@ -275,7 +277,7 @@ impl Journal {
         Ok(outcomes)
     }
 
-    /// Refuses a file that is not a setting of hpt: a forged journal must not reach any other file.
+    /// Refuses a file that hpt does not change, so that a forged journal cannot modify any other file.
     fn is_restorable(&self, knob: &Knob) -> Result<(), KnobError> {
         if self.restores_anywhere || known::is_setting(knob.path()) {
             Ok(())
@@ -284,15 +286,16 @@ impl Journal {
         }
     }
 
-    /// Prevents other processes from changing settings, with this journal or any other journal on this machine, as long
-    /// as the returned files are open.
+    /// Prevents other processes from changing settings of this machine, regardless of their journal, as long as the
+    /// returned files are open.
     pub(super) fn lock(&self) -> Result<Locks, JournalError> {
         let own = locked(&self.folder, LOCK)?;
-        // Checked before anything is changed, because a journal written here would be refused later.
+        // The directory is checked before anything is changed, because a journal in an unsafe directory would be
+        // refused later.
         self.check_folder()?;
         let mut machine = match self.machine.as_deref().map(|folder| locked(folder, LOCK_OF_THE_MACHINE)).transpose() {
-            // A user without write access to that directory is not root, and can change settings of the machine only if
-            // their owner permits it.
+            // A user without write access to that directory is not root. Such a user can change a setting only if the
+            // owner of its file permits it.
             Err(JournalError::Unusable { cause, .. })
                 if matches!(cause.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -308,8 +311,9 @@ impl Journal {
         Ok(Locks { _own: own, _machine: machine, elsewhere })
     }
 
-    /// Refuses to change a setting that a killed process left changed, because its original value would be lost.
-    /// Removes entries whose settings have been corrected since then.
+    /// Returns an error if a process was killed before it restored the setting, because another change would lose the
+    /// original value. If the setting has been corrected since then, removes the entries of that process for the
+    /// setting.
     pub(super) fn refuse_what_was_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         self.refuse_what_is_left(knob, is)?;
         let mut entries = self.entries()?;
@@ -321,8 +325,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Refuses to change a setting that a killed process left changed. Does not modify this journal, which may belong
-    /// to another program.
+    /// Returns an error if a process was killed before it restored the setting. Does not modify this journal, which may
+    /// belong to another program.
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
@@ -341,7 +345,7 @@ impl Journal {
         })
     }
 
-    /// Adds or replaces an entry. An entry whose setting is back at its original value is removed.
+    /// Adds or replaces an entry. An entry is removed if its setting has its original value again.
     pub(super) fn write_down(&self, entry: &Entry) -> Result<(), JournalError> {
         let mut entries = self.without(entry)?;
         let lasting = entries.iter_mut().find(|other| entry.lasting && other.lasting && other.path == entry.path);
@@ -349,7 +353,7 @@ impl Journal {
             Some(earlier) if entry.set_to.last() == Some(&earlier.before) => {
                 entries.retain(|other| !(other.lasting && other.path == entry.path));
             }
-            // The setting did not have the value of the earlier entry: another process had set it.
+            // Another process had set the setting to a value that is not in the earlier entry.
             Some(earlier) if !earlier.has_set(&entry.before) => earlier.clone_from(entry),
             Some(earlier) => {
                 earlier.by.clone_from(&entry.by);
@@ -366,7 +370,7 @@ impl Journal {
         self.save(&entries)
     }
 
-    /// Returns all entries except the unfinished entry of this setting; there is at most one.
+    /// Returns all entries except the unfinished entry for this setting, of which there is at most one.
     fn without(&self, entry: &Entry) -> Result<Vec<Entry>, JournalError> {
         let mut entries = self.entries()?;
         entries.retain(|other| other.lasting || other.path != entry.path);
@@ -403,7 +407,7 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     let path = folder.join(name);
     let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
     if make_folder(folder).map_err(unusable)? {
-        // Whatever the umask is, all users may read the directory, and only its owner may write to it.
+        // Regardless of the umask, all users can read the directory, and only its owner can write to it.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(unusable)?;
     }
     // Only the owner can open the file, and therefore lock it. O_NONBLOCK is set because opening a device or a FIFO
@@ -423,10 +427,10 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     try_lock(file).map_err(unusable)?.ok_or(JournalError::Busy { path })
 }
 
-/// The mode bits that let group and others write.
+/// The mode bits that grant write permission to the group and to others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Refuses a file that is owned by, or writable for, a user other than root and the caller.
+/// Refuses a file if any user other than root and the caller owns it or can write to it.
 fn only_ours_to_write(path: PathBuf, owner: u32, mode: u32) -> Result<(), JournalError> {
     if ![0, effective_user()].contains(&owner) {
         Err(JournalError::OfAnotherUser { path, owner })
@@ -483,7 +487,7 @@ fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
         .try_fold(is, |value, entry| (entry.before == value || entry.has_set(value)).then_some(entry.before.as_str()))
 }
 
-/// Encodes entries as text: one line per field, and an empty line after each entry.
+/// Encodes entries as text, with one line per field and an empty line after each entry.
 fn encode(entries: &[Entry]) -> String {
     let mut text = String::new();
     for entry in entries {

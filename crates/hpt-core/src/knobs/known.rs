@@ -1,8 +1,10 @@
-//! The files of the settings that hpt changes. Only these settings can be restored from a journal. Opens no file.
+//! The files of the settings that hpt changes. Only these settings can be restored from a journal. This module does not
+//! open these files.
 
 use std::{fs, path::Path};
 
-/// Each `#` stands for a number. Paths are canonical: `cpu0/cpufreq` is a link to `cpufreq/policy0` since Linux 4.2.
+/// The canonical paths of the settings. Each `#` stands for a number. Since Linux 4.2, `cpu0/cpufreq` is a link to
+/// `cpufreq/policy0`.
 const SETTINGS: [&str; 10] = [
     "/sys/devices/system/clocksource/clocksource#/current_clocksource",
     "/proc/sys/kernel/sched_rt_runtime_us",
@@ -16,10 +18,10 @@ const SETTINGS: [&str; 10] = [
     "/proc/irq/#/smp_affinity_list",
 ];
 
-/// Returns whether the path belongs to a setting, and contains no links.
+/// Returns whether the path is the canonical path of a setting.
 pub(super) fn is_setting(path: &Path) -> bool {
-    // Users cannot create links in these file systems. A link that leads here from elsewhere is refused too, because
-    // its target can change.
+    // Users cannot create links in these file systems. A link in another file system that points to one of these files
+    // is refused, because its target can change.
     fs::canonicalize(path).is_ok_and(|canonical| canonical == path) && is_named(path)
 }
 

@@ -1,5 +1,5 @@
-//! System-wide settings: every change is recorded beforehand, verified, and can be undone. Does not decide, prompt or
-//! measure; the caller does.
+//! System-wide settings. Every change is recorded beforehand, is verified, and can be undone. This module does not
+//! decide what to change, prompt the user or measure anything; the caller does.
 
 mod changing;
 mod clock_source;
@@ -20,10 +20,10 @@ pub use self::{
     journal::{Contents, Entry, Journal, Outcome, Restored},
 };
 
-/// The maximum length of a value. The value of a kernel setting is a single line; anything longer is not a setting.
+/// The maximum length of a value, in bytes. A file with a longer line is not a kernel setting.
 const LONGEST_VALUE: usize = 4096;
 
-/// A system-wide setting: a kernel file that holds one line and can be written.
+/// A system-wide setting: a writable kernel file that contains one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knob {
     kind: String,
@@ -72,7 +72,8 @@ impl Knob {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError::NotAllowed`], or [`KnobError::Unreadable`] if there is no such setting.
+    /// Returns [`KnobError::NotAllowed`] if this process lacks the permission, or [`KnobError::Unreadable`] if there is
+    /// no such setting.
     pub fn may_be_set(&self) -> Result<(), KnobError> {
         File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
     }
@@ -81,7 +82,7 @@ impl Knob {
     fn set(&self, value: &str) -> Result<(), KnobError> {
         let refused = |cause| self.not_written(cause, Some(value));
         let mut file = File::options().write(true).truncate(true).open(self.path()).map_err(refused)?;
-        // A single write: the kernel takes each write as a complete value.
+        // A single write is used, because the kernel treats each write as a complete value.
         file.write_all(value.as_bytes()).map_err(refused)?;
         drop(file);
         let is = self.value()?;

@@ -1,6 +1,6 @@
-//! The iteration jitter of a busy-polling loop that acts whenever a period has passed since its last action: by how
-//! much each iteration exceeds the period. The read overhead and the granularity of the source are part of each value.
-//! Never sleeps, and does not configure the thread.
+//! The iteration jitter of a busy-polling loop that acts whenever a period has passed since its last action. The jitter
+//! is the time by which each iteration exceeds the period. Each value includes the read overhead and the granularity of
+//! the source. This module neither sleeps nor configures the thread.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub struct Beats {
     pub period_ticks: u64,
 }
 
-/// Polls `source`, which ticks at `frequency`, until `count` periods have passed, each starting at the reading that
-/// ended the previous one. Calls `act` after each period; its run time is part of the next iteration. If `act` returns
-/// false, returns what was measured so far.
+/// Polls `source`, which ticks at `frequency`, until `count` periods have passed. Each period starts at the reading
+/// that ended the previous period. Calls `act` after each period; its run time is part of the next iteration. If `act`
+/// returns false, returns the results so far.
 pub fn beats<S: TimeSource + ?Sized>(
     source: &S,
     frequency: Frequency,
@@ -35,7 +35,7 @@ pub fn beats<S: TimeSource + ?Sized>(
     while done < count {
         let now = source.ticks();
         let passed = width.difference(last, now);
-        // If access to a counter is revoked, its readings go back: that is not an iteration.
+        // If access to a counter is revoked, its readings go backward. Such a step is not an iteration.
         if passed < period_ticks || width.signed_difference(last, now) < 0 {
             continue;
         }

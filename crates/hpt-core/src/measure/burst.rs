@@ -1,12 +1,12 @@
-//! Bursts: a few bracketed readings of a source, of which the narrowest is the most useful. Reaches no verdict;
-//! `diagnose` does.
+//! Bursts of bracketed readings of a source. The reading with the narrowest bracket in a burst is the most precise.
+//! This module does not judge the readings; `diagnose` does.
 
 use crate::{
     calibrate::{Granules, granules},
     source::{Pair, Reference, TimeSource},
 };
 
-/// Readings in a burst.
+/// The number of readings in a burst.
 const READINGS: u32 = 8;
 
 /// The result of a burst of readings.
@@ -20,7 +20,7 @@ pub struct Burst {
     pub largest_back_ticks: u64,
 }
 
-/// Bursts of sources against one reference.
+/// A reference clock against which bursts of readings are taken.
 #[derive(Debug)]
 pub struct Bursts<'a> {
     reference: Reference<'a, dyn TimeSource + 'a>,
@@ -28,13 +28,14 @@ pub struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    /// Creates bursts against `reference`. Ticks of a reference without a nominal frequency count as nanoseconds.
+    /// Creates a value that takes bursts against `reference`. If the reference has no nominal frequency, its ticks
+    /// count as nanoseconds.
     #[must_use]
     pub fn against(reference: &'a dyn TimeSource) -> Self {
         Self { reference: Reference::new(reference), source: reference }
     }
 
-    /// Returns by how much readings of `source` and of the reference can lag behind the true count.
+    /// Returns the amounts by which readings of `source` and of the reference can lag behind the true count.
     #[must_use]
     pub fn granules(&self, source: &dyn TimeSource) -> Granules {
         granules(source, self.source)

@@ -1,5 +1,5 @@
-//! The offset between the counters of two cores, from timestamps passed from one to the other and back. Reaches no
-//! verdict; `diagnose` does.
+//! The offset between the counters of two cores, derived from timestamps that are passed from one core to the other and
+//! back. This module does not judge the offset; `diagnose` does.
 
 use std::{
     io,
@@ -13,13 +13,13 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// The number of polls before the thread yields its CPU: the other thread may be waiting for it.
+/// The number of polls before a thread yields its CPU, in case the other thread is waiting for that CPU.
 const LOOKS: u32 = 2_000;
-/// After this many yields the other thread is considered to have ended.
+/// The number of yields after which the other thread is considered to have ended.
 const MOST_OFFERS: u32 = 500;
 
-/// One exchange of timestamps: a reading on the first CPU, then one on the second, then one on the first again. Each
-/// reading is taken after the previous one has been received.
+/// One exchange of timestamps: a reading on the first CPU, a reading on the second CPU, and another reading on the
+/// first CPU. Each reading is taken after the previous reading has been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// The first reading, on the first CPU.
@@ -33,7 +33,7 @@ pub struct Handover {
 /// The lead of the second CPU's counter over that of the first CPU, as bounded by the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreOffset {
-    /// The first CPU and the second.
+    /// The first CPU and the second CPU.
     pub cpus: (usize, usize),
     /// The lower limit of the lead, in nanoseconds.
     pub least_ns: f64,
@@ -43,9 +43,9 @@ pub struct CoreOffset {
     pub handovers: u64,
 }
 
-/// Returns the limits that `handovers` imply for the lead of the second CPU's counter, in ticks: the second reading was
-/// taken between the other two. The limits hold as long as both counters run at the same rate. Returns `None` if
-/// `handovers` is empty, or if no value satisfies all limits.
+/// Returns the limits that `handovers` imply for the lead of the second CPU's counter, in ticks. They follow from the
+/// order of the readings, because the second reading was taken between the other two. The limits hold as long as both
+/// counters run at the same rate. Returns `None` if `handovers` is empty, or if no value satisfies all limits.
 #[must_use]
 pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
     let least = handovers.iter().map(|handover| width.signed_difference(handover.back, handover.seen)).max()?;
@@ -53,15 +53,15 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
     (least <= most).then_some((least, most))
 }
 
-/// Passes timestamps of `source` between two CPUs, `rounds` times, or until `keep_going` returns false. Runs a thread
-/// on each CPU during that time. Returns `None` if the timestamps implied no limits, for example because one of the
-/// CPUs was busy with other threads all the time, or went offline. If a CPU goes offline, the kernel moves its thread
-/// to another CPU, whose counter gives no information about the counter of the first.
+/// Passes timestamps of `source` between two CPUs, either `rounds` times or until `keep_going` returns false. A thread
+/// runs on each CPU during that time. Returns `None` if the timestamps implied no limits, for example because one of
+/// the CPUs was always busy with other threads or went offline. If a CPU goes offline, the kernel moves its thread to
+/// another CPU, and all timestamps are discarded.
 ///
 /// # Errors
 ///
-/// Returns the kernel's error if a thread may not run on one of the CPUs, or if a thread cannot be started.
-#[expect(clippy::cast_precision_loss, reason = "offsets for judging, far below 2^53 ticks")]
+/// Returns the kernel's error if a thread is not allowed to run on its CPU or cannot be started.
+#[expect(clippy::cast_precision_loss, reason = "offsets are far below 2^53 ticks")]
 pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     source: &S,
     frequency: Frequency,
@@ -71,7 +71,7 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
 ) -> io::Result<Option<CoreOffset>> {
     let channel = Channel::default();
     let handovers = thread::scope(|scope| {
-        // The asking thread starts second, and ends the first one if it cannot start.
+        // The asking thread is started second. If it cannot be started, the answering thread is ended.
         let answering = thread::Builder::new().spawn_scoped(scope, || {
             let answered = CpuSet::only(cpus.1).apply().map(|()| {
                 channel.answer(source);
@@ -89,32 +89,32 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
             asked
         });
         let asking = asking.inspect_err(|_| channel.over.store(true, Ordering::Release))?;
-        let asked = asking.join().expect("a thread that only reads and passes on");
-        let stayed = answering.join().expect("a thread that only reads and passes on")?;
+        let asked = asking.join().expect("the asking thread does not panic");
+        let stayed = answering.join().expect("the answering thread does not panic")?;
         asked.map(|handovers| if stayed { handovers } else { Vec::new() })
     })?;
     let tick_ns = frequency.tick_ns_f64();
     Ok(offset_limits(&handovers, source.info().width).map(|(least, most)| CoreOffset {
         cpus,
         least_ns: least as f64 * tick_ns,
-        // A reading may stand for any time up to the next tick.
+        // A counter keeps its value until the next tick, so the upper limit is one tick higher.
         most_ns: (most as f64 + 1.0) * tick_ns,
         handovers: handovers.len() as u64,
     }))
 }
 
-/// Returns whether this thread may still run on `cpu` only. The kernel does not restore an affinity that it revoked, so
-/// one check at the end is enough.
+/// Returns whether this thread is still pinned to `cpu`. The kernel does not restore an affinity that it has revoked,
+/// so one check at the end is enough.
 fn is_pinned_to(cpu: usize) -> bool {
     CpuSet::of_this_thread().is_ok_and(|set| set.cpus().eq([cpu]))
 }
 
-/// The words that the two threads share.
+/// The state that the two threads share.
 #[derive(Debug, Default)]
 struct Channel {
-    /// The number of the request, starting at 1.
+    /// The number of the latest request, starting at 1.
     asked: AtomicU64,
-    /// The number of the request that was answered.
+    /// The number of the latest request that was answered.
     answered: AtomicU64,
     seen: AtomicU64,
     over: AtomicBool,
@@ -124,7 +124,7 @@ impl Channel {
     fn ask<S: TimeSource + ?Sized>(&self, source: &S, rounds: u32, keep_going: &dyn Fn() -> bool) -> Vec<Handover> {
         let mut handovers = Vec::new();
         for number in 1..=u64::from(rounds) {
-            // Ordered after all preceding and before all following instructions.
+            // This reading is ordered after all preceding and before all following instructions.
             let left = source.ticks_end();
             self.asked.store(number, Ordering::Release);
             if !self.wait(|| self.answered.load(Ordering::Acquire) == number) {

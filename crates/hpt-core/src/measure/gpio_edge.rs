@@ -1,5 +1,6 @@
-//! GPIO edge latency: the time from driving a line until the kernel sees the edge on a connected line, and the time
-//! from then until a program has read the edge. Does not request lines; the caller does.
+//! GPIO edge latency, which has two parts: the time from driving a line until the kernel detects the edge on a
+//! connected line, and the time from then until a program has read the edge. This module does not request lines; the
+//! caller does.
 
 use std::{io, time::Duration};
 
@@ -11,25 +12,25 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// The longest single wait. A longer wait is split, so that it can be interrupted.
+/// The longest single wait. A longer wait is split into several waits, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
-/// The largest number of edges that the kernel buffers for a line. Further edges arrived later.
+/// The largest number of edges that the kernel buffers for a line. Any further edges arrived after reading began.
 const MOST_PENDING: usize = 1_024;
 
-/// How a thread waits for an edge.
+/// The method with which a thread waits for an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Listening {
-    /// Blocks in the kernel with poll(2), then reads.
+    /// Blocking in the kernel with poll(2), and then reading.
     #[default]
     Waiting,
-    /// Reads repeatedly.
+    /// Reading repeatedly, without blocking.
     Spinning,
 }
 
-/// Two connected lines, and the clock that timestamps both ends.
+/// Two connected lines, and the clock that is used at both ends.
 pub trait Wire {
-    /// Returns the time on the clock of the edge timestamps, in nanoseconds.
+    /// Returns the current time of the clock that timestamps edges, in nanoseconds.
     fn now_ns(&self) -> u64;
 
     /// Drives the output.
@@ -46,8 +47,8 @@ pub trait Wire {
     /// Returns the kernel's error.
     fn pending(&mut self) -> io::Result<Option<Edge>>;
 
-    /// Waits for the next edge at the input until `at_most` has passed since `since_ns`, which is now or just before.
-    /// May return earlier without an edge.
+    /// Waits for the next edge at the input until `at_most` has passed since `since_ns`, which is the current time or
+    /// slightly earlier. Can return earlier without an edge.
     ///
     /// # Errors
     ///
@@ -55,7 +56,7 @@ pub trait Wire {
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>>;
 }
 
-/// Two requested lines of the machine.
+/// Two connected lines of this machine, after they have been requested from the kernel.
 #[derive(Debug)]
 pub struct LoopBack<'a> {
     output: &'a Output,
@@ -72,8 +73,8 @@ impl<'a> LoopBack<'a> {
         Self { output, input, clock, listening }
     }
 
-    /// Returns the read overhead of the clock, in nanoseconds (the median difference of back-to-back readings), and the
-    /// smallest step seen. Both contribute to every measured value.
+    /// Returns the read overhead of the clock (the median difference between back-to-back readings) and the smallest
+    /// observed step, both in nanoseconds. Both contribute to every measured value.
     #[must_use]
     pub fn cost_of_looking(&self) -> (u64, Option<u64>) {
         cost_of(|| self.now_ns(), |earlier, later| later.saturating_sub(earlier))
@@ -99,7 +100,8 @@ impl Wire for LoopBack<'_> {
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
         match self.listening {
             Listening::Waiting => {
-                // The kernel's call takes whole milliseconds: avoid repeated calls in the last of them.
+                // The system call takes whole milliseconds. The extra millisecond avoids repeated calls during the last
+                // one.
                 self.input.wait(at_most + Duration::from_millis(1))?;
                 self.input.edge()
             }
@@ -114,14 +116,14 @@ impl Wire for LoopBack<'_> {
     }
 }
 
-/// An edge, from driving the output of a wire until the program has read the edge at the input.
+/// The times of one edge, from driving the output of a wire until the program has read the edge at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crossing {
     /// The time immediately before the request to drive the line, in nanoseconds of the wire's clock.
     pub set_ns: u64,
-    /// The time at which the kernel's interrupt handler saw the edge; `None` if the edge's timestamp is not between the
-    /// two other times, which means that it comes from another clock.
+    /// The time at which the kernel's interrupt handler detected the edge. `None` if the edge's timestamp is not
+    /// between the other two times, which means that the timestamp comes from another clock.
     pub edge_ns: Option<u64>,
     /// The time immediately after the edge was read, in nanoseconds of the wire's clock.
     pub known_ns: u64,
@@ -134,13 +136,13 @@ impl Crossing {
         Self { set_ns, edge_ns, known_ns }
     }
 
-    /// Returns the time from driving the line until the kernel saw the edge, in nanoseconds.
+    /// Returns the time from driving the line until the kernel detected the edge, in nanoseconds.
     #[must_use]
     pub fn set_to_edge_ns(&self) -> Option<u64> {
         self.edge_ns.map(|edge_ns| edge_ns.saturating_sub(self.set_ns))
     }
 
-    /// Returns the time from when the kernel saw the edge until the program had read it, in nanoseconds.
+    /// Returns the time from the kernel's detection of the edge until the program had read the edge, in nanoseconds.
     #[must_use]
     pub fn edge_to_program_ns(&self) -> Option<u64> {
         self.edge_ns.map(|edge_ns| self.known_ns.saturating_sub(edge_ns))
@@ -157,13 +159,13 @@ impl Crossing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Heard {
-    /// The edge arrived. This many deadlines had been skipped before it.
+    /// The edge arrived, after this number of skipped deadlines.
     Edge(Crossing, u64),
     /// No edge arrived in time.
     Nothing,
 }
 
-/// The numbers of edges, including edges that were not measured.
+/// The numbers of edges by outcome, including edges that were not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EdgeCounts {
@@ -175,16 +177,17 @@ pub struct EdgeCounts {
     pub strange: u64,
     /// Edges that did not fit into the kernel's buffer.
     pub dropped: u64,
-    /// Edges whose timestamp is not between the two other times, because it comes from another clock.
+    /// Edges with a timestamp outside the measured interval, because the timestamp comes from another clock.
     pub elsewhen: u64,
 }
 
-/// The state that is kept from one edge to the next.
+/// The state that persists from one edge to the next.
 #[derive(Debug)]
 struct Ear {
     counts: EdgeCounts,
     number: Option<u32>,
-    /// Whether a timestamp has been between the times around it, which shows that the clocks are the same.
+    /// Whether a timestamp was between the two times around it, which shows that edges are timestamped with the wire's
+    /// clock.
     is_one_clock: bool,
 }
 
@@ -211,7 +214,7 @@ impl Ear {
         timeout_ns: u64,
         go_on: impl Fn() -> bool,
     ) -> io::Result<Option<Option<Crossing>>> {
-        // A line that bounces faster than it is read always has another edge.
+        // The loop is limited, because a line that bounces faster than it is read always has another pending edge.
         for _ in 0..MOST_PENDING {
             let Some(edge) = wire.pending()? else { break };
             self.note_number(edge);
@@ -253,13 +256,13 @@ impl Ear {
     }
 }
 
-/// Drives the wire at the time `first` to `level`, and then once per `period` (at least one microsecond) to the
-/// opposite level each time. Waits for each edge for `timeout`, and passes the result to `each` until that returns
-/// false. Calls `go_on` during longer waits for an edge, and when the thread is interrupted.
+/// Drives the wire to `level` at the time `first`, and then to the opposite of its previous level once per `period` (at
+/// least one microsecond). Waits at most `timeout` for each edge, and passes the result to `each`. Calls `go_on` during
+/// long waits for an edge, and when the thread is interrupted. Ends when `each` or `go_on` returns false.
 ///
 /// # Errors
 ///
-/// Returns the kernel's error from driving or reading a line, together with the counts so far.
+/// If a line cannot be driven or read, returns the kernel's error together with the counts so far.
 pub fn gpio_edges(
     wire: &mut impl Wire,
     level: bool,

@@ -1,4 +1,5 @@
-//! The granularity of a source: the smallest non-zero step between two reads. Unrelated to accuracy.
+//! The granularity of a source: the smallest non-zero step between two readings. This module does not determine the
+//! accuracy of a source.
 
 use std::time::Duration;
 
@@ -22,16 +23,16 @@ pub struct Granularity {
     /// The smallest non-zero step, in ticks. It is never smaller than the amount by which the counter advances during a
     /// read.
     pub smallest_ticks: u64,
-    /// The smallest step in nanoseconds.
+    /// The smallest non-zero step, in nanoseconds.
     pub smallest_ns: f64,
-    /// The number of ticks of which every observed step is a multiple.
+    /// The greatest common divisor of all observed steps, in ticks.
     pub multiple_ticks: u64,
-    /// The number of non-zero steps seen.
+    /// The number of non-zero steps that were observed.
     pub steps: u64,
 }
 
-/// Reads `source`, which ticks at `frequency`, until it has stepped a thousand times or `longest` has passed on
-/// `reference`. Returns `None` if it never stepped.
+/// Reads `source`, which ticks at `frequency`, until a thousand steps have been observed or `longest` has passed on
+/// `reference`. Returns `None` if no step was observed.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub fn granularity(
@@ -50,11 +51,12 @@ pub fn granularity(
         if reference.stood_still_for(REFERENCE_STANDS_STILL) {
             break;
         }
-        // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
+        // All readings are taken before they are evaluated, because on 32-bit processors the evaluation takes longer
+        // than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
         for ticks in read {
-            // The self-test detects steps back. Here a step back looks like a huge step forward, so it is never the
-            // smallest.
+            // Backward steps are detected by the self-test. Here, a backward step looks like a huge forward step, so it
+            // is never the smallest.
             steps.record(width.difference(previous, ticks));
             previous = ticks;
         }

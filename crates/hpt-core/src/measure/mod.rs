@@ -1,5 +1,5 @@
-//! Measurements, one quantity per file. They return data. They do not print, choose a source or pin a thread; the
-//! caller does.
+//! Measurements, with one file for each quantity. They return data. They do not print, choose a source or pin a thread;
+//! the caller does.
 
 mod beat;
 mod burst;

@@ -1,6 +1,6 @@
-//! What the kernel counted for a CPU and a thread between two reads: interrupts, softirqs, context switches, wait time,
-//! steal time, firmware interrupts. Keeps its files open and its memory allocated, so that reading the counters
-//! disturbs the measurement as little as possible. Draws no conclusion; `diagnose` does.
+//! The increases of the kernel's counters for a CPU and a thread between two reads: interrupts, softirqs, context
+//! switches, wait time, steal time and firmware interrupts. Files stay open and memory stays allocated, so that reading
+//! the counters disturbs the measurement as little as possible. This module draws no conclusions; `diagnose` does.
 
 use std::{
     fs::File,
@@ -17,18 +17,19 @@ const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 const STATISTICS: &str = "/proc/stat";
 const WAITS: &str = "/proc/thread-self/schedstat";
-/// The size of the largest file that is evaluated. A larger file would be cut off, and its first part mistaken for the
-/// whole.
+/// The size of the largest file that is evaluated, in bytes. A larger file is ignored, because a truncated file could
+/// be mistaken for a complete one.
 const LONGEST: usize = 64 << 20;
-/// The largest number of lines followed, so that a machine that keeps adding lines does not fill the memory.
+/// The maximum number of counters. It limits memory use on a machine that keeps adding lines.
 const MOST_COUNTERS: usize = 16_384;
-/// A hundredth of a second in nanoseconds.
+/// A hundredth of a second, in nanoseconds.
 const HUNDREDTH_NS: u64 = 10_000_000;
-/// MSR_SMI_COUNT, read through the processor's msr device: Intel SDM vol. 4, table 2-2 and following, 34H. Available
-/// since Nehalem. Other vendors have no such register.
+/// The address of the register MSR_SMI_COUNT, which is read through the processor's msr device. Intel processors have
+/// had this register since Nehalem; processors of other vendors have no such register. Source: Intel SDM vol. 4, table
+/// 2-2 and following, 34H.
 const SMI_COUNT: u64 = 0x34;
 
-/// The kind of work that a counter counts.
+/// The kind of event that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CounterKind {
@@ -38,20 +39,20 @@ pub enum CounterKind {
     SoftInterrupt,
 }
 
-/// One of the kernel's counters of a CPU.
+/// A counter that the kernel maintains for each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counter {
-    /// The kind of event that it counts.
+    /// The kind of event that this counter counts.
     pub kind: CounterKind,
     /// The kernel's name for the counter.
     pub name: String,
-    /// The rest of the kernel's line; may be empty.
+    /// The rest of the kernel's line, which can be empty.
     pub label: String,
 }
 
 impl Counter {
-    /// Creates a counter of this kind and name.
+    /// Creates a counter of this kind, with this name and label.
     #[must_use]
     pub fn new(kind: CounterKind, name: impl Into<String>, label: impl Into<String>) -> Self {
         Self { kind, name: name.into(), label: label.into() }
@@ -72,19 +73,19 @@ pub struct Moved {
     pub major_faults: Option<u64>,
     /// The time for which the thread was runnable but not running, in nanoseconds.
     pub waited_ns: Option<u64>,
-    /// Whether the thread was on another CPU than at the previous read.
+    /// Whether the thread was on a different CPU at the previous read.
     pub migrated: bool,
     /// The steal time that the hypervisor reports, in nanoseconds, as a multiple of 10 ms.
     pub stolen_ns: Option<u64>,
     /// The number of firmware interrupts (SMI) of this core.
     pub firmware: Option<u64>,
-    /// The counters that increased, as indices of [`CpuCounters::counters`], and by how much; `None` if neither file
-    /// could be read.
+    /// The counters that increased, as indices into [`CpuCounters::counters`], each with its increase; `None` if
+    /// neither /proc/interrupts nor /proc/softirqs could be read.
     pub counts: Option<Vec<(usize, u64)>>,
 }
 
 impl Moved {
-    /// Adds the increases of the previous window.
+    /// Adds the increases from the previous window.
     pub fn add(&mut self, before: &Self) {
         let sum =
             |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other).or(one).or(other);
@@ -107,7 +108,7 @@ impl Moved {
 }
 
 /// The counters of one CPU, or their sums over all CPUs, and the counters of the thread that opened this value. Read
-/// them on that thread.
+/// the counters on that thread.
 #[derive(Debug)]
 pub struct CpuCounters {
     cpu: Option<usize>,
@@ -121,12 +122,12 @@ pub struct CpuCounters {
     unread: Vec<(&'static str, String)>,
 }
 
-/// A file with lines of counts per CPU.
+/// A file in which each line contains the counts of one counter for all CPUs.
 #[derive(Debug)]
 struct Table {
     kind: CounterKind,
     file: Option<File>,
-    /// The counter of each line.
+    /// The index of the counter on each line.
     places: Vec<usize>,
 }
 
@@ -145,7 +146,7 @@ struct Standing {
 
 impl CpuCounters {
     /// Opens the counters that `host` provides for the calling thread and for `cpu`, on which the thread runs. If the
-    /// thread is not pinned, the counts of all CPUs are added up.
+    /// thread is not pinned, `cpu` is `None`, and the counts of all CPUs are added up.
     #[must_use]
     pub fn open(host: &Host, cpu: Option<usize>) -> Self {
         let mut unread = Vec::new();
@@ -178,7 +179,7 @@ impl CpuCounters {
         counters
     }
 
-    /// Returns the counters in order of their indices; new ones are appended.
+    /// Returns the counters in the order of their indices. New counters are appended.
     #[must_use]
     pub fn counters(&self) -> &[Counter] {
         &self.counters
@@ -190,15 +191,15 @@ impl CpuCounters {
         &self.unread
     }
 
-    /// Returns whether the firmware interrupts of this core are counted and readable.
+    /// Returns whether the count of firmware interrupts of this core can be read.
     #[must_use]
     pub const fn counts_firmware(&self) -> bool {
         self.firmware.is_some()
     }
 
-    /// Returns the increases since the last call. `now_ns` is the current time.
+    /// Returns the increases since the last call. `now_ns` is the current time, in nanoseconds.
     pub fn moved(&mut self, now_ns: u64) -> Moved {
-        // The thread's own counters are read first, because reading the others may take a while.
+        // The thread's own counters are read first, because reading the other counters can take a while.
         let switches = thread_switches().ok();
         let on_cpu = current_cpu();
         let waited = self.waits.as_mut().and_then(|file| read(file, &mut self.buffer)).and_then(waited_ns);
@@ -250,7 +251,7 @@ impl CpuCounters {
 }
 
 impl Table {
-    /// Returns the index of the counter that belongs to a line: usually the same as before.
+    /// Returns the index of the counter on a line. The index is usually the same as at the previous read.
     fn place(&mut self, line: usize, name: &str, label: &str, counters: &mut Vec<Counter>) -> Option<usize> {
         let kind = self.kind;
         let is = |counter: &Counter| counter.kind == kind && counter.name == name;
@@ -273,7 +274,7 @@ impl Table {
     }
 }
 
-/// Returns the increase of a counter; a 32-bit counter may have wrapped.
+/// Returns the increase of a counter, even if a 32-bit counter has wrapped.
 const fn forwards(before: u64, now: u64) -> u64 {
     match now.checked_sub(before) {
         Some(by) => by,

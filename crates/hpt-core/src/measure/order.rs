@@ -1,5 +1,5 @@
-//! The order of alternating measurements. It changes each time, so that no measurement always follows the same other
-//! measurement. The sequence of orders is the same in every run.
+//! The order of alternating measurements. The order changes in every round, so that no measurement always follows the
+//! same measurement. The sequence of orders is the same in every run.
 
 /// A sequence of permutations of the numbers below `count`.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ impl Orders {
     /// Returns the next order.
     pub(super) fn shuffled(&mut self) -> &[usize] {
         for last in (1..self.places.len()).rev() {
-            // Marsaglia's xorshift, sufficient for an order.
+            // Marsaglia's xorshift generator is sufficient to shuffle an order.
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;

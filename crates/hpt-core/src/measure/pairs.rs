@@ -1,6 +1,6 @@
-//! The difference of back-to-back reads: the time that a program measures after a pause if it does no work in between.
-//! Reads in a loop are fast; a program that reads a source once per second finds cold caches and a core at a low
-//! frequency. Waits with the given function, and does not convert ticks.
+//! The difference between back-to-back reads after a pause: the time that a program measures if it does no work between
+//! the reads. Reads in a loop are fast, but a program that reads a source once per second encounters cold caches and a
+//! core at a low frequency. This module does not wait by itself and does not convert ticks.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::{source::TimeSource, stats::Histogram};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pairs {
-    /// The second reading minus the first, in ticks. The reads are ordered, as they are around a piece of work.
+    /// The second reading minus the first, in ticks. The reads are ordered in the same way as reads around a timed
+    /// piece of work.
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice back to back, and repeats this `count` times. Each time, first calls `wait` with the
-/// next of `waits`, which are used in turn. The order of the sources changes each time. If `wait` returns false,
-/// returns what was read so far.
+/// Reads each of `sources` twice back to back, and repeats this `count` times. Before each repetition, calls `wait`
+/// with the next duration from `waits`, which are used in turn. The order of the sources changes in every repetition.
+/// If `wait` returns false, returns the results so far.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
@@ -37,7 +38,8 @@ pub fn read_pairs(
             let source = sources[place];
             let start = source.ticks_start();
             let end = source.ticks_end();
-            // If access to a counter is revoked between the two reads, its readings go back: this is not a difference.
+            // If access to a counter is revoked between the two reads, its readings go backward. Such a pair is
+            // discarded.
             if source.info().width.signed_difference(start, end) >= 0 {
                 pairs[place].differences.record(source.info().width.difference(start, end));
             }

@@ -1,5 +1,5 @@
-//! Read overhead: many reads back to back for the mean, single reads for the distribution. Subtracts nothing: the
-//! overhead of timing a single read is reported with the result.
+//! Read overhead: many back-to-back reads determine the mean, and single reads determine the distribution. This module
+//! subtracts nothing; the overhead of timing a single read is reported with the result.
 
 use std::{hint::black_box, time::Duration};
 
@@ -11,70 +11,70 @@ use crate::{
     units::Frequency,
 };
 
-/// Back-to-back reads between two reads of the wall clock and two calls of `keep_going`.
+/// The maximum number of back-to-back reads between two reads of the wall clock, and between two calls of `keep_going`.
 const BATCH: u32 = 10_000;
 /// The largest number of timed single reads: enough for 100 samples above p99.9.
 const MOST_SINGLES: u64 = 100_000;
-/// The number of reads that determine the size of a batch, before the measurement.
+/// The number of reads before the measurement, which determine the size of a batch.
 const FIRST_READS: u32 = 3;
 /// The largest duration of a batch, in nanoseconds, so that a run can be ended quickly.
 const LONGEST_BATCH_NS: u64 = 100_000_000;
-/// A source counts as slow if a read takes at least this long. A million such reads take minutes; a million reads of a
-/// clock on a slow bus that counts whole seconds take hours.
+/// The shortest read time of a source that counts as slow. A million such reads take at least ten seconds; a million
+/// reads of a real-time clock on a slow bus take hours.
 const SLOW_READ: Duration = Duration::from_micros(10);
 /// The longest time for which a slow source is read back to back. `LONGEST_SINGLES` is the limit for single reads.
 const LONGEST_RUN: Duration = Duration::from_secs(2);
-/// The smallest number of batches after which a source can count as slow, because the first batch may have been
-/// interrupted.
+/// The smallest number of batches after which a source can count as slow. Fewer batches are not enough, because they
+/// may have been interrupted.
 const FEWEST_BATCHES: u32 = 3;
 const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 
 /// The instruments that time the reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Instruments<'a> {
-    /// Times the long run. Its ticks must advance at its nominal rate.
+    /// The source that times the long run. It must tick at its nominal rate.
     pub wall: &'a dyn TimeSource,
-    /// Times single reads.
+    /// The source that times single reads.
     pub stopwatch: &'a dyn TimeSource,
     /// The frequency of the stopwatch.
     pub stopwatch_frequency: Frequency,
-    /// Counts the cycles of the long run, if there is such a source.
+    /// The source that counts the cycles of the long run, if there is such a source.
     pub cycles: Option<&'a dyn TimeSource>,
 }
 
 /// The read overhead of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadCost {
-    /// Reads in the long run.
+    /// The number of reads in the long run.
     pub calls: u64,
     /// The total time of these reads.
     pub total: Duration,
-    /// The CPU time of these reads in user mode, if the kernel reports it.
+    /// The CPU time of these reads in user mode; zero if the kernel does not report it.
     pub user: Duration,
-    /// The CPU time of these reads in the kernel, if the kernel reports it.
+    /// The CPU time of these reads in the kernel; zero if the kernel does not report it.
     pub system: Duration,
     /// The cycles of these reads; `None` if no source counts cycles, or if that source may have wrapped unnoticed.
     pub cycles: Option<u64>,
-    /// The distribution of single reads. Each is timed with the stopwatch and includes the stopwatch's overhead. `None`
-    /// if there were no single reads.
+    /// The distribution of single reads. Each read is timed with the stopwatch and includes the stopwatch's overhead.
+    /// `None` if there were no single reads.
     pub singles: Option<Spread>,
-    /// The distribution of empty brackets, with no read in between: the overhead of the stopwatch.
+    /// The distribution of empty brackets, which contain no read. It shows the overhead of the stopwatch.
     pub empty: Option<Spread>,
     /// Whether all requested reads were made.
     pub complete: bool,
-    /// Whether fewer reads were made, back to back or single, because a read or the stopwatch took too long.
+    /// Whether the number of back-to-back or single reads was reduced, because a read or the stopwatch took too long.
     pub cut_short: bool,
 }
 
 impl ReadCost {
-    /// Returns the time per read in the long run, in nanoseconds; `None` without reads.
+    /// Returns the time per read in the long run, in nanoseconds; `None` if there were no reads.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn per_call_ns(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.total.as_nanos() as f64 / self.calls as f64)
     }
 
-    /// Returns the cycles per read in the long run; `None` without reads or without cycles.
+    /// Returns the cycles per read in the long run; `None` if there were no reads or if no cycles were counted.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn cycles_per_call(&self) -> Option<f64> {
@@ -82,10 +82,11 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times back to back, then one at a time. A source whose reads take 10 µs or more is read back
-/// to back for at most two seconds. Single reads that take as long, including the stopwatch, are made for at most one
-/// second. [`ReadCost::cut_short`] reports this. `keep_going` receives the number of reads made so far and is called
-/// between timed regions. If it returns false, returns what was measured so far.
+/// Reads `source` `calls` times back to back, then one at a time. If a read takes 10 µs or more, the back-to-back reads
+/// are limited to about two seconds. If a single read takes 10 µs or more, including the overhead of the stopwatch, the
+/// single reads are limited to about one second. [`ReadCost::cut_short`] reports whether a limit was reached.
+/// `keep_going` receives the number of reads made so far and is called between timed regions. If it returns false,
+/// returns the results so far.
 pub fn read_cost(
     source: &dyn TimeSource,
     instruments: Instruments<'_>,
@@ -109,7 +110,8 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
     let most = batch_of(source, &elapsed, || wall.ticks_start());
-    // The time of a read while the thread has its CPU. The mean also includes times in which the thread does not run.
+    // The shortest mean time of a read in any batch. The mean of all batches also includes times in which the thread
+    // did not run.
     let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
     // The first batch warms up caches and page tables and is discarded.
     source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));
@@ -163,7 +165,7 @@ pub fn read_cost(
     cost
 }
 
-/// Returns the number of reads in a batch of limited duration.
+/// Returns a number of reads that limits the duration of a batch.
 fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u32 {
     let quickest = (0..FIRST_READS).map(|_| {
         let start = now();
@@ -175,8 +177,8 @@ fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: imp
     u32::try_from(fit).unwrap_or(BATCH).clamp(1, BATCH)
 }
 
-/// Returns the overhead around a single read, in nanoseconds: two readings of the stopwatch, and two more for the empty
-/// bracket next to it.
+/// Returns the overhead of a timed single read, in nanoseconds: the two readings of the stopwatch around the read, and
+/// the two readings of the empty bracket that follows.
 fn around_ns(stopwatch: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u128 {
     let quickest = (0..FIRST_READS).map(|_| {
         let start = now();
@@ -188,7 +190,7 @@ fn around_ns(stopwatch: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now:
     quickest.min().unwrap_or_default().as_nanos()
 }
 
-/// Times `count` single reads, and as many empty brackets between them.
+/// Times `count` single reads, each followed by an empty bracket.
 fn single_reads(
     source: &dyn TimeSource,
     stopwatch: &dyn TimeSource,

@@ -1,5 +1,5 @@
-//! The overshoot and the CPU time of sleeps, measured for several methods in turn. Changes neither CPU nor scheduling
-//! policy; the caller does.
+//! The overshoot and the CPU time of sleeps, measured for several methods in turn. This module changes neither the CPU
+//! nor the scheduling policy of the thread; the caller does.
 
 use std::{fmt, thread, time::Duration};
 
@@ -15,15 +15,15 @@ use crate::{
     },
 };
 
-/// The method that spins for a fixed time before the deadline uses the same time as the crate `spin_sleep` on Linux.
+/// The time for which the method `fixed` spins before the deadline. The crate `spin_sleep` uses the same time on Linux.
 const FIXED_RESERVE: Duration = Duration::from_micros(125);
-/// The share of the samples, the largest ones, that the trimmed mean omits.
+/// The fraction of the samples, beginning with the largest, that the trimmed mean omits.
 const TRIMMED: f64 = 0.01;
 
 /// A method of sleeping, and its name in tables.
 pub struct SleepMethod<'a> {
     name: &'static str,
-    /// Whether the timer slack is set to its minimum for this method, outside of the timed part.
+    /// Whether the timer slack is set to its minimum for this method. The change is made outside the timed part.
     without_slack: bool,
     sleep: Box<dyn FnMut(Duration, Instant) + 'a>,
 }
@@ -35,10 +35,10 @@ impl fmt::Debug for SleepMethod<'_> {
 }
 
 impl<'a> SleepMethod<'a> {
-    /// The names of [`all`](Self::all).
+    /// The names of the methods that [`all`](Self::all) returns.
     pub const NAMES: [&'static str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
 
-    /// Creates a custom method: `sleep` receives the duration and the deadline.
+    /// Creates a custom method. `sleep` receives the duration and the deadline.
     pub fn new(name: &'static str, sleep: impl FnMut(Duration, Instant) + 'a) -> Self {
         Self { name, without_slack: false, sleep: Box::new(sleep) }
     }
@@ -49,8 +49,13 @@ impl<'a> SleepMethod<'a> {
         Self { without_slack: true, ..self }
     }
 
-    /// Returns all methods: [`std::thread::sleep`]; `clock_nanosleep` until the deadline, with a timer slack of 1 ns;
-    /// `clock_nanosleep` until 125 µs before the deadline, followed by spinning; spinning all the time; and `sleeper`.
+    /// Returns all methods:
+    ///
+    /// - `std`: [`std::thread::sleep`]
+    /// - `nanosleep`: `clock_nanosleep` until the deadline, with a timer slack of 1 ns
+    /// - `fixed`: `clock_nanosleep` until 125 µs before the deadline, with a timer slack of 1 ns, followed by spinning
+    /// - `busy`: spinning until the deadline
+    /// - `hpt`: `sleeper`
     #[must_use]
     pub fn all(sleeper: &'a mut Sleeper) -> [Self; 5] {
         let spins = || {
@@ -91,9 +96,9 @@ impl<'a> SleepMethod<'a> {
 pub struct SleepMiss {
     /// The name of the method.
     pub method: &'static str,
-    /// The overshoot, in nanoseconds; `None` without sleeps.
+    /// The distribution of the overshoot, in nanoseconds; `None` if there were no sleeps.
     pub late: Option<Spread>,
-    /// The mean without the largest 1 %, in nanoseconds.
+    /// The mean overshoot without the largest 1 % of the samples, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
     /// The number of sleeps that returned before their deadline.
     pub early: u64,
@@ -101,9 +106,9 @@ pub struct SleepMiss {
     pub cpu_share: Option<f64>,
 }
 
-/// Sleeps for `duration` with each method, `rounds` times. The order of the methods changes each time, because a
+/// Sleeps `rounds` times for `duration` with each method. The order of the methods changes in every round, because a
 /// spinning method leaves the machine in a different state from a blocking method. Calls `keep_going` after each sleep,
-/// with the number of sleeps made so far. If it returns false, returns what was measured so far.
+/// with the number of sleeps made so far. If it returns false, returns the results so far.
 pub fn sleep_miss(
     duration: Duration,
     rounds: u64,
@@ -117,7 +122,8 @@ pub fn sleep_miss(
         for &place in orders.shuffled() {
             let (method, tally) = (&mut methods[place], &mut tallies[place]);
             let _slack = method.without_slack.then(NoSlack::hold);
-            // The readings of wall and CPU time are nested, so that CPU time never exceeds elapsed time.
+            // The readings of CPU time are nested within the readings of elapsed time, so that CPU time never exceeds
+            // elapsed time.
             let outer_start = Instant::now();
             let cpu_before = cpu_time_ns();
             let deadline = Instant::now() + duration;
@@ -172,7 +178,7 @@ impl Tally {
             late: spread(&self.late_ns),
             trimmed_mean_ns: mean_without(&self.late_ns, TRIMMED),
             early: self.early,
-            // A clock that a sandbox has closed stays at zero.
+            // If a sandbox forbids the CPU-time clock, its readings are zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
         }
     }
@@ -193,7 +199,7 @@ fn spread(sorted_ns: &[u64]) -> Option<Spread> {
     })
 }
 
-/// The mean of all but the largest `part`.
+/// Returns the mean of all samples except the largest fraction `part`.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

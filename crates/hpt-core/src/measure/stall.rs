@@ -1,5 +1,6 @@
-//! CPU stalls: times in which a running thread did not run, as gaps between readings of a source in a tight loop. Reads
-//! counters through a given function, and draws no conclusion about causes; `diagnose` does.
+//! CPU stalls: periods in which a busy-polling thread did not run, detected as gaps between readings of a source in a
+//! tight loop. This module reads counters with a function that the caller provides. It draws no conclusions about
+//! causes; `diagnose` does.
 
 use std::time::Duration;
 
@@ -12,36 +13,40 @@ use crate::{
     units::{Frequency, Width, saturating_nanos},
 };
 
-/// The clock is read at this interval, and after this many reads of a source that does not advance.
+/// The interval at which the clock is read, in nanoseconds.
 const STRETCH_NS: u64 = 1_000_000;
+/// The number of reads after which the clock is read even if the source does not advance.
 const READS: u32 = 1 << 16;
-/// Without stalls, reading and reporting counters takes at most this fraction of the time, given its usual duration,
-/// and is postponed if necessary. With stalls it may take a fifth.
+/// The minimum interval between reads of the counters without a stall, as a multiple of the usual duration of reading
+/// and reporting them.
 const ASKED_AT_MOST: u64 = 200;
+/// The absolute minimum of that interval, in nanoseconds.
 const ASKED_EVERY_NS: u64 = 20_000_000;
-/// After a stall, the counters are read at once, unless they have just been read: this many times the usual duration of
-/// a read must have passed since the last one.
+/// The minimum interval between reads of the counters after a stall, as a multiple of the usual duration of reading and
+/// reporting them. Even with frequent stalls, reading and reporting takes at most a fifth of the time.
 const AGAIN: u64 = 4;
-/// The largest number of stalls kept until the next read.
+/// The maximum number of stalls that are kept until the counters are read.
 const WAITING: usize = 32;
-/// The maximum number of attempts to read the clock without a stall in between.
+/// The maximum number of attempts to read the clock without a stall during the read.
 const LOOKS_AGAIN: u32 = 4;
-/// The number of reads before the run, to determine how long a read of the counters takes.
+/// The number of reads of the counters before the run, which determine the usual duration of a read.
 const FIRST_QUESTIONS: usize = 9;
-/// A read that takes this many times as long as usual, and longer than the threshold, was stalled itself.
+/// The factor that identifies a stalled operation. An operation was stalled if it took longer than this multiple of its
+/// usual duration plus the stall threshold.
 const UNUSUAL: u64 = 3;
-/// The usual duration is the median of this many durations.
+/// The number of latest durations whose median is the usual duration.
 const USUAL_OF: usize = 63;
 
 /// A period in which the thread did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// The last time at which it was seen running.
+    /// The last time at which the thread is known to have been running.
     pub start: Instant,
-    /// Time until it ran again, in nanoseconds.
+    /// The time until the thread was running again, in nanoseconds.
     pub length_ns: u64,
-    /// The amount by which the stall may have been shorter, because the thread was not polling at the time.
+    /// The amount by which the stall may have been shorter, in nanoseconds, because the thread was not polling at the
+    /// time.
     pub uncertain_ns: u64,
 }
 
@@ -52,20 +57,20 @@ impl Stall {
         Self { start, length_ns, uncertain_ns: 0 }
     }
 
-    /// Returns the first time at which the thread was seen running again.
+    /// Returns the first time at which the thread is known to have been running again.
     #[must_use]
     pub fn end(&self) -> Instant {
         self.start.saturating_add(Duration::from_nanos(self.length_ns))
     }
 }
 
-/// The time between two reads of the counters, and the stalls in it: usually none or one.
+/// The period between two reads of the counters, with the stalls that ended in this period: usually none or one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Window<'a> {
-    /// The stalls that ended in this time.
+    /// The stalls that ended in this period.
     pub stalls: &'a [Stall],
-    /// The increases of the counters in this time.
+    /// The increases of the counters in this period.
     pub moved: &'a Moved,
 }
 
@@ -82,37 +87,39 @@ impl<'a> Window<'a> {
 pub enum Told {
     /// The run continues.
     GoOn,
-    /// The run continues. Reporting took longer than usual because there was more to do: that is not a stall.
+    /// The run continues. Reporting took longer than usual because there was more to do, so the additional time is not
+    /// a stall.
     Busy,
     /// The run ends.
     End,
 }
 
-/// How the time of a run was spent.
+/// Statistics about the time that a run spent on polling and on reading counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watched {
-    /// The time from the first reading to the last.
+    /// The time from the first reading to the last, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part of the time spent reading counters and reporting them.
+    /// The time that was spent on reading and reporting counters, in nanoseconds.
     pub asking_ns: u64,
-    /// The number of reads of the counters.
+    /// The number of times that the counters were read.
     pub questions: u64,
-    /// The longest duration of a read and its report.
+    /// The longest duration of a read and its report, in nanoseconds.
     pub longest_question_ns: u64,
-    /// The highest detection limit of all reads of the counters: a shorter stall within a read may have gone
-    /// undetected.
+    /// The highest detection limit during any read of the counters, in nanoseconds. A shorter stall during a read may
+    /// have gone undetected.
     pub blind_below_ns: u64,
-    /// The number of times that the source went back, which is not a stall.
+    /// The number of times that the source went backward. A step backward is not a stall.
     pub went_back: u64,
 }
 
-/// Reads `source`, which ticks at `frequency`, as fast as possible. Passes each gap longer than `above` between two
-/// readings to `each`, together with the increases that `moved` returns, which cover the time since the last read of
-/// the counters. Also passes windows without a stall, for comparison. The run ends when `each` or `go_on`, which is
-/// called once per millisecond, requests it.
+/// Reads `source`, which ticks at `frequency`, as fast as possible. A gap longer than `above` between two readings is a
+/// stall. Passes the stalls to `each` in windows, together with the increases that `moved` returns. These increases
+/// cover the time since the previous read of the counters. Also passes windows without a stall, for comparison. Calls
+/// `go_on` once per millisecond. The run ends when `go_on` returns false or `each` returns [`Told::End`].
 ///
-/// The source must count while the thread does not run. `clock`, read once per millisecond, resolves wraps.
+/// The source must keep counting while the thread does not run. `clock` is read once per millisecond to resolve wraps
+/// of the source.
 pub fn watch_for_stalls<S, C>(
     source: &S,
     frequency: Frequency,
@@ -135,7 +142,7 @@ where
         asking.record(clock.now().nanoseconds_since(start));
     }
     let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
-    // The increases found by a read that was itself stalled: they are added to the increases of the next read.
+    // The increases from a read that was itself stalled. They are added to the increases from the next read.
     let mut carried: Option<Moved> = None;
     let mut watched = Watched::default();
     let (begun, _) = loop_.begin_anew();
@@ -167,7 +174,7 @@ where
         let (end, between) = loop_.begin_anew();
         waiting.extend(stalled.filter(|_| !is_last));
         if told == Told::Busy {
-            // The usual duration of rare operations is not known: a stall in one is not detected.
+            // The usual duration of a rare operation is not known, so a stall during it is not detected.
             watched.blind_below_ns = watched.blind_below_ns.max(end.nanoseconds_since(told_from));
             waiting.extend(between);
         } else {
@@ -188,23 +195,24 @@ where
     watched
 }
 
-/// The tight loop, and its position.
+/// The state of the tight loop.
 struct Loop<'a, S: ?Sized, C: ?Sized> {
     source: &'a S,
     clock: &'a C,
     scale: Scale,
     width: Width,
-    /// A gap of more ticks than this is a stall.
+    /// The stall threshold, in ticks. A longer gap is a stall.
     above_ticks: u64,
     stretch_ticks: u64,
-    /// The time that the counter takes to wrap.
+    /// The time that the counter takes to wrap, in nanoseconds.
     wrap_ns: u128,
     last: u64,
-    /// The clock, and the reading of the source just before.
+    /// The latest reading of the clock, and the adjacent reading of the source.
     looked_at: Instant,
     looked_ticks: u64,
     went_back: u64,
-    /// The usual duration of a clock read. A read that takes longer than `look_limit_ns` was stalled.
+    /// The usual duration of a clock read, in nanoseconds. A clock read that takes longer than `look_limit_ns` was
+    /// stalled.
     look_ns: u64,
     look_limit_ns: u64,
 }
@@ -212,7 +220,7 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
 impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
     fn new(source: &'a S, frequency: Frequency, clock: &'a C, above_ns: u64) -> Self {
         let ticks = |ns: u64| {
-            // Ticks are rounded up, so a gap exceeds a limit only if it really does.
+            // Ticks are rounded up, so that a gap exceeds a limit in ticks only if it exceeds the limit in nanoseconds.
             let ticks = (u128::from(ns) * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
             u64::try_from(ticks).unwrap_or(u64::MAX)
         };
@@ -242,7 +250,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         }
     }
 
-    /// Starts at the returned time: earlier time is not a gap, but a stall during the clock read is.
+    /// Restarts the loop at the returned time. Time before that is not part of a gap, but a stall during the clock read
+    /// is returned.
     fn begin_anew(&mut self) -> (Instant, Option<Stall>) {
         let before = self.source.ticks();
         self.looked_at = self.clock.now();
@@ -253,7 +262,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         (self.looked_at, (length_ns > self.look_limit_ns).then_some(stall))
     }
 
-    /// Reads until a gap, or for a millisecond; then reads the clock.
+    /// Reads the source until a gap occurs or a millisecond has passed, and then reads the clock.
     fn stretch(&mut self) -> Option<Stall> {
         let (source, width, above) = (self.source, self.width, self.above_ticks);
         let (begun, long) = (self.last, self.stretch_ticks);
@@ -272,8 +281,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
                 break;
             }
         }
-        // The clock between two readings, both at times when the thread ran. A stall during the clock read counts as a
-        // stall; the usual duration of the read does not.
+        // The clock is read between two readings of the source. If the thread was stalled during the clock read, that
+        // stall counts too, and the clock is read again. The usual duration of a clock read does not count.
         let (mut uncertain_ns, mut now) = (0, (self.looked_at, last));
         for _ in 0..LOOKS_AGAIN {
             now = (self.clock.now(), source.ticks());
@@ -294,14 +303,14 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         self.looked_at = now.0;
         self.looked_ticks = last;
         let backwards = gap.is_some_and(|(before, _)| width.signed_difference(before, last) < 0);
-        // Half of all gaps of a narrow counter look as if it had gone back; the clock resolves this.
+        // Half of all gaps in a narrow counter look like backward steps. The clock resolves this ambiguity.
         if backwards && (width.bits() == 64 || passed_ns < self.scale.nanoseconds(above)) {
             self.went_back += 1;
             return None;
         }
         let (length_ns, uncertain_ns) = match (gap, wraps_ns) {
             (None, 0) => return None,
-            // The counter wrapped to the same value as before: the stall was somewhere in this interval.
+            // The counter wrapped to its previous value, so the stall was somewhere in this interval.
             (None, wraps_ns) => (passed_ns, passed_ns.saturating_sub(wraps_ns)),
             (Some((_, step)), wraps_ns) => (self.scale.nanoseconds(step).saturating_add(wraps_ns), uncertain_ns),
         };
@@ -310,7 +319,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         Some(Stall { start, length_ns, uncertain_ns })
     }
 
-    /// Returns the duration of the complete wraps in the elapsed time, which the counter does not show.
+    /// Returns the total duration of the complete wraps in the elapsed time, in nanoseconds. The counter alone does not
+    /// show complete wraps.
     fn wraps_ns(&self, passed_ns: u64, counted_ns: u64) -> u64 {
         let hidden = u128::from(passed_ns.saturating_sub(counted_ns));
         let wraps = (hidden + self.wrap_ns / 2) / self.wrap_ns;
@@ -346,8 +356,8 @@ impl Usual {
         self.ns.saturating_mul(UNUSUAL).saturating_add(above_ns)
     }
 
-    /// Returns a stall if the operation took far longer than usual. In either case, its duration is used to determine
-    /// the usual one.
+    /// Returns a stall if the operation took far longer than usual. In either case, adds the duration to those that
+    /// determine the usual duration.
     fn judge(&mut self, start: Instant, end: Instant, above_ns: u64) -> Option<Stall> {
         let took_ns = end.nanoseconds_since(start);
         let (limit_ns, usual_ns) = (self.limit_ns(above_ns), self.ns);
@@ -356,8 +366,8 @@ impl Usual {
     }
 }
 
-/// The stalls of a thread, in bounded memory: all of them as counts, and the longest and the newest individually, each
-/// with a `T` from the caller.
+/// The stalls of a thread, stored in bounded memory. All stalls are counted. The longest and the newest stalls are also
+/// stored individually, each with a `T` from the caller.
 #[derive(Clone, Debug)]
 pub struct Stalls<T> {
     lengths: Lateness,
@@ -368,11 +378,11 @@ pub struct Stalls<T> {
     stalled_ns: u64,
 }
 
-/// The number of newest stalls in which a period is searched.
+/// The number of newest stalls that are searched for a period.
 const STARTS: usize = 1_024;
 
 impl<T: Clone> Stalls<T> {
-    /// Creates an empty collection that keeps this many of the longest stalls and as many of the newest.
+    /// Creates an empty collection that stores the `kept` longest and the `kept` newest stalls.
     #[must_use]
     pub fn keeping(kept: usize) -> Self {
         Self {
@@ -430,7 +440,8 @@ impl<T: Clone> Stalls<T> {
         self.newest.iter()
     }
 
-    /// Returns the period of the stalls, determined from the newest thousand.
+    /// Returns the period of the stalls, determined from about a thousand of the newest stalls; `None` if they are not
+    /// periodic.
     #[must_use]
     pub fn recurrence(&self) -> Option<Recurrence> {
         let starts_ns: Vec<u64> = self.starts_ns.iter().copied().collect();
@@ -442,27 +453,30 @@ impl<T: Clone> Stalls<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recurrence {
-    /// The period: the median of the distances found, in nanoseconds.
+    /// The period, in nanoseconds: the median of the intervals between such stalls.
     pub period_ns: u64,
-    /// The 10th percentile of the distances found, in nanoseconds.
+    /// The 10th percentile of these intervals, in nanoseconds.
     pub p10_ns: u64,
-    /// The 90th percentile of the distances found, in nanoseconds.
+    /// The 90th percentile of these intervals, in nanoseconds.
     pub p90_ns: u64,
-    /// The number of stalls that were followed by another stall after that time.
+    /// The number of stalls that were followed by another stall after one period.
     pub followed: u64,
-    /// The number of stalls that could have been followed by another stall.
+    /// The number of stalls that began early enough to be followed by another stall after one period.
     pub of: u64,
 }
 
-/// The smallest number of stalls with a follower that establishes a period.
+/// The smallest number of followed stalls that establishes a period.
 const FEWEST_FOLLOWERS: u64 = 8;
-/// The distance to the next stall counts as the period if it deviates by at most this fraction.
+/// The number by which a period is divided to obtain its tolerance. An interval matches a period if the difference is
+/// within the tolerance.
 const LOOSE: u64 = 50;
-/// A distance may span this many other stalls, because stalls of other kinds may come in between.
+/// The number of later stalls with which each stall is compared, because unrelated stalls can occur between two
+/// periodic stalls.
 const REACH: usize = 16;
 
-/// Determines whether stalls that began at these times, in ascending order, are periodic. The period is the shortest
-/// time after which most stalls are followed by another stall, far more often than by chance.
+/// Returns the period of stalls that began at these times, in ascending order; `None` if the stalls are not periodic.
+/// The period is the shortest time after which stalls are followed by another stall in most cases, and far more often
+/// than by chance.
 #[must_use]
 pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
     let last = *starts_ns.last()?;
@@ -473,7 +487,7 @@ pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
     }
     distances.retain(|&distance| distance > 0);
     distances.sort_unstable();
-    // From the shortest on: multiples of a period fit as well.
+    // The search begins with the shortest interval, because multiples of a period match too.
     let mut candidate = 0;
     while candidate < distances.len() {
         let from = distances[candidate];
@@ -485,14 +499,15 @@ pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
         {
             return Some(found);
         }
-        // The next distance that is clearly different.
+        // The search continues with the next interval that is clearly different.
         let beyond = from.saturating_add(from / (LOOSE * 4));
         candidate += distances[candidate..].partition_point(|&distance| distance <= beyond).max(1);
     }
     None
 }
 
-/// Returns the number of stalls followed by another after this time, if that is most of them and more than chance.
+/// Returns the exact period if stalls are followed by another stall after about `period` in most cases, and far more
+/// often than by chance.
 #[expect(clippy::cast_precision_loss, reason = "a probability")]
 fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Recurrence> {
     let loose = period / LOOSE;
@@ -509,7 +524,7 @@ fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Rec
         found.extend(near.map(|&other| other - start).min_by_key(|distance| distance.abs_diff(period)));
     }
     let followed = found.len() as u64;
-    // The number of stalls near that time if stalls came at random.
+    // The probability of a stall near that time if stalls occurred at random.
     let by_chance = 1.0 - (-(2.0 * loose as f64) * (starts_ns.len() as f64 / span as f64)).exp();
     if followed < FEWEST_FOLLOWERS || followed * 2 < of || (followed as f64) < 3.0 * by_chance * of as f64 {
         return None;
@@ -523,19 +538,19 @@ fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Rec
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Looking {
-    /// The time of a read, in nanoseconds: the median over blocks of reads, so that a stall in one of them does not
-    /// count.
+    /// The duration of a read, in nanoseconds. It is the median over blocks of reads, so that a stall in one block has
+    /// no effect.
     pub read_ns: f64,
-    /// The 90th percentile of its non-zero steps, in nanoseconds: the lower limit of a threshold. `None` if the source
-    /// did not advance.
+    /// The 90th percentile of the source's non-zero steps, in nanoseconds; `None` if the source did not advance. A
+    /// stall threshold must not be lower.
     pub step_ns: Option<u64>,
 }
 
-/// Reads `source`, which ticks at `frequency`, continuously for at most 50 ms on `clock`.
+/// Reads `source`, which ticks at `frequency`, continuously for at most 50 ms, as measured with `clock`.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "a mean of few nanoseconds")]
+#[expect(clippy::cast_precision_loss, reason = "a mean of a few nanoseconds")]
 pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: &impl Now) -> Looking {
-    /// Reads per block.
+    /// The number of reads per block.
     const READS: usize = 64;
     const BLOCKS: usize = 320;
     const FEW: u64 = 8;
@@ -543,13 +558,14 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
     let width = source.info().width;
     let mut steps = Histogram::new();
     let mut blocks_ns = Vec::with_capacity(BLOCKS);
-    // The time of two clock reads is not part of a block.
+    // The time between two back-to-back clock reads is subtracted from each block.
     let empty_ns = (0..USUAL_OF).map(|_| {
         let before = clock.now();
         clock.now().nanoseconds_since(before)
     });
     let empty_ns = empty_ns.min().unwrap_or(0);
-    // From this reading to one after the end: even if the thread is stopped, a source that advances is seen to advance.
+    // At least one reading follows the end time, so that a source that advances is seen to advance even if the thread
+    // is stopped.
     let mut last = source.ticks();
     let end = clock.now().saturating_add(LONGEST);
     loop {

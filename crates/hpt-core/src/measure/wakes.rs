@@ -1,5 +1,5 @@
-//! Wake-up latency: how long after its deadline a thread runs. Until the deadline, the thread is blocked in the kernel
-//! or polls the clock. Pins no thread; the caller does.
+//! Wake-up latency: the time from a deadline until the thread that waits for it runs. Until the deadline, the thread is
+//! blocked in the kernel or polls the clock. This module does not pin the thread; the caller does.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -20,25 +20,25 @@ use crate::{
 
 /// The interval at which a busy-polling thread calls `go_on`.
 const PIECE: Duration = Duration::from_millis(100);
-/// The number of microseconds up to which latencies are counted in whole microseconds.
+/// The number of microseconds below which latencies are counted individually for each whole microsecond.
 const MICROSECONDS: usize = 10_000;
 /// The number of readings that determine the read overhead.
 const READINGS: usize = 1_001;
 
-/// How a thread waits for a deadline.
+/// The method with which a thread waits for a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
-    /// Blocked in `clock_nanosleep` until the deadline, with a timer slack of 1 ns.
+    /// Blocking in `clock_nanosleep` until the deadline, with a timer slack of 1 ns.
     #[default]
     Parked,
     /// Busy-polling the clock.
     Polling,
-    /// With a [`Sleeper`]: blocked until a learned margin before the deadline, then busy-polling the clock.
+    /// Using a [`Sleeper`]: blocking until a learned margin before the deadline, then busy-polling the clock.
     Precise,
 }
 
-/// A wake-up: a thread detected its deadline.
+/// A wake-up, in which a thread detected its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wake {
@@ -46,7 +46,7 @@ pub struct Wake {
     pub deadline: Instant,
     /// The wake-up latency, in nanoseconds.
     pub late_ns: u64,
-    /// The number of later deadlines that had passed by then, and were skipped.
+    /// The number of later deadlines that had already passed and were skipped.
     pub missed: u64,
     /// Whether the wall clock, if it is the time source, was set since the previous wake-up. In that case, the latency
     /// does not describe the thread, and `missed` is zero.
@@ -61,9 +61,10 @@ impl Wake {
     }
 }
 
-/// Makes a thread in [`wakes`] or [`wakes_by_wall`] call `go_on` at once, even while it sleeps.
+/// A handle that makes a thread in [`wakes`] or [`wakes_by_wall`] call `go_on` at once, even while the thread sleeps.
 ///
-/// Sends SIGURG to the thread. Installs a handler that does nothing, unless the program has a handler of its own.
+/// The handle sends SIGURG to the thread. A handler that does nothing is installed, unless the program has a handler of
+/// its own.
 ///
 /// # Examples
 ///
@@ -93,15 +94,15 @@ struct Roused {
     interrupter: Interrupter,
 }
 
-/// Lets the thread be interrupted while this lives.
+/// A guard that allows the thread to be interrupted until the guard is dropped.
 struct Rousable<'a> {
     rouser: &'a Rouser,
     held_back: Option<SignalSet>,
 }
 
 impl Rouser {
-    /// Interrupts the thread. A call just before the thread goes to sleep has no effect, so repeat it until the thread
-    /// has ended.
+    /// Interrupts the thread. A call just before the thread goes to sleep has no effect, so repeat the call until the
+    /// thread has ended.
     pub fn rouse(&self) {
         if let Some(roused) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             roused.interrupter.interrupt();
@@ -128,8 +129,8 @@ impl Drop for Rousable<'_> {
 }
 
 /// Waits for `first`, and then for one deadline per `period` (at least one microsecond), and passes every wake-up to
-/// `each` until that returns false. A blocked thread sleeps until each deadline, and calls `go_on` if it is interrupted
-/// before that. A busy-polling thread calls `go_on` every tenth of a second.
+/// `each`. A blocked thread sleeps until each deadline, and calls `go_on` if it is interrupted earlier. A busy-polling
+/// thread calls `go_on` every tenth of a second. The wait ends when `each` or `go_on` returns false.
 pub fn wakes(
     first: Instant,
     period: Duration,
@@ -161,8 +162,8 @@ pub fn wakes(
                 return;
             }
         };
-        // The kernel uses its own clock, and this clock may be behind it by up to the bound: a deadline that is
-        // detected early has no latency.
+        // The kernel uses its own clock, and `Instant` may lag behind that clock by as much as the bound. The latency
+        // of a deadline that is detected early is therefore zero.
         let late_ns = now.nanoseconds_since(deadline);
         let missed = late_ns / period_ns;
         if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {
@@ -173,13 +174,13 @@ pub fn wakes(
     }
 }
 
-/// Measures wake-up latency on the wall clock: deadlines are times of day, and `CLOCK_REALTIME` determines when they
-/// are due and the latency of each wake-up. If the clock is set during the run, the next wake-up reports this.
+/// Measures wake-up latency on the wall clock. Deadlines are times of day, and `CLOCK_REALTIME` determines both when
+/// they are due and how late each wake-up is. If the clock is set during the run, the next wake-up reports this.
 ///
-/// The first deadline is the time of day `first`, even if the clock is set before then: it comes later if the clock is
-/// set back, and at once if the clock is set past it. Later deadlines keep their times of day, and none is repeated. A
-/// blocked thread checks whether the clock was set when it wakes or is interrupted; until then it waits for its
-/// deadline.
+/// The first deadline is the time of day `first`, even if the clock is set before then. If the clock is set back, the
+/// wait is longer; if it is set past `first`, the wait ends at once. Later deadlines keep their times of day. If the
+/// clock is set forward, skipped deadlines are not reported later. When a blocked thread wakes or is interrupted, it
+/// checks whether the clock was set. Until then, it waits for its deadline.
 pub fn wakes_by_wall(
     first: SystemTime,
     period: Duration,
@@ -194,13 +195,13 @@ pub fn wakes_by_wall(
     moments_of_the_day(&mut LiveDay { waiting, sleeper, offset: WallOffset::now() }, (first, period), go_on, each);
 }
 
-/// The wall clock, and a thread that waits on it.
+/// The wall clock, and the operation that waits for a time on it.
 trait Day {
     fn wall(&self) -> SystemTime;
     fn instant(&self) -> Instant;
     /// Returns whether the clock was set since the last call.
     fn was_set(&mut self) -> bool;
-    /// Waits until the clock shows `moment`; may return earlier.
+    /// Waits until the clock reaches `moment`; can return earlier.
     fn wait_for(&mut self, moment: SystemTime);
 }
 
@@ -233,7 +234,7 @@ impl Day for LiveDay {
             Waiting::Polling => {
                 let begun = SystemTime::now();
                 let mut now = begun;
-                // Polls until the clock reaches `until` or shows a time before `begun`.
+                // Polls until the clock reaches `until` or is set to a time before `begun`.
                 let until = moment.min(begun + PIECE);
                 while now >= begun && now < until {
                     now = SystemTime::now();
@@ -315,7 +316,7 @@ fn sleeper(waiting: Waiting) -> Sleeper {
     })
 }
 
-/// Polls the clock until `deadline`, and returns the time that it showed then; `None` if the deadline has not been
+/// Polls the clock until `deadline`, and returns the time of the last reading; `None` if the deadline has not been
 /// reached after a tenth of a second.
 fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
     let until = deadline.min(Instant::now() + PIECE);
@@ -361,7 +362,7 @@ impl Lateness {
         }
     }
 
-    /// Adds a wake-up. A wake-up at which the wall clock was set is only counted.
+    /// Adds a wake-up. If the wall clock was set, the wake-up is counted, but its latency is not recorded.
     pub fn record(&mut self, wake: Wake) {
         if wake.clock_was_set {
             self.clock_was_set += 1;
@@ -395,14 +396,14 @@ impl Lateness {
         }
     }
 
-    /// Returns all latencies, in nanoseconds, accurate to three digits.
+    /// Returns all latencies, in nanoseconds, accurate to three significant digits.
     #[must_use]
     pub const fn counts(&self) -> &Histogram {
         &self.counts
     }
 
-    /// Returns the number of wake-ups with a latency of 0, 1, 2, … whole microseconds: exact, and truncated as in
-    /// cyclictest.
+    /// Returns the exact number of wake-ups with a latency of 0, 1, 2, … microseconds. Latencies are truncated to whole
+    /// microseconds, as in cyclictest.
     #[must_use]
     pub fn microseconds(&self) -> &[u64] {
         &self.microseconds
@@ -414,21 +415,21 @@ impl Lateness {
         self.beyond
     }
 
-    /// Returns the mean of all latencies, in nanoseconds; `None` without wake-ups.
+    /// Returns the mean of all latencies, in nanoseconds; `None` if there were no wake-ups.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a mean, for people and statistics")]
+    #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn mean_ns(&self) -> Option<f64> {
         let samples = self.counts.samples();
         (samples > 0).then(|| self.sum_ns as f64 / samples as f64)
     }
 
-    /// Returns the number of deadlines that were skipped because they had passed.
+    /// Returns the number of deadlines that were skipped because they had already passed.
     #[must_use]
     pub const fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Returns the number of wake-ups at which the wall clock was set, which are not counted otherwise.
+    /// Returns the number of wake-ups at which the wall clock had been set. They are not part of the other statistics.
     #[must_use]
     pub const fn clock_was_set(&self) -> u64 {
         self.clock_was_set
@@ -441,14 +442,15 @@ impl Lateness {
     }
 }
 
-/// Returns the overhead that reading [`Instant`] adds to every value here, in nanoseconds: the median difference of
-/// back-to-back readings, and the smallest step seen.
+/// Returns the overhead that reading [`Instant`] adds to every measured value (the median difference between
+/// back-to-back readings) and the smallest observed step, both in nanoseconds.
 #[must_use]
 pub fn cost_of_looking() -> (u64, Option<u64>) {
     cost_of(Instant::now, |earlier, later| later.nanoseconds_since(earlier))
 }
 
-/// Returns the cost of reading the wall clock, for [`wakes_by_wall`].
+/// Returns the read overhead of the wall clock, which [`wakes_by_wall`] reads, and the smallest observed step, both in
+/// nanoseconds.
 #[must_use]
 pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
     cost_of(SystemTime::now, |earlier, later| {
@@ -457,7 +459,7 @@ pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
     })
 }
 
-/// Returns the read overhead of a clock that `look` reads, and the smallest step seen.
+/// Returns the read overhead of the clock that `look` reads, and the smallest observed step, both in nanoseconds.
 pub(super) fn cost_of<T: Copy>(mut look: impl FnMut() -> T, difference: impl Fn(T, T) -> u64) -> (u64, Option<u64>) {
     let mut readings = [look(); READINGS];
     readings.fill_with(look);

@@ -1,5 +1,5 @@
-//! The limit on the exit latency of idle states, which the kernel applies as long as a file is open (PM QoS). Changes
-//! no setting that outlives the process.
+//! The limit on the exit latency of idle states, which the kernel applies as long as a file is open (PM QoS). This
+//! module changes no setting that outlives the process.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,7 +13,8 @@ use crate::host::Host;
 /// Linux, Documentation/power/pm_qos_interface.rst.
 const FILE: &str = "/dev/cpu_dma_latency";
 
-/// Limits the exit latency of the idle states of all CPUs for as long as this lives. Increases power consumption.
+/// A guard that limits the exit latency of the idle states of all CPUs as long as the guard exists. The limit increases
+/// power consumption.
 #[derive(Debug)]
 #[must_use = "the latency limit ends when the guard is dropped"]
 pub struct AwakeCpus {
@@ -30,13 +31,15 @@ impl AwakeCpus {
         Self::waking_within(Duration::ZERO)
     }
 
-    /// Requests an exit latency of at most `latency`, in whole microseconds (rounded down) and at most 2000 s.
+    /// Requests an exit latency of at most `latency`, rounded down to whole microseconds. The maximum is just under
+    /// 2000 s.
     ///
     /// # Errors
     ///
     /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
     pub fn waking_within(latency: Duration) -> Result<Self, RealtimeError> {
-        // The kernel's default means no limit: Linux, include/linux/pm_qos.h, PM_QOS_CPU_LATENCY_DEFAULT_VALUE.
+        // The kernel's default value means no limit. Source: Linux, include/linux/pm_qos.h,
+        // PM_QOS_CPU_LATENCY_DEFAULT_VALUE.
         let microseconds = i32::try_from(latency.as_micros()).unwrap_or(i32::MAX).min(2_000_000_000 - 1);
         let refused = |cause| RealtimeError::Latency { microseconds: microseconds.cast_unsigned(), cause };
         let mut promise = OpenOptions::new().write(true).open(FILE).map_err(refused)?;
@@ -48,7 +51,7 @@ impl AwakeCpus {
 /// Returns the limit that results from all active requests; `None` if it cannot be read.
 pub(super) fn promised(host: &Host) -> Option<Duration> {
     let mut value = [0; 4];
-    // This is a device, not one of the regular files of a host. Opening it for reading requests nothing.
+    // This is a device, not one of the regular files of a host. Opening the device for reading requests no limit.
     let path = host.locate(FILE).filter(|_| host.is_live())?;
     let mut file = File::open(path).ok()?;
     file.read_exact(&mut value).ok()?;

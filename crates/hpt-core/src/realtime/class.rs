@@ -1,4 +1,4 @@
-//! The scheduling policies of the kernel. Does not apply one to a thread; `in_class` does.
+//! The scheduling policies of the kernel. This module does not apply them to threads; `in_class` does.
 
 use std::{fmt, io, time::Duration};
 
@@ -9,24 +9,24 @@ use crate::{sys::process::Scheduling, units::saturating_nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
-    /// `SCHED_OTHER`: shares the CPU with other ordinary threads, according to its nice value.
+    /// `SCHED_OTHER`: the thread shares the CPU with other ordinary threads, according to its nice value.
     Other,
-    /// `SCHED_FIFO`: preempts all threads of lower priority and runs until it blocks.
+    /// `SCHED_FIFO`: the thread preempts all threads of lower priority and runs until it blocks.
     Fifo {
         /// The priority, from 1 to 99.
         priority: u8,
     },
-    /// `SCHED_RR`: like `SCHED_FIFO`, but takes turns with threads of the same priority.
+    /// `SCHED_RR`: like `SCHED_FIFO`, but the thread takes turns with threads of the same priority.
     RoundRobin {
         /// The priority, from 1 to 99.
         priority: u8,
     },
-    /// `SCHED_DEADLINE`: the thread gets `runtime` in every `period`, and no more than that, ahead of threads under any
-    /// other policy.
+    /// `SCHED_DEADLINE`: the thread gets `runtime` in every `period`, and no more. It takes precedence over threads
+    /// under any other policy.
     Deadline {
         /// The run time per period.
         runtime: Duration,
-        /// The time by which the run time must be complete, relative to the start of a period.
+        /// The time by which the thread must have received its run time, relative to the start of a period.
         deadline: Duration,
         /// The length of a period.
         period: Duration,
@@ -43,14 +43,14 @@ impl fmt::Display for Class {
                 write!(f, "SCHED_DEADLINE with {runtime:?} per {period:?}")
             }
             Self::Deadline { runtime, deadline, period } => {
-                write!(f, "SCHED_DEADLINE with {runtime:?} by {deadline:?} per {period:?}")
+                write!(f, "SCHED_DEADLINE with {runtime:?} per {period:?} and a deadline of {deadline:?}")
             }
         }
     }
 }
 
 impl Class {
-    /// Returns whether the kernel throttles a thread of this policy in favor of ordinary threads.
+    /// Returns whether the kernel throttles a thread under this policy in favor of ordinary threads.
     pub(super) const fn is_throttled(self) -> bool {
         match self {
             Self::Fifo { .. } | Self::RoundRobin { .. } => true,
@@ -78,7 +78,7 @@ impl Class {
         }
     }
 
-    /// Returns what is missing if the kernel refuses the policy, and how to obtain it.
+    /// Returns the likely reason why the kernel refused the policy, or the fix.
     pub(super) fn remedy(self, cause: &io::Error, limits: Limits) -> String {
         let priority = match self {
             Self::Fifo { priority } | Self::RoundRobin { priority } => Some(priority),
@@ -88,19 +88,19 @@ impl Class {
             (_, None) if self == Self::Other => "a sandbox may forbid the call".to_owned(),
             (Some(libc::EINVAL), Some(_)) => "use a priority from 1 to 99".to_owned(),
             (Some(libc::EINVAL), None) => {
-                "use a runtime of at least 1024 ns, a deadline no shorter than the runtime, and a period no shorter than the deadline, at least 100 µs \
-                 and at most 4 s (/proc/sys/kernel/sched_deadline_period_min_us and _max_us)"
+                "use a runtime of at least 1024 ns, a deadline no shorter than the runtime, and a period no shorter than the deadline; the period \
+                 must be between 100 µs and 4 s (/proc/sys/kernel/sched_deadline_period_min_us and _max_us)"
                     .to_owned()
             }
             (Some(libc::EBUSY), _) => {
                 "the CPUs do not have enough bandwidth left for SCHED_DEADLINE: use a shorter runtime or a longer period".to_owned()
             }
             (Some(libc::EPERM), None) if limits.has(CAP_SYS_NICE) == Some(true) => {
-                "a SCHED_DEADLINE thread must be allowed on all CPUs of its root domain: do not pin it, or give it a CPU with a cpuset partition".to_owned()
+                "a SCHED_DEADLINE thread must be allowed on all CPUs of its root domain: do not pin it, or pin it to a CPU that has a cpuset partition".to_owned()
             }
             (Some(libc::EPERM), None) => "run as root, or with CAP_SYS_NICE".to_owned(),
             (Some(libc::EPERM), Some(_)) if limits.has(CAP_SYS_NICE) == Some(true) => {
-                "this process has CAP_SYS_NICE: its control group has no real-time budget (cpu.rt_runtime_us is 0), or a sandbox forbids the call".to_owned()
+                "this process has CAP_SYS_NICE, so either its control group has no real-time budget (cpu.rt_runtime_us is 0) or a sandbox forbids the call".to_owned()
             }
             (Some(libc::EPERM), Some(priority)) => {
                 let limit = match limits.realtime_priority {

@@ -1,16 +1,16 @@
-//! Why real-time settings of a thread or of the system were not applied: what is missing, and how to fix it. Performs
-//! no operation.
+//! Errors that occur when real-time settings are applied to a thread or to the system. Where possible, the messages
+//! state how to fix the problem. This module performs no operations.
 
 use std::{io, time::Duration};
 
 use super::{Class, PinError, Throttling};
 use crate::knobs::{JournalError, KnobError};
 
-/// Why real-time settings of a thread or of the system were not applied.
+/// The reason why a real-time setting of a thread or of the system was not applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RealtimeError {
-    /// The thread may not run on the requested CPU.
+    /// The thread cannot be pinned to the requested CPU.
     #[error(transparent)]
     Cpu(#[from] PinError),
     /// The kernel refused the scheduling policy or its parameters.
@@ -18,7 +18,7 @@ pub enum RealtimeError {
     Class {
         /// The requested policy.
         class: Class,
-        /// The missing permission or setting, and how to obtain it.
+        /// The likely reason, or the fix.
         remedy: String,
         /// The error that the kernel returned.
         #[source]
@@ -26,7 +26,7 @@ pub enum RealtimeError {
     },
     /// The kernel would throttle a thread that never blocks under the requested policy.
     #[error(
-        "the kernel throttles a thread with {class} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
+        "the kernel throttles a thread under {class} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
     Throttled {
         /// The requested policy.
@@ -34,9 +34,9 @@ pub enum RealtimeError {
         /// The time that the kernel reserves for other threads.
         throttling: Throttling,
     },
-    /// The kernel would kill the program, because its thread never blocks under the requested policy.
+    /// The kernel would kill the program, because the thread would never block under the requested policy.
     #[error(
-        "the kernel kills a thread with {class} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
+        "the kernel kills a thread under {class} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
     )]
     Timeout {
         /// The requested policy.
@@ -47,7 +47,7 @@ pub enum RealtimeError {
     /// The process's memory was not locked.
     #[error("the kernel refused to lock this process's memory; {remedy}")]
     Memory {
-        /// The missing permission or setting, and how to obtain it.
+        /// The likely reason, or the fix.
         remedy: String,
         /// The error that the kernel returned.
         #[source]
@@ -55,7 +55,7 @@ pub enum RealtimeError {
     },
     /// The memory would be locked, but the next allocation would fail.
     #[error(
-        "the limit for locked memory leaves no room to grow: the process uses {size} bytes and may lock {limit}; run as root, with CAP_IPC_LOCK, or with a higher limit (ulimit -l)"
+        "the limit on locked memory leaves no room for growth: the process uses {size} bytes and can lock {limit} bytes; run as root, with CAP_IPC_LOCK, or with a higher limit (ulimit -l)"
     )]
     MemoryLimit {
         /// The size of the process's mapped memory, in bytes.
@@ -63,7 +63,7 @@ pub enum RealtimeError {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The stack has less room left than was requested.
+    /// The stack has less space left than was requested.
     #[error(
         "{wanted} bytes of stack were requested, but only {room} are left; start the thread with a larger stack (ulimit -s for the main thread)"
     )]
@@ -73,10 +73,10 @@ pub enum RealtimeError {
         /// The available number of bytes.
         room: usize,
     },
-    /// The limit on the exit latency was not set: the kernel's file for it cannot be written.
+    /// The limit on the exit latency was not set, because the kernel's file for it cannot be opened or written.
     #[error("cannot set /dev/cpu_dma_latency to {microseconds} µs; {}", what_it_takes(cause))]
     Latency {
-        /// The requested latency.
+        /// The requested latency, in microseconds.
         microseconds: u32,
         /// The error that the system returned.
         #[source]
@@ -89,10 +89,10 @@ pub enum RealtimeError {
         what: &'static str,
         /// The expected path of the setting.
         path: String,
-        /// The reason, which names what controls the setting instead.
+        /// The likely reason, or the fix.
         why: &'static str,
     },
-    /// The driver of the CPU has no such governor.
+    /// The cpufreq driver of the CPU has no such governor.
     #[error("{path} does not accept the governor {name:?}; available: {available}")]
     NoSuchGovernor {
         /// The requested governor.
@@ -118,13 +118,13 @@ pub enum RealtimeError {
     #[error("this is a system snapshot: its settings cannot be changed")]
     Captured,
 }
-/// Returns what is missing for a limit on the exit latency. The device exists if the kernel can put CPUs into idle
-/// states. Linux, kernel/power/qos.c.
+/// Returns the likely reason why the exit latency could not be limited, or the fix. The device exists if the kernel can
+/// put CPUs into idle states. Source: Linux, kernel/power/qos.c.
 fn what_it_takes(cause: &std::io::Error) -> &'static str {
     match cause.kind() {
         std::io::ErrorKind::NotFound => {
-            "the device does not exist: this kernel was built without CPU idle states, or /dev does not belong to it"
+            "the device does not exist: this kernel was built without CPU idle states, or this process has a /dev of its own"
         }
-        _ => "run as root, or let a group write to it with a udev rule",
+        _ => "run as root, or add a udev rule that lets a group write to the device",
     }
 }

@@ -1,5 +1,5 @@
-//! A guard that applies a real-time policy to a thread and restores the previous policy. Independent of what the policy
-//! is used for.
+//! A guard that applies a real-time policy to a thread and restores the previous policy when it is dropped. This module
+//! does not choose the policy.
 
 use std::{io, marker::PhantomData};
 
@@ -10,14 +10,15 @@ use crate::{
 };
 
 impl Class {
-    /// Returns the error for this policy if the kernel refused it to the calling thread or to a child of that thread.
+    /// Returns the error to report when the kernel has refused this policy to the calling thread or to a child of that
+    /// thread.
     pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
         let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
         RealtimeError::Class { class: self, remedy, cause }
     }
 }
 
-/// Keeps the calling thread under a real-time policy for as long as this lives.
+/// A guard that keeps the calling thread under a real-time policy as long as the guard exists.
 ///
 /// A thread that never blocks keeps all threads of lower priority off its CPU, except for the time that the kernel
 /// reserves in each second.
@@ -34,7 +35,7 @@ impl InClass {
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Class`] if the kernel refuses.
+    /// Returns [`RealtimeError::Class`] if the kernel refuses the policy.
     pub fn of(class: Class) -> Result<Self, RealtimeError> {
         let refused = |cause| class.refused(cause);
         let before = Scheduling::of_this_thread().map_err(refused)?;
@@ -48,19 +49,19 @@ impl Drop for InClass {
     fn drop(&mut self) {
         // Returning from a real-time policy to the previous one is always allowed.
         let _ = self.before.apply();
-        // A real-time thread has no timer slack, and newer kernels restore the default when it stops being one. Linux
-        // 6.12, kernel/sched/syscalls.c.
+        // A real-time thread has no timer slack. Newer kernels restore only the default slack when the thread leaves
+        // its real-time policy. Source: Linux 6.12, kernel/sched/syscalls.c.
         if let Some(before) = self.slack_before.filter(|&before| before > 0 && wait::timer_slack() != Some(before)) {
             wait::set_timer_slack(before);
         }
     }
 }
 
-/// Keeps the calling thread under `SCHED_FIFO` for as long as this lives: it preempts all ordinary threads until it
-/// blocks.
+/// A guard that keeps the calling thread under `SCHED_FIFO` as long as the guard exists. The thread preempts all
+/// ordinary threads until it blocks.
 ///
-/// A thread that never blocks keeps all others off its CPU, except for the time that the kernel reserves in each second
-/// (sched_rt_runtime_us).
+/// A thread that never blocks keeps all ordinary threads off its CPU, except for the time that the kernel reserves in
+/// each second (sched_rt_runtime_us).
 #[derive(Debug)]
 #[must_use = "the previous policy is restored when the guard is dropped"]
 pub struct Fifo {
@@ -72,7 +73,7 @@ impl Fifo {
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Class`] if the kernel refuses.
+    /// Returns [`RealtimeError::Class`] if the kernel refuses the policy.
     pub fn at(priority: u8) -> Result<Self, RealtimeError> {
         Ok(Self { _class: InClass::of(Class::Fifo { priority })? })
     }

@@ -1,5 +1,5 @@
-//! The scheduling settings in effect for a thread, as read back from the kernel, for publishing with measurements.
-//! Changes nothing, and does not rely on what was requested.
+//! The scheduling settings in effect for a thread, as read back from the kernel. They are published with measurements.
+//! This module changes nothing and does not rely on the requested settings.
 
 use std::collections::BTreeSet;
 
@@ -57,19 +57,19 @@ pub struct InForce {
     pub deadline_period_ns: Option<u64>,
     /// The amount of the process's memory that is locked, in bytes.
     pub locked_bytes: Option<u64>,
-    /// The timer slack, in nanoseconds: by how much the kernel may delay the thread's wake-ups to save power.
+    /// The timer slack, in nanoseconds: the time by which the kernel may delay the thread's wake-ups to save power.
     pub timer_slack_ns: Option<u64>,
-    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Only root can read
-    /// this.
+    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Only root can read this
+    /// limit.
     pub wake_latency_us: Option<u64>,
     /// The time that real-time threads may use in each period.
     pub bandwidth: Option<Bandwidth>,
-    /// The fair server of one of these CPUs: the one that reserves the most time for ordinary threads. Only root can
-    /// read this, and only if debugfs is mounted.
+    /// The fair server that reserves the most time for ordinary threads on any of these CPUs. Only root can read this
+    /// setting, and only if debugfs is mounted.
     pub fair_server: Option<FairServer>,
     /// The frequency governors of these CPUs, each listed once.
     pub governors: Vec<String>,
-    /// Whether frequencies above the nominal one are enabled.
+    /// Whether frequencies above the nominal frequency are enabled.
     pub turbo: Option<bool>,
 }
 
@@ -108,7 +108,7 @@ impl InForce {
     }
 }
 
-/// Returns the name of a policy. sched(7); SCHED_EXT is 7: Linux 6.12, include/uapi/linux/sched.h.
+/// Returns the name of a policy; see sched(7). SCHED_EXT is 7 according to Linux 6.12, include/uapi/linux/sched.h.
 fn name(policy: libc::c_int) -> &'static str {
     match policy {
         libc::SCHED_OTHER => "other",

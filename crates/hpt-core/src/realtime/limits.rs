@@ -1,14 +1,14 @@
-//! What the kernel allows this thread to do, according to /proc/thread-self: its capabilities, resource limits and
-//! memory size. Changes nothing.
+//! The capabilities, resource limits and memory size of this thread, as read from /proc/thread-self. This module
+//! changes nothing.
 
 use crate::host::Host;
 
-/// Capabilities by their bits. Linux, include/uapi/linux/capability.h.
+/// The bit numbers of capabilities. Source: Linux, include/uapi/linux/capability.h.
 pub(crate) const CAP_IPC_LOCK: u32 = 14;
 pub(crate) const CAP_SYS_NICE: u32 = 23;
 
-/// The content of /proc/thread-self/status and limits; `None` for missing values. proc_pid_status(5),
-/// proc_pid_limits(5).
+/// Values from /proc/thread-self/status and /proc/thread-self/limits; missing values are `None`. See proc_pid_status(5)
+/// and proc_pid_limits(5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) capabilities: Option<u64>,
@@ -19,7 +19,7 @@ pub(crate) struct Limits {
     /// The amount of memory that the process may lock, in bytes; `u64::MAX` means no limit.
     pub(crate) may_lock: Option<u64>,
     pub(crate) realtime_priority: Option<u64>,
-    /// The time that a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.
+    /// The time for which a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.
     pub(crate) realtime_timeout_us: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Limits {
         }
     }
 
-    /// Returns whether the thread has a capability; `None` if that is not known.
+    /// Returns whether the thread has a capability; `None` if its capabilities are unknown.
     pub(crate) fn has(&self, capability: u32) -> Option<bool> {
         Some(self.capabilities? >> capability & 1 == 1)
     }

@@ -1,5 +1,5 @@
-//! System-wide settings that affect real-time threads (throttling, the frequency governor, turbo): their files, and the
-//! values to set. Changes no setting; `setup` does that, using the journal.
+//! The files and new values of system-wide settings that affect real-time threads: throttling, the frequency governor
+//! and turbo. This module changes no settings; `setup` does, using the journal.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{host::Host, knobs::Knob};
 use crate::host::{BOOST, NO_TURBO};
 pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
 
-/// The directory of the CPUs and their frequency settings. Linux, Documentation/admin-guide/pm/cpufreq.rst.
+/// The directory of the CPUs and their frequency settings. Source: Linux, Documentation/admin-guide/pm/cpufreq.rst.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// The behavior of a thread that requests a real-time policy.
@@ -32,7 +32,7 @@ fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Want
     Wanted { knob: Knob::new(kind, place(host, path).to_string_lossy()), value: value.to_owned() }
 }
 
-/// Returns the file of a setting. The settings of a system snapshot are never changed.
+/// Returns the path of a setting's file. The settings of a system snapshot are never changed.
 fn place(host: &Host, path: &str) -> PathBuf {
     host.locate(path).unwrap_or_default()
 }
@@ -42,8 +42,8 @@ pub(super) fn microseconds(host: &Host, path: &str) -> Option<i64> {
     host.text(path)?.trim().parse().ok()
 }
 
-/// Returns the fair server of a CPU: its reserved time and period. `None` if they are not readable: before 6.12, or
-/// without debugfs.
+/// Returns the fair server of a CPU: its reserved time and period. `None` if these values cannot be read, for example
+/// before Linux 6.12 or without debugfs.
 pub(super) fn fair_server(host: &Host, cpu: usize) -> Option<(Duration, Duration)> {
     let ns = |name: &str| Some(Duration::from_nanos(host.text(&fair_server_file(cpu, name))?.trim().parse().ok()?));
     Some((ns("runtime")?, ns("period")?))
@@ -113,7 +113,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
             let available = offered.split_whitespace().collect::<Vec<_>>().join(", ");
             return Err(RealtimeError::NoSuchGovernor { name: name.to_owned(), path, available });
         }
-        // cpu1/cpufreq is a link to the directory that the CPUs share.
+        // If CPUs share a frequency, their `cpufreq` directories are links to a shared directory.
         let shared = place(host, &path);
         let shared = shared.canonicalize().unwrap_or(shared);
         if seen.insert(shared.clone()) {
@@ -124,7 +124,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
     Ok(settings)
 }
 
-/// Returns whether frequencies above the nominal one are enabled; `None` if there is no such switch.
+/// Returns whether frequencies above the nominal frequency are enabled; `None` if there is no such switch.
 pub(crate) fn turbo(host: &Host) -> Option<bool> {
     let switch = |path: &str| match host.text(path)?.trim() {
         "0" => Some(false),
@@ -134,8 +134,8 @@ pub(crate) fn turbo(host: &Host) -> Option<bool> {
     switch(NO_TURBO).map(|off| !off).or_else(|| switch(BOOST))
 }
 
-/// Returns the changes that disable frequencies above the nominal one: one change for all CPUs, or one for each cpufreq
-/// policy of these CPUs.
+/// Returns the changes that disable frequencies above the nominal frequency: one change for all CPUs, or one for each
+/// cpufreq policy of these CPUs.
 pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(NO_TURBO).is_some() {
         return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
@@ -176,7 +176,7 @@ pub(super) mod tests {
         realtime::RealtimeError,
     };
 
-    /// A simulated machine, made of files, whose two CPUs share a frequency.
+    /// A simulated machine that consists of files and has two CPUs with a shared frequency.
     pub(in crate::realtime) struct Machine {
         pub(in crate::realtime) folder: TempDir,
         pub(in crate::realtime) host: Host,

@@ -1,5 +1,5 @@
-//! Keeping a process's memory resident: locking all of its pages, and touching a stack before it is used. Allocates
-//! nothing.
+//! Functions that keep memory resident, by locking all pages of a process or by touching a stack before it is used.
+//! This module allocates no memory.
 
 use std::{
     hint::black_box,
@@ -13,21 +13,22 @@ use super::{
 };
 use crate::{host::Host, sys::memory};
 
-/// The amount of memory that a process with a limit on locked memory must still be able to lock: its next allocations
-/// count toward the limit too.
+/// The amount of memory that a process with a limit on locked memory must still be able to lock, in bytes. The limit
+/// also applies to its next allocations.
 const HEADROOM: u64 = 32 << 20;
 
-/// The part of a stack that must remain for called functions and for signal handlers.
+/// The number of bytes that must remain on a stack for called functions and signal handlers.
 const STACK_LEFT: usize = 64 << 10;
 
-/// The users of locked memory in this process.
+/// The guards that keep memory locked in a process.
 #[derive(Clone, Copy, Debug)]
 struct Holders {
-    /// A child process inherits the count but not the locks of its parent.
+    /// The ID of the process whose guards are counted. A child process inherits the count of its parent, but not its
+    /// memory locks.
     process: u32,
     count: usize,
-    /// Whether other code had locked memory before the first of these users. In that case munlockall would unlock that
-    /// memory too.
+    /// Whether other code had locked memory before the first guard was created. In that case, munlockall would unlock
+    /// that memory too.
     others: bool,
 }
 
@@ -41,9 +42,9 @@ fn holders() -> MutexGuard<'static, Holders> {
     HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps all memory of this process resident, including later mappings, for as long as at least one value of this type
-/// exists. If other code had locked memory before, all memory stays locked afterwards, because munlockall can only
-/// unlock everything.
+/// A guard that keeps all memory of this process resident, including later mappings, as long as at least one such guard
+/// exists. If other code had locked memory before the first guard was created, all memory stays locked after the last
+/// guard is dropped, because munlockall can only unlock everything.
 #[derive(Debug)]
 #[must_use = "the memory is unlocked when the last guard is dropped"]
 pub struct LockedMemory {
@@ -78,7 +79,7 @@ impl Drop for LockedMemory {
     fn drop(&mut self) {
         let mut holders = holders();
         if self.process != process::id() || holders.process != self.process {
-            // This is a child's copy of its parent's guard: nothing is locked in the child.
+            // This guard is a child's copy of its parent's guard, and no memory is locked in the child.
             return;
         }
         holders.count -= 1;
@@ -102,7 +103,8 @@ fn room_to_grow(limits: Limits) -> Result<(), RealtimeError> {
 
 fn remedy(limits: Limits) -> String {
     if limits.has(CAP_IPC_LOCK) == Some(true) {
-        return "this process has CAP_IPC_LOCK: there is not enough memory, or a sandbox forbids the call".to_owned();
+        return "this process has CAP_IPC_LOCK, so either there is not enough memory or a sandbox forbids the call"
+            .to_owned();
     }
     let limit = match limits.may_lock {
         Some(u64::MAX) | None => String::new(),
@@ -115,11 +117,11 @@ fn remedy(limits: Limits) -> String {
 ///
 /// # Errors
 ///
-/// Returns [`RealtimeError::Stack`] if less of the stack is left.
+/// Returns [`RealtimeError::Stack`] if the stack has fewer bytes left.
 pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
     let here = 0_u8;
     let here = std::ptr::from_ref(black_box(&here)).addr();
-    // If the size of the stack is unknown, the stack is not touched.
+    // A stack of unknown size counts as full.
     let room = memory::end_of_stack().map_or(0, |end| here.saturating_sub(end).saturating_sub(STACK_LEFT));
     if bytes > room {
         return Err(RealtimeError::Stack { wanted: bytes, room });
@@ -135,7 +137,7 @@ fn touch_down_to(address: usize) {
     if std::ptr::from_ref(black_box(&piece)).addr() > address {
         touch_down_to(address);
     }
-    // Used after the call, so that the call does not replace this frame.
+    // The array is used after the call, so that the compiler does not reuse this stack frame for the call.
     black_box(&piece);
 }
 

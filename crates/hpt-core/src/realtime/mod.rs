@@ -1,7 +1,9 @@
 //! The settings of a time-critical thread: its CPU, its scheduling policy, resident memory, and system-wide settings.
-//! They are in effect while a guard lives, and are restored when it is dropped. Measures nothing.
+//! They are in effect as long as a guard exists. Dropping the guard restores the previous settings. This module
+//! measures nothing.
 //!
-//! [`Setup`] requests any combination of these settings. [`InForce`] reads back which settings are in effect.
+//! [`Setup`] requests any combination of these settings. [`InForce`] contains the settings in effect, as read back from
+//! the kernel.
 //!
 //! ```no_run
 //! use hpt_core::{Host, realtime::{Class, Conduct, Setup}};

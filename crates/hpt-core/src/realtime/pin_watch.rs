@@ -1,5 +1,5 @@
-//! Checks whether a pinned thread still runs on its CPU, and pins it again when the CPU comes back online. Reads no
-//! clock: the caller passes the time.
+//! A watch that checks whether a pinned thread still runs on its CPU, and that pins the thread again when the CPU comes
+//! back online. This module reads no clock; the caller passes the time.
 
 use std::{io, marker::PhantomData, time::Duration};
 
@@ -8,11 +8,11 @@ use crate::{
     sys::process::{CpuSet, current_cpu},
 };
 
-/// The time between two checks of the affinity. A check takes a system call; while the thread is on another CPU, it
-/// also reads a file. After its CPU has come back online, the thread stays unpinned for at most this long.
+/// The time between two checks of the affinity. A check takes a system call; while the thread is on another CPU, the
+/// check also reads a file. After its CPU has come back online, the thread stays unpinned for at most this long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The largest number of absences that are recorded. Further absences are merged into the last one, so that a CPU that
-/// is switched off and on for days does not fill the memory.
+/// The maximum number of absences that are recorded. Further absences are merged into the last absence, to limit memory
+/// use if a CPU is taken offline and online for days.
 const MOST_ABSENCES: usize = 64;
 
 /// A period in which a pinned thread did not run on its CPU.
@@ -33,12 +33,13 @@ pub struct Absence {
     pub samples: u64,
 }
 
-/// Tracks whether a pinned thread runs on its CPU. Call the methods on that thread.
+/// A watch that tracks whether a pinned thread runs on its CPU. Call its methods on that thread.
 ///
 /// When a CPU is taken offline, the kernel moves its threads to other CPUs and discards their affinity. When the CPU
-/// comes back online, the kernel does not restore the affinity. This type detects that, counts the samples taken on
-/// other CPUs, and pins the thread again as soon as the thread may run on its CPU. If another process has moved the
-/// thread to other CPUs, for example with `taskset`, the thread stays there until that process allows its CPU again.
+/// comes back online, the kernel does not restore the affinity. This type detects such a move, counts the samples taken
+/// on other CPUs, and pins the thread again as soon as its CPU is available. If another process has moved the thread to
+/// other CPUs, for example with `taskset`, the thread stays there until that process adds the original CPU to the
+/// affinity again.
 ///
 /// # Examples
 ///
@@ -72,22 +73,22 @@ impl<'a> PinWatch<'a> {
     }
 
     /// Returns whether the latest sample, which ended at the time `at`, was taken on the thread's CPU. If not, counts
-    /// the sample as taken elsewhere.
+    /// the sample as taken on another CPU.
     ///
     /// Call this after the reading that ends a sample, so that the cost of the check is not part of any value. The
     /// check queries the current CPU, which takes a few nanoseconds: the C library reads it from memory that the kernel
     /// keeps up to date (rseq), or through the vDSO. Checking the affinity for every sample would take a system call
     /// each time, so the affinity is checked only ten times per second. That check is needed because a thread that lost
-    /// its CPU for a short time may run there again by chance and leave it later.
+    /// its CPU for a short time may return to it by chance and leave it again later.
     pub fn is_there(&mut self, at: Duration) -> bool {
         self.follower.is_there(at)
     }
 
     /// Returns whether the thread has run on its CPU without interruption since it was pinned or since the last call.
-    /// If not, counts one sample as taken elsewhere.
+    /// If not, counts one sample as taken on another CPU.
     ///
-    /// The kernel does not restore an affinity that it revoked, so one check at the end of a stretch covers the whole
-    /// stretch. The check takes a system call.
+    /// The kernel does not restore an affinity that it has revoked, so one check at the end of a stretch covers the
+    /// whole stretch. The check takes a system call.
     pub fn stayed(&mut self, at: Duration) -> bool {
         self.follower.stayed(at)
     }
@@ -98,21 +99,21 @@ impl<'a> PinWatch<'a> {
         self.follower.cpu
     }
 
-    /// Returns the periods in which the thread was not on its CPU, the earliest first; at most 64.
+    /// Returns the periods in which the thread was not on its CPU, in chronological order. There are at most 64.
     #[must_use]
     pub fn absences(&self) -> &[Absence] {
         &self.follower.absences
     }
 }
 
-/// The kernel's view of the thread and its CPU.
+/// The kernel operations that a watch uses.
 trait Kernel {
     /// Returns the CPU that the thread runs on now.
     fn current_cpu(&self) -> Option<usize>;
     /// Returns the online CPUs that the thread may run on.
     fn allowed(&self) -> io::Result<Vec<usize>>;
     fn is_offline(&self, cpu: usize) -> bool;
-    /// Pins the thread. Returns whether that succeeded.
+    /// Pins the thread, and returns whether that succeeded.
     fn pin(&self, cpu: usize) -> bool;
 }
 
@@ -180,19 +181,19 @@ impl<K: Kernel> Follower<K> {
         self.look((since, at), on, &allowed, is_there && allowed == [self.cpu])
     }
 
-    /// Returns the online CPUs that the thread may run on; only its own CPU if the kernel does not list them.
+    /// Returns the online CPUs that the thread may run on; only its own CPU if the kernel does not list the CPUs.
     fn allowed(&self) -> Vec<usize> {
         self.kernel.allowed().unwrap_or_else(|_| vec![self.cpu])
     }
 
-    /// Pins the thread again if possible, and records a sample. `there` states whether the sample was taken on the
-    /// thread's CPU; if not, the absence began at `since`.
+    /// Pins the thread again if possible, and records a sample. `there` is true if the sample was taken on the thread's
+    /// CPU. Otherwise, the absence began at `since`.
     fn look(&mut self, (since, at): (Duration, Duration), on: Option<usize>, allowed: &[usize], there: bool) -> bool {
         self.next_look = at.saturating_add(LOOK_EVERY);
         let may_be_there = allowed.contains(&self.cpu);
         let offline = !there && !may_be_there && self.kernel.is_offline(self.cpu);
-        // If another process has restricted the thread to other CPUs, it is not pinned again: the restriction is
-        // intended.
+        // If another process has restricted the thread to other CPUs, the thread is not pinned again, because the
+        // restriction is intentional.
         let is_pinned = may_be_there && (allowed.len() == 1 || self.kernel.pin(self.cpu));
         if !there {
             let absence = self.open_or_begin(since);

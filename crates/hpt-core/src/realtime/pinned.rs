@@ -1,10 +1,11 @@
-//! The CPUs that a thread may run on, and pinning it to one. Chooses none; the caller does.
+//! The CPUs that a thread is allowed to run on, and a guard that pins the thread to one of them. This module does not
+//! choose the CPU; the caller does.
 
 use std::{io, marker::PhantomData};
 
 use crate::sys::process::CpuSet;
 
-/// Why a thread could not be pinned.
+/// The reason why a thread could not be pinned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
@@ -31,13 +32,13 @@ fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the CPUs that the calling thread may run on, in ascending order; empty if the kernel does not list them.
+/// Returns the CPUs that the calling thread may run on, in ascending order; empty if the kernel does not list the CPUs.
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
 }
 
-/// Pins the calling thread to one CPU for as long as this lives.
+/// A guard that keeps the calling thread pinned to one CPU as long as the guard exists.
 #[derive(Debug)]
 #[must_use = "the thread is unpinned when the guard is dropped"]
 pub struct Pinned {
@@ -51,7 +52,7 @@ impl Pinned {
     ///
     /// # Errors
     ///
-    /// Returns [`PinError`] if the thread may not run there.
+    /// Returns [`PinError`] if the thread cannot be pinned to that CPU.
     ///
     /// # Examples
     ///
@@ -83,8 +84,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // An error cannot be handled here, and none is expected: the previous affinity is still allowed, unless a CPU
-        // has gone offline.
+        // An error cannot be handled here. No error is expected, because the previous affinity is still allowed unless
+        // a CPU has gone offline.
         let _ = self.before.apply();
     }
 }

@@ -1,5 +1,5 @@
-//! Runs a program with this thread's settings, and forwards signals to it. Applies only the scheduling policy of the
-//! program; `setup` applies the other settings.
+//! A program that runs with this thread's settings and receives the signals sent to this process. This module applies
+//! only the program's scheduling policy; `setup` applies the other settings.
 
 use std::{
     io,
@@ -16,10 +16,11 @@ use crate::sys::{
     },
 };
 
-/// Prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to this process
-/// are forwarded to the [program](Self::start) that it starts. Signals that were ignored before remain ignored in both
-/// processes, with two exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no
-/// longer known, because Rust programs ignore SIGPIPE from the start; the program gets the default disposition.
+/// A guard that prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to
+/// this process are forwarded to the program that [`start`](Self::start) starts. Signals that were ignored before
+/// remain ignored in both processes, with two exceptions. SIGCHLD is ignored in the program only. The original
+/// disposition of SIGPIPE is no longer known, because Rust programs ignore SIGPIPE from the start; the program gets the
+/// default disposition.
 ///
 /// Signals are not blocked in other threads, so use this only in single-threaded programs.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct Program<'a> {
     signals: &'a Signals,
 }
 
-/// How a program ended.
+/// The way in which a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The program exited with this code.
@@ -48,7 +49,7 @@ pub enum Ended {
     Killed(i32),
 }
 
-/// Why a program was not started.
+/// The reason why a program was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -65,9 +66,9 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// Returns the kernel's error, although none is known to occur.
+    /// Returns the kernel's error, although no such error is known to occur.
     pub fn hold() -> io::Result<Self> {
-        // The parent may have ignored SIGCHLD, in which case the end of a child is not reported.
+        // The parent may have ignored SIGCHLD. In that case, the kernel would not report the end of a child.
         let ignored_children = is_ignored(libc::SIGCHLD);
         by_default(libc::SIGCHLD);
         let held = SignalSet::that_can_be_held();
@@ -86,7 +87,8 @@ impl Signals {
     }
 
     /// Starts a program. It runs under `class` from its first instruction on, and inherits other settings of the
-    /// calling thread: its CPUs and its timer slack. No signal is blocked in it, and SIGPIPE has the default action.
+    /// calling thread: its CPUs and its timer slack. No signal is blocked in the program, and SIGPIPE has the default
+    /// action.
     ///
     /// # Errors
     ///
@@ -107,7 +109,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // Signals that arrived in the meantime were meant for the program.
+        // Signals that arrived in the meantime were intended for the program.
         while self.held.take().is_some() {}
         let _ = self.before.apply();
         if self.ignored_children {
@@ -121,7 +123,7 @@ impl Class {
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Class`] if the kernel refuses.
+    /// Returns [`RealtimeError::Class`] if the kernel refuses the policy.
     pub fn is_granted(self) -> Result<(), RealtimeError> {
         InClass::of(self).map(drop)
     }
@@ -146,7 +148,7 @@ impl Program<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the kernel's error, although none is known to occur.
+    /// Returns the kernel's error, although no such error is known to occur.
     pub fn wait(self) -> io::Result<Ended> {
         let child = libc::pid_t::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let is_first = std::process::id() == 1;
@@ -169,7 +171,7 @@ impl Program<'_> {
                 // The kernel also sends SIGCONT after SIGHUP, so that a stopped process notices the hang-up.
                 send(child, libc::SIGCONT);
             }
-            // Signals that the program sends to its parent are not meant for the program itself.
+            // Signals that the program sends to its parent are not intended for the program itself.
             if signal != libc::SIGCHLD && sent_by.is_some_and(|sender| sender != child) {
                 send(child, signal);
             }
@@ -179,12 +181,12 @@ impl Program<'_> {
 
 impl Signals {
     /// Stops this process too, because the shell waits for this process and not for the program. If the program was
-    /// stopped by SIGSTOP, this process does not stop: the signal was sent to that one process on purpose, and the
-    /// sender may later continue only that process. The exception is a program that has the terminal, for example an
-    /// inner shell that stops itself: this process must return the terminal to the outer shell.
+    /// stopped by SIGSTOP, this process does not stop: the signal was sent to the program alone on purpose, and the
+    /// sender may later continue only the program. The exception is a program that controls the terminal, for example
+    /// an inner shell that stops itself. In that case, this process must return the terminal to the outer shell.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
-            // Unlike SIGSTOP, this signal does not stop a process that no shell could continue.
+            // Unlike SIGSTOP, SIGTSTP does not stop a process that no shell could continue.
             libc::SIGSTOP if has_the_terminal_with(child) => libc::SIGTSTP,
             other => other,
         };

@@ -1,5 +1,5 @@
-//! All settings of a time-critical thread: requested together, applied in an order that works, and undone in reverse
-//! order. Settings that are not requested stay unchanged.
+//! All settings of a time-critical thread: requested together, applied in a suitable order, and undone in reverse
+//! order. This module does not change settings that are not requested.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -16,8 +16,9 @@ use crate::{
 
 /// The requested settings of a time-critical thread.
 ///
-/// Nothing changes until [`apply`](Self::apply). Dropping the guard restores everything. System-wide settings are
-/// changed only if they are requested here, and are recorded beforehand: [`knobs`](crate::knobs).
+/// Nothing is changed until [`apply`](Self::apply) is called. Dropping the returned [`Held`] restores all settings.
+/// System-wide settings are changed only if they are requested here. Each such change is recorded beforehand; see
+/// [`knobs`](crate::knobs).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is changed until the setup is applied"]
 pub struct Setup {
@@ -69,7 +70,7 @@ impl Setup {
         self
     }
 
-    /// Applies system-wide settings to these CPUs instead of those of the calling thread, to prepare the system for
+    /// Applies system-wide settings to these CPUs instead of the calling thread's CPUs, to prepare the system for
     /// several threads.
     pub fn around_cpus(mut self, cpus: impl Into<Vec<usize>>) -> Self {
         self.around = Some(cpus.into());
@@ -88,7 +89,7 @@ impl Setup {
         self
     }
 
-    /// Touches this many bytes of the thread's stack before they are used.
+    /// Touches this number of bytes of the thread's stack in advance.
     pub fn with_stack_of(mut self, bytes: usize) -> Self {
         self.stack_bytes = Some(bytes);
         self
@@ -107,20 +108,20 @@ impl Setup {
         self
     }
 
-    /// System-wide: disables RT throttling, and on the CPUs of this thread the fair server. A thread that busy-waits
+    /// Disables RT throttling system-wide, and disables the fair server on this thread's CPUs. A busy-waiting thread
     /// then occupies its CPU completely.
     pub fn without_throttling(mut self) -> Self {
         self.without_throttling = true;
         self
     }
 
-    /// System-wide: sets the frequency governor of this thread's CPUs, for example `performance`.
+    /// Sets the frequency governor of this thread's CPUs, for example `performance`. This setting is system-wide.
     pub fn with_governor(mut self, name: impl Into<String>) -> Self {
         self.governor = Some(name.into());
         self
     }
 
-    /// System-wide: disables frequencies above the nominal one.
+    /// Disables frequencies above the nominal frequency. This setting is system-wide.
     pub fn without_turbo(mut self) -> Self {
         self.without_turbo = true;
         self
@@ -145,7 +146,7 @@ impl Setup {
         self
     }
 
-    /// Sets the name of the program that changes system-wide settings, for readers of the journal.
+    /// Sets the program name that the journal records with system-wide changes.
     pub fn on_behalf_of(mut self, name: impl Into<String>) -> Self {
         self.by = name.into();
         self
@@ -181,8 +182,8 @@ impl Setup {
         let mut changing = None;
         let own = || self.cpu.map_or_else(allowed_cpus, |cpu| vec![cpu]);
         let cpus = self.around.clone().unwrap_or_else(own);
-        // The CPU comes first, because the other settings depend on it. The policy comes last, so that applying the
-        // other settings does not delay other threads.
+        // The thread is pinned first, because the other settings depend on it. The policy is applied last, so that
+        // applying the other settings does not delay other threads.
         if let Some(cpu) = self.cpu {
             let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::to(cpu)?)))?;
             held.cpu = pinned.then_some(cpu);
@@ -241,7 +242,7 @@ impl Setup {
         }
     }
 
-    /// Applies one step. Returns whether it was applied.
+    /// Applies one step, and returns whether it was applied.
     fn step(
         &self,
         held: &mut Held,
@@ -261,8 +262,8 @@ impl Setup {
         }
     }
 
-    /// Changes system-wide settings, each as a separate step: with best effort, if the second is refused, the first
-    /// stays in effect.
+    /// Changes system-wide settings, each in a separate step. With best effort, a refused setting does not undo the
+    /// settings before it.
     fn change(
         &self,
         held: &mut Held,
@@ -281,14 +282,14 @@ impl Setup {
             self.step(held, what, |host| {
                 let refused = |cause| RealtimeError::Knob { what, cause };
                 let is_so = knob.value().map_err(refused)? == value;
-                // A process without permission to change the setting accepts its value. A process with that permission
-                // prevents other processes from changing it, and does not accept a value that a killed process left
-                // behind.
+                // Without permission to change the setting, it is enough that the setting has the requested value. With
+                // permission, other processes are also prevented from changing the setting, and a value that a killed
+                // process left behind is not accepted.
                 match knob.may_be_set() {
                     Err(_) if is_so => return Ok(Step::AsItWas),
                     may => may.map_err(refused)?,
                 }
-                // One lock for all settings: it excludes other processes, but not the next setting of this process.
+                // One lock covers all settings. It excludes other processes, but not the next setting of this process.
                 let changing = match changing {
                     Some(changing) => changing,
                     None => {
@@ -308,7 +309,7 @@ impl Setup {
     }
 }
 
-/// One step that is undone when this is dropped.
+/// A step that is undone when this value is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "guards are only dropped")]
 enum Step {
@@ -329,11 +330,12 @@ pub struct Refused {
     /// The setting: `cpu`, `throttling`, `governor`, `turbo`, `wake-latency`, `memory`, `stack`, `timer-slack` or
     /// `policy`.
     pub setting: &'static str,
-    /// Why it is not in effect, and how to fix that.
+    /// The reason why the setting is not in effect, with the fix.
     pub error: RealtimeError,
 }
 
-/// The settings that a [`Setup`] applied. Dropping it, even on a panic, undoes everything, the last step first.
+/// A guard for the settings that a [`Setup`] applied. Dropping the guard, even on a panic, undoes all steps in reverse
+/// order.
 #[derive(Debug)]
 #[must_use = "all settings are restored when the guard is dropped"]
 pub struct Held {
@@ -345,7 +347,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns the CPU that the thread is pinned to, if requested.
+    /// Returns the CPU to which this setup pinned the thread, if any.
     #[must_use]
     pub const fn cpu(&self) -> Option<usize> {
         self.cpu
@@ -363,8 +365,8 @@ impl Held {
         InForce::of_this_thread(&self.host)
     }
 
-    /// Undoes everything, the last step first, and returns the system-wide settings that could not be restored. The
-    /// journal keeps the entries of these settings. Dropping the guard also undoes everything, but returns nothing.
+    /// Undoes all steps in reverse order, and returns the errors of system-wide settings that could not be restored.
+    /// The journal keeps the entries of these settings. Dropping the guard also undoes all steps, but returns nothing.
     #[must_use = "settings that could not be restored must be reported"]
     pub fn undo(mut self) -> Vec<KnobError> {
         self.undo_all()

@@ -1,10 +1,11 @@
-//! The timer slack: by how much the kernel may delay the wake-up of a thread to save power. Does not wait.
+//! The timer slack: the time by which the kernel may delay the wake-up of a thread to save power. This module does not
+//! wait.
 
 use std::marker::PhantomData;
 
 use crate::sys::wait;
 
-/// Keeps the timer slack of the calling thread at its minimum for as long as this lives.
+/// A guard that keeps the timer slack of the calling thread at its minimum as long as the guard exists.
 #[derive(Debug)]
 #[must_use = "the previous slack is restored when the guard is dropped"]
 pub(crate) struct NoSlack {

@@ -1,29 +1,30 @@
-//! The time that the kernel withholds from real-time threads. Examines no machine; `machine` does.
+//! The time that the kernel withholds from real-time threads. This module does not read the settings of a machine;
+//! `machine` does.
 
 use std::{fmt, time::Duration};
 
 use crate::host::{FAIR_SERVER, KernelRelease, RT_RUNTIME};
 
-/// The first release with fair servers, which reserve a share of each CPU for ordinary threads. They replace RT
-/// throttling there: Linux, kernel/sched/rt.c.
+/// The first kernel release with fair servers, which reserve a share of each CPU for ordinary threads. Since that
+/// release, they replace RT throttling. Source: Linux, kernel/sched/rt.c.
 pub const FAIR_SERVER_SINCE: KernelRelease = KernelRelease::new(6, 12);
 
 /// The time that the kernel withholds from real-time threads, for the benefit of ordinary threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Throttling {
-    /// Real-time threads may use `runtime` of every `period`: sched_rt_runtime_us.
+    /// RT throttling (sched_rt_runtime_us): real-time threads may use `runtime` of every `period`.
     Bandwidth {
-        /// The time that they may use in each period.
+        /// The time that real-time threads may use in each period.
         runtime: Duration,
         /// The period.
         period: Duration,
     },
-    /// Ordinary threads that wait for this CPU get `runtime` of every `period`: the fair server of Linux 6.12.
+    /// The fair server of Linux 6.12: ordinary threads that wait for a CPU get `runtime` of every `period`.
     FairServer {
         /// The CPU that the ordinary threads wait for.
         cpu: usize,
-        /// The time that they get in each period.
+        /// The time that the ordinary threads get in each period.
         runtime: Duration,
         /// The period.
         period: Duration,

@@ -1,4 +1,4 @@
-//! The delays of embedded-hal, for drivers that wait between two accesses to a device. `Sleeper` does the waiting.
+//! Implements the delays of embedded-hal with `Sleeper`, for drivers that wait between two accesses to a device.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use embedded_hal::delay::DelayNs;
 use super::{Sleeper, Woken};
 use crate::clock::Instant;
 
-/// Delays that are as precise as sleeps. An interruption does not end a delay, because a driver relies on its length;
-/// the interruption ends the next sleep instead.
+/// Implements delays with the precision of sleeps. An interruption does not end a delay, because drivers rely on its
+/// length; the interruption ends the next sleep instead.
 impl DelayNs for Sleeper {
     fn delay_ns(&mut self, ns: u32) {
         let deadline = Instant::now() + Duration::from_nanos(ns.into());
         let mut interrupted = false;
         while let Woken::Interrupted { .. } = self.sleep_until(deadline) {
             interrupted = true;
-            // The interruption does not end the delay.
+            // The interrupted sleep is not counted, because the delay continues.
             self.last = None;
         }
         if interrupted {

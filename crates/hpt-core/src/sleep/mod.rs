@@ -1,5 +1,5 @@
-//! Sleeping precisely until a deadline: the thread blocks in the kernel for most of the time and spins for the rest.
-//! Does not schedule periods; `pace` does. Measures only its own overshoot.
+//! Sleeps precisely until a deadline: the thread blocks in the kernel for most of the time and spins for the rest. Does
+//! not schedule periods; `pace` does. Measures only its own overshoot.
 
 #[cfg(feature = "embedded-hal")]
 mod delay;
@@ -28,47 +28,49 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// The largest margin, whatever has been learned: a host that takes the CPU away for milliseconds must not extend the
-/// margin to milliseconds.
+/// The limit of the learned margin. It prevents a hypervisor that preempts a virtual CPU for milliseconds from
+/// extending the margin to milliseconds.
 const LONGEST_RESERVE: Duration = Duration::from_micros(200);
-/// The shortest time for which a thread is blocked. Blocking for less would take longer than the remaining time.
+/// The shortest time for which a thread blocks. If less time remains, blocking and waking up would take longer than
+/// the remaining time.
 const SHORTEST_PARK_NS: u64 = 5_000;
-/// Of the sleeps whose margin leaves no time to block, one in this many blocks for half of its length anyway. Otherwise
-/// nothing more would be learned about such sleeps, even if the kernel had become punctual in the meantime.
+/// If the margin leaves no time to block, one in this many sleeps blocks for half of its length anyway. Otherwise, the
+/// margin for such sleeps would never be learned again, even if the wake-up latency had decreased.
 const TRY_EVERY: u32 = 16;
-/// The wall clock counts as set if it moved by more than this relative to `CLOCK_MONOTONIC`. This is more than the
-/// distance of `Instant` from that clock.
+/// The change of the wall clock relative to `CLOCK_MONOTONIC` above which the wall clock is considered to have been
+/// set. It is larger than the error of `Instant` relative to `CLOCK_MONOTONIC`.
 const LEAST_STEP: Duration = Duration::from_micros(200);
-/// If the kernel's clock reaches a time by this much later than `Instant` does, the kernel's clock went back.
+/// The lag of the kernel's clock behind `Instant` above which the kernel's clock is considered to have gone back.
 const WENT_BACK: Duration = Duration::from_millis(100);
-/// The interval at which a thread that spins until a time of the wall clock reads that clock.
+/// The interval at which the wall clock is read again during a spin until a wall-clock time.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// How a [`Sleeper`] spends the time.
+/// The method with which a [`Sleeper`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
     /// Blocks in the kernel until a learned margin before the deadline, then spins.
     #[default]
     Precise,
-    /// Spins all the time: the most precise strategy, at the cost of a whole CPU.
+    /// Spins all the time. This is the most precise strategy, but it occupies a whole CPU.
     SpinOnly,
-    /// Blocks until the deadline: the cheapest strategy, but the sleep is as late as the kernel's wake-up.
+    /// Blocks until the deadline. This is the cheapest strategy, but the overshoot includes the kernel's full wake-up
+    /// latency.
     KernelOnly,
 }
 
-/// How a sleep ended.
+/// The result of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an interrupted sleep did not reach its deadline"]
 pub enum Woken {
-    /// It reached the deadline.
+    /// The sleep reached its deadline.
     InTime {
-        /// The time from the deadline until the sleep returned; never negative.
+        /// The overshoot: the time from the deadline until the sleep ended.
         late: Duration,
     },
-    /// An [`Interrupter`] ended it.
+    /// An [`Interrupter`] ended the sleep.
     Interrupted {
-        /// The remaining time; zero if the deadline came at the same time.
+        /// The time that remained until the deadline; zero if the deadline had also passed.
         left: Duration,
     },
 }
@@ -81,15 +83,15 @@ impl Woken {
     }
 }
 
-/// How a sleep until a time of the wall clock ended.
+/// The result of a sleep until a wall-clock time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an interrupted sleep did not reach its deadline"]
 #[non_exhaustive]
 pub struct WokenByWall {
-    /// The result, as for any other sleep. `late` and `left` are measured on the wall clock.
+    /// The result of the sleep. `late` and `left` are measured with the wall clock.
     pub woken: Woken,
-    /// Whether the wall clock was set in the meantime, by 0.2 ms or more, or moved by a suspend, in which
-    /// `CLOCK_MONOTONIC` stops. The sleep took that into account.
+    /// Whether the wall clock was set by 0.2 ms or more during the sleep, or the machine was suspended, which stops
+    /// `CLOCK_MONOTONIC` but not the wall clock. The sleep took either event into account.
     pub clock_was_set: bool,
 }
 
@@ -97,31 +99,33 @@ pub struct WokenByWall {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Sleeps that reached their deadline.
+    /// The number of sleeps that reached their deadline.
     pub in_time: u64,
-    /// Sleeps that were interrupted.
+    /// The number of sleeps that were interrupted.
     pub interrupted: u64,
     /// The distribution of the overshoot; `None` before the first completed sleep.
     pub late: Option<Spread>,
-    /// The share of all sleeping time that was spent spinning, from 0 to 1: the cost of the sleeps in CPU time, not
-    /// including the cost of blocking.
+    /// The share of the total sleep time that was spent spinning, from 0 to 1. The CPU time for blocking is not
+    /// included.
     pub spinning_share: f64,
     /// The margin of the last sleep.
     pub reserve: Duration,
-    /// The overshoot of each sleep, in nanoseconds.
+    /// The histogram of the overshoot, in nanoseconds.
     pub misses: Histogram,
 }
 
-/// Sleeps for one thread, and learns how late that thread is woken.
+/// A sleeper for one thread, which learns the wake-up latency of that thread.
 ///
 /// # Punctuality
 ///
-/// A sleep ends at its deadline on [`Instant`] or later, never earlier. The blocked thread is woken a *margin* before
-/// the deadline, and spins from then on. The margin is learned from the wake-up latency of the last 64 sleeps of about
-/// the same length. At least three of four wake-ups are in time. A longer margin, for more punctual wake-ups, is used
-/// if spinning then takes no more than 3.5 µs plus 0.2 % of the sleep, on average.
-/// [`with_quantile`](Self::with_quantile) and [`with_cpu_budget`](Self::with_cpu_budget) change that. The margin never
-/// exceeds 200 µs. Other threads, and a host that takes the CPU away, can still delay a thread.
+/// Unless it is interrupted, a sleep never ends before its deadline, as measured with [`Instant`]. The thread blocks
+/// until a *margin* before the deadline, and then spins. The margin is learned from the wake-up latency of the last 64
+/// sleeps of similar length, and never exceeds 200 µs.
+///
+/// By default, the margin covers at least three of four of these wake-ups. It covers more of them if spinning then
+/// takes, on average, no more than 3.5 µs plus 0.2 % of the length of the sleep. [`with_quantile`](Self::with_quantile)
+/// and [`with_cpu_budget`](Self::with_cpu_budget) change this goal. Preemption by other threads or by a hypervisor can
+/// still delay the end of a sleep.
 ///
 /// # Examples
 ///
@@ -142,8 +146,8 @@ pub struct Sleeper {
     last_reserve_ns: u64,
     untried: u32,
     done: Done,
-    /// The last sleep, which is not yet counted: on the return path of a sleep, every access to cold memory adds to the
-    /// overshoot.
+    /// The last sleep, which is not yet included in the statistics. On the return path of a sleep, every access to cold
+    /// memory would add to the overshoot.
     last: Option<Slept>,
     /// Binds the learned statistics to one thread.
     bound_to_its_thread: PhantomData<*const ()>,
@@ -156,7 +160,7 @@ impl Default for Sleeper {
 }
 
 impl Sleeper {
-    /// Creates a sleeper that has not learned anything yet.
+    /// Creates a sleeper without learned statistics.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -178,17 +182,18 @@ impl Sleeper {
         self
     }
 
-    /// Sets the share of wake-ups that must be in time (0 to 1, clamped). A higher share costs more CPU time for
-    /// spinning. Discards what was learned.
+    /// Sets the share of wake-ups that the margin covers (0 to 1, clamped). A higher share costs more CPU time for
+    /// spinning. Discards the learned statistics.
     #[must_use]
     pub fn with_quantile(mut self, quantile: f64) -> Self {
         self.reserve = reserve(Aim::quantile(quantile));
         self
     }
 
-    /// Makes the sleeper as precise as possible while it spends no more than this share of the time spinning (0 to 1,
-    /// clamped), averaged over the sleeps that it learned from. This excludes blocking, which takes about 10 µs of CPU
-    /// time per sleep, and sleeps that are too short to block, which spin all the time. Discards what was learned.
+    /// Limits the average share of the sleep time that is spent spinning to `part` (0 to 1, clamped), and makes the
+    /// sleeper as precise as possible within this limit. The limit does not include the CPU time for blocking, about 10
+    /// µs per sleep. It does not apply to sleeps that are too short to block, which spin all the time. Discards the
+    /// learned statistics.
     #[must_use]
     pub fn with_cpu_budget(mut self, part: f64) -> Self {
         self.reserve = reserve(Aim::budget(part));
@@ -206,7 +211,7 @@ impl Sleeper {
         self.word.take();
     }
 
-    /// Sleeps for `duration`, saturating at `Instant`'s maximum.
+    /// Sleeps for `duration`. The deadline saturates at the maximum of [`Instant`].
     pub fn sleep(&mut self, duration: Duration) -> Woken {
         self.sleep_until(Instant::now().saturating_add(duration))
     }
@@ -218,14 +223,15 @@ impl Sleeper {
             let start = Instant::now();
             self.settle();
             self.park(deadline, start);
-            // A dry run: the return path was last used one sleep ago, and cold memory on it would make this sleep late.
+            // This call is a dry run. The return path was last used one sleep ago, and cold memory on it would add to
+            // the overshoot.
             let woken = self.spin_until(start, deadline, start);
             if !woken.is_in_time() {
                 return woken;
             }
             let woken = self.spin_until(deadline, deadline, start);
             match self.last {
-                // `CLOCK_MONOTONIC` went back: this sleep lasts as long as it would have otherwise.
+                // `CLOCK_MONOTONIC` went back. The sleep starts over with its full length.
                 Some(Slept { now, .. }) if now < start && woken.is_in_time() => {
                     deadline = now + deadline.duration_since(start);
                     self.last = None;
@@ -235,15 +241,15 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until the wall clock shows `deadline`. If the clock is set in the meantime, the sleep becomes shorter or
-    /// longer by the same amount.
+    /// Sleeps until the wall clock reaches `deadline`. If the clock is set in the meantime, the sleep becomes shorter
+    /// or longer by the same amount.
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
         let before = WallOffset::now();
         self.settle();
         let (start, mut spun_ns) = (before.earliest, 0);
         let woken = loop {
-            // The instant is read before the wall clock, so that the result is too early rather than too late. It is
-            // checked again.
+            // The instant is read before the wall clock, so that `due` is too early rather than too late. The next
+            // iteration reads both again.
             let now = Instant::now();
             let left = match deadline.duration_since(SystemTime::now()) {
                 Ok(left) if !left.is_zero() => left,
@@ -260,7 +266,8 @@ impl Sleeper {
                 let _slack = NoSlack::hold();
                 let until = deadline - Duration::from_nanos(reserve_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                // Waits once, then reads the clock: the kernel's wait follows the wall clock even when that is set.
+                // Waits once, then reads the clock again. The kernel's wait follows the wall clock even if the clock is
+                // set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 if let Ok(late) = SystemTime::now().duration_since(until)
                     && is_late_by_itself(saturating_nanos(late), Instant::now().nanoseconds_since(due), reserve_ns)
@@ -310,7 +317,7 @@ impl Sleeper {
         self.last_reserve_ns
     }
 
-    /// Returns whether most of this time is better spent in the kernel.
+    /// Returns whether a sleep of this length is long enough to block in the kernel.
     fn parks(&self, length_ns: u64, reserve_ns: u64) -> bool {
         self.strategy != Strategy::SpinOnly && length_ns > reserve_ns.saturating_add(SHORTEST_PARK_NS)
     }
@@ -329,8 +336,8 @@ impl Sleeper {
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
         let moment = Duration::from_nanos(until.as_nanoseconds());
-        // The kernel waits on its own clock. If that went back, `Instant` follows within a millisecond, and blocking is
-        // pointless until then.
+        // The kernel waits on its own clock. If that clock went back, `Instant` follows within a millisecond. Until
+        // then, blocking would last too long.
         if clock_went_back(until, length_ns) {
             return;
         }
@@ -350,7 +357,7 @@ impl Sleeper {
 
     /// Spins until `until` or an interruption. Returns how the sleep that began at `start` and is due at `due` ended.
     ///
-    /// This is never inlined, so that the second call returns through code that is already cached.
+    /// This function is never inlined, so that the second call returns through code that is already cached.
     #[inline(never)]
     fn spin_until(&mut self, until: Instant, due: Instant, start: Instant) -> Woken {
         let began = Instant::now();
@@ -369,7 +376,8 @@ impl Sleeper {
     }
 }
 
-/// Counts one sleep: its start, end and spinning time, and its overshoot in nanoseconds if it was not interrupted.
+/// A finished sleep: its start, its end, its spinning time and, unless it was interrupted, its overshoot in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Slept {
     start: Instant,
@@ -378,7 +386,7 @@ struct Slept {
     late: Option<u64>,
 }
 
-/// The sleeps so far.
+/// The statistics of the sleeps so far.
 #[derive(Clone, Debug, Default)]
 struct Done {
     late: Histogram,
@@ -403,32 +411,34 @@ fn reserve(aim: Aim) -> Reserve {
     Reserve::new(aim, saturating_nanos(LONGEST_RESERVE))
 }
 
-/// Returns whether a wait until `until` that began at `start` is over. A time before its start means that the clock
-/// went back.
+/// Returns whether a wait until `until` that began at `start` is over. It is also over if `now` is before `start`,
+/// because the clock then went back.
 #[inline(always)]
 fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
     now >= until || now < start
 }
 
-/// Returns whether the kernel's own clock went back: it needs longer than `length_ns` to reach `until`, by more than
-/// `Instant` can be off. A clock that a sandbox has closed stays at zero, which does not mean that it went back.
+/// Returns whether the kernel's own clock went back. If it did, its remaining time until `until` exceeds `length_ns` by
+/// more than the error of `Instant`. If a sandbox blocks the clock, its reading is zero, which does not mean that the
+/// clock went back.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 
-/// Returns whether the wake-up itself, which was due a margin before the deadline, was late. Takes its lateness on the
-/// wall clock and on [`Instant`]: if the clock was set forward in the meantime, the wake-up is late on the wall clock
-/// only.
+/// Returns whether the lateness of a wake-up was caused by the wake-up itself and not by a step of the wall clock.
+/// `late_ns` is the lateness on the wall clock, relative to the start of the margin. `past_due_ns` is the lateness on
+/// [`Instant`], relative to the deadline. If the wall clock was set forward during the wait, the wake-up is late only
+/// on the wall clock.
 fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
     late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
 }
 
-/// Wakes a [`Sleeper`], from another thread or from a signal handler.
+/// A handle that wakes a [`Sleeper`] from another thread or from a signal handler.
 ///
-/// An interruption ends the current sleep, whether it is blocked or spinning. If the thread is not sleeping, it ends
-/// the next sleep at once. Several interruptions before that sleep end only that one.
+/// An interruption ends the current sleep, whether the thread is blocked or spinning. If the thread is not sleeping,
+/// the interruption ends the next sleep at once. Several interruptions before a sleep end only that sleep.
 ///
 /// # Examples
 ///
@@ -461,7 +471,7 @@ impl fmt::Debug for Interrupter {
     }
 }
 
-/// The offset of the wall clock from `CLOCK_MONOTONIC`. The wall clock is read between two instants.
+/// The offset of the wall clock from `CLOCK_MONOTONIC`. The wall clock is read between two readings of [`Instant`].
 ///
 /// # Examples
 ///
@@ -486,12 +496,12 @@ impl WallOffset {
             let (earliest, wall, latest) = (Instant::now(), SystemTime::now(), Instant::now());
             Self { earliest, wall, latest }
         };
-        // An interruption in between makes the bracket wide.
+        // A preemption between the readings widens the bracket, so the narrowest of several brackets is used.
         (0..3).map(|_| read()).min_by_key(|read| read.latest - read.earliest).unwrap_or_else(read)
     }
 
-    /// Returns whether the wall clock was set between this reading and `later`, by 0.2 ms or more. Slewing affects both
-    /// clocks alike: their difference changes only if one is set, or if the machine was suspended.
+    /// Returns whether the wall clock was set by 0.2 ms or more between this reading and `later`. Slewing affects both
+    /// clocks equally. Their difference changes only if one of them is set, or if the machine is suspended.
     #[must_use]
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);

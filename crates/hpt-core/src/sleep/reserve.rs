@@ -1,20 +1,19 @@
-//! The margin: how long before its deadline a thread must be woken so that it runs in time. It is learned from earlier
-//! wake-up latencies. Pure: takes lengths and errors, returns a margin.
+//! Computes the margin: how long before its deadline a thread must be woken so that it runs in time. Learns the margin
+//! from earlier wake-up latencies. Reads no clock; its inputs are the lengths and the latencies of sleeps.
 
-/// The number of errors stored for each class of lengths. The margin adapts to a change of load within this many
-/// sleeps.
+/// The number of latencies stored for each length class. The margin adapts to a change of load within this many sleeps.
 const REMEMBERED: usize = 64;
-/// The number of classes of lengths. Longer sleeps are woken later, because an idle processor enters deeper states. The
-/// sleeps of each class are four times as long as those of the previous class.
+/// The number of length classes. The wake-up latency of longer sleeps is higher, because an idle processor enters
+/// deeper idle states. The sleeps of each class are four times as long as those of the previous class.
 const CLASSES: usize = 6;
 const SHORTEST_CLASS_NS: u64 = 100_000;
-/// The balanced goal uses at least this quantile, and a higher one if that costs only a few microseconds of spinning
-/// per sleep and a small share of its length: less than it costs to block, and less than it costs to wake a thread for
-/// nothing.
+/// The minimum quantile of the balanced goal. A higher quantile is used if it costs, per sleep, only a few microseconds
+/// of spinning plus a small share of the length of the sleep. This is less than the cost of blocking, and less than the
+/// cost of an unnecessary wake-up.
 const BALANCED_PERMILLE: usize = 750;
 const BALANCED_SPIN_NS: f64 = 3_500.0;
 const BALANCED_SPIN_PART: f64 = 0.002;
-/// The margin before anything is learned: about as late as kernels usually wake a thread.
+/// The margin that is used before any latency is known: a typical wake-up latency.
 const FIRST_NS: u64 = 60_000;
 
 /// The learned statistics.
@@ -28,12 +27,12 @@ pub(crate) struct Reserve {
 /// The goal of a margin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Aim {
-    /// At least three of four wake-ups in time, and more of them if that takes little spinning: all of them for a
-    /// thread whose wake-up latency is almost constant.
+    /// At least three of four wake-ups are in time, and more if that requires little spinning. If the wake-up latency
+    /// is almost constant, all wake-ups are in time.
     Balanced,
-    /// This many thousandths of all wake-ups in time.
+    /// This many thousandths of all wake-ups are in time.
     Quantile { permille: usize },
-    /// At most this share of the time spent spinning.
+    /// At most this share of the sleep time is spent spinning.
     Budget { part: f64 },
 }
 
@@ -44,7 +43,7 @@ impl Aim {
     }
 
     pub(crate) fn budget(part: f64) -> Self {
-        // A value that is not a number counts as a budget of zero.
+        // NaN counts as a budget of zero.
         Self::Budget { part: part.clamp(0.0, 1.0).max(0.0) }
     }
 }
@@ -56,10 +55,10 @@ impl Reserve {
     }
 
     /// Returns the margin for a sleep of this length.
-    #[expect(clippy::cast_precision_loss, reason = "a length of nanoseconds, for a part of it")]
+    #[expect(clippy::cast_precision_loss, reason = "a length in nanoseconds, of which only a share is used")]
     pub(crate) fn for_length(&self, length_ns: u64) -> u64 {
         let class = class(length_ns);
-        // If nothing is known about this class, the nearest one with data is used, longer ones first.
+        // If this class has no data, the next longer class with data is used or, without one, the next shorter class.
         let mut nearest = (class..CLASSES).chain((0..class).rev()).map(|class| &self.classes[class]);
         let length = length_ns as f64;
         let known = nearest.find(|recent| recent.count > 0).and_then(|recent| match self.aim {
@@ -72,8 +71,8 @@ impl Reserve {
         known.unwrap_or(FIRST_NS).min(self.longest_ns)
     }
 
-    /// Records how late a sleep of this length was woken. A latency above the longest margin counts as the longest
-    /// margin.
+    /// Records the wake-up latency of a sleep of this length. A latency above the longest margin is recorded as the
+    /// longest margin.
     pub(crate) fn learn(&mut self, length_ns: u64, late_ns: u64) {
         let late_ns = u32::try_from(late_ns.min(self.longest_ns)).unwrap_or(u32::MAX);
         self.classes[class(length_ns)].put(late_ns);
@@ -85,7 +84,7 @@ fn class(length_ns: u64) -> usize {
     (times.ilog2() as usize / 2).min(CLASSES - 1)
 }
 
-/// The last errors, in order of arrival and in order of size.
+/// The last latencies, in order of arrival and in order of size.
 #[derive(Clone, Debug)]
 struct Recent {
     by_time: [u32; REMEMBERED],
@@ -112,21 +111,21 @@ impl Recent {
         self.count = count + 1;
     }
 
-    /// Returns the error that this many thousandths of all errors do not exceed; `None` if there are no errors.
+    /// Returns the latency at this quantile, which is in thousandths; `None` if there are no latencies.
     fn at(&self, permille: usize) -> Option<u64> {
         let last = self.count.checked_sub(1)?;
         Some(self.by_size[(self.count * permille / 1_000).min(last)].into())
     }
 
-    /// Returns the longest margin under which spinning would have taken no more than `spin_ns` per sleep, on average;
-    /// `None` if there are no errors.
+    /// Returns the longest margin with which spinning would have taken no more than `spin_ns` per sleep, on average;
+    /// `None` if there are no latencies.
     ///
-    /// If the margin exceeds the k smallest errors, each of those k sleeps spins for the difference.
+    /// If the margin exceeds the k smallest latencies, each of those k sleeps spins for the difference.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a budget of nanoseconds"
+        reason = "a budget in nanoseconds"
     )]
     fn within(&self, spin_ns: f64) -> Option<u64> {
         let all_may_spin_ns = (spin_ns * self.count as f64) as u64;
@@ -134,14 +133,15 @@ impl Recent {
         let mut reserve_ns = None;
         for (k, &error) in (1_u64..).zip(&self.by_size[..self.count]) {
             let error_ns = u64::from(error);
-            // A margin that reaches this error would exceed the budget, so the result for the smaller errors stands.
+            // A margin as long as this latency would exceed the budget, so the result for the smaller latencies is
+            // final.
             if (k - 1) * error_ns - sum_ns > all_may_spin_ns {
                 break;
             }
             sum_ns += error_ns;
             reserve_ns = Some((all_may_spin_ns.saturating_add(sum_ns)) / k);
         }
-        // A margin longer than the largest error is of no use.
+        // A margin longer than the largest latency has no benefit.
         reserve_ns.map(|reserve_ns| reserve_ns.min(self.by_size[self.count - 1].into()))
     }
 }

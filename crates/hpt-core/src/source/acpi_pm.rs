@@ -1,5 +1,5 @@
-//! The ACPI power management timer of PCs: 3.579 545 MHz, read through an I/O port. Executes no port instruction
-//! itself; `sys::arch` does.
+//! The ACPI power management timer of PCs: 3.579 545 MHz, read through an I/O port. The port instruction itself is in
+//! `sys::arch`.
 
 use std::{io, marker::PhantomData};
 
@@ -22,27 +22,30 @@ const DESCRIPTION: &str = "ACPI power management timer, read through its I/O por
 /// The kernel's name for this timer as a clocksource. Linux, drivers/clocksource/acpi_pm.c.
 const CLOCK_SOURCE: &str = "acpi_pm";
 
-/// ACPI Specification 6.5, 4.8.2.1.
+/// The frequency of the timer. ACPI Specification 6.5, 4.8.2.1.
 const RATE: Frequency = Frequency::from_hertz(3_579_545).expect("not zero");
 const NARROW: Width = Width::new(24).expect("24 bits");
 
-/// The number of attempts to obtain three readings in order. After that, the last reading is accepted without a check.
+/// The maximum number of attempts to obtain three readings in ascending order. If all attempts fail, the middle reading
+/// of the last attempt is used without a check.
 const MOST_ATTEMPTS: u32 = 16;
 
-/// The ACPI power management timer, 24 or 32 bits wide. With 24 bits it wraps every 4.7 seconds;
-/// [`Widened`](super::Widened) turns it into a clock.
+/// The ACPI power management timer, 24 or 32 bits wide. A 24-bit timer wraps every 4.7 seconds;
+/// [`Widened`](super::Widened) extends it to 64 bits so that it can serve as a clock.
 ///
-/// Its register is accessed through an I/O port, for which the kernel must grant permission to this thread (ioperm).
-/// The source is bound to that thread; another thread would be killed by SIGSEGV. If the chipset may return invalid
-/// values while the timer changes, a reading is the middle of three consecutive values that are in ascending order.
+/// Its register is accessed through an I/O port, for which the kernel must grant permission to the calling thread
+/// (ioperm). The source is bound to that thread: a read in another thread would raise SIGSEGV. If the chipset can
+/// return invalid values while the timer changes, a reading is the middle of three consecutive values that are in
+/// ascending order.
 ///
-/// /dev/port is not an alternative: it reads byte by byte, so a reading would combine four points in time, and it
-/// requires the same permission.
+/// /dev/port is not an alternative: the kernel reads the port one byte at a time, so a reading would combine bytes from
+/// four points in time. It also requires the same permission.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// The processor may execute the read in [`ticks`](TimeSource::ticks) early. [`ticks_start`](TimeSource::ticks_start)
+/// first waits until all preceding instructions have completed. [`ticks_end`](TimeSource::ticks_end) also waits until
+/// the read itself has completed.
 ///
 /// # References
 ///
@@ -55,12 +58,12 @@ pub struct AcpiPm {
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
-/// The register, with a port that a test may script.
+/// The timer's register, read through a port that tests can replace with a script.
 #[derive(Debug)]
 struct Counter<P> {
     port: P,
     width: Width,
-    /// Whether the chipset may return invalid values while the timer changes.
+    /// Whether the chipset can return invalid values while the timer changes.
     doubtful: bool,
 }
 
@@ -75,8 +78,8 @@ impl<P: InputPort> Counter<P> {
         if self.doubtful { self.middle_of_three() } else { self.once() }
     }
 
-    /// Returns a reading that lies between two other readings, all three in order. It is neither before the first nor
-    /// after the last, even if one of those is invalid.
+    /// Returns the middle one of three consecutive readings in ascending order. It lies between the first and the last
+    /// reading, even if one of these two is invalid.
     fn middle_of_three(&self) -> u64 {
         let in_order = |earlier, later| self.width.signed_difference(earlier, later) >= 0;
         let mut middle = 0;
@@ -93,13 +96,14 @@ impl<P: InputPort> Counter<P> {
 }
 
 impl AcpiPm {
-    /// Opens the timer's port for the calling thread, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a
-    /// few milliseconds. When the last `AcpiPm` of a thread is dropped, the port permission is released.
+    /// Opens the timer's port for the calling thread, and compares the timer with `CLOCK_MONOTONIC_RAW`. The comparison
+    /// takes a few milliseconds. When the last `AcpiPm` of a thread is dropped, the thread releases the port
+    /// permission.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another architecture, if the firmware describes no such timer, if the permission is
-    /// missing, if the port's values do not advance like the timer, and for a system snapshot.
+    /// Returns [`Unavailable`] if the machine has another architecture, if the firmware describes no such timer, if the
+    /// permission is missing, if the port's values do not advance like the timer, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -140,7 +144,8 @@ impl TimeSource for AcpiPm {
     }
 }
 
-/// Returns the properties and the location of the timer on this host, or why there is none. Uses only files and facts.
+/// Returns the properties and the port of the timer on this host, or the reason why there is no timer. Uses only the
+/// files and facts of the host.
 fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     let have = host.facts().architecture;
     if have != Architecture::X86_64 {
@@ -148,7 +153,7 @@ fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     }
     match host.find_pm_timer() {
         Ok(timer) => Ok((info(if timer.says_32_bits { Width::BITS_32 } else { NARROW }), timer)),
-        // Only a capture by root contains the table.
+        // A snapshot contains the table only if root captured it.
         Err(NoPmTimer::Unreadable(_)) if !host.is_live() => Err(Unavailable::Captured),
         Err(NoPmTimer::Unreadable(error)) => Err(unreadable(&error)),
         Err(NoPmTimer::Malformed(evidence)) => Err(Unavailable::Malformed { path: FADT.to_owned(), evidence }),
@@ -192,14 +197,14 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
     Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
 }
 
-/// Returns the number of bits that can be relied on. Firmware may state 32 bits for a 24-bit counter; the upper bits
-/// are then never set. In a true 32-bit counter, the upper bits are clear for 1/256 of the time. If it is opened during
-/// that time, it is treated as a 24-bit counter, which only makes it wrap sooner.
+/// Returns the width on which readers can rely. Firmware may state 32 bits for a 24-bit counter, whose upper bits are
+/// never set. In a true 32-bit counter, the upper bits are clear for 1/256 of the time. If the counter is opened during
+/// that time, it is treated as a 24-bit counter; the only effect is that it wraps sooner.
 const fn width(says_32_bits: bool, shown: u32) -> Width {
     if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
 }
 
-/// Maps the kernel's error to its cause and fix.
+/// Translates the kernel's error into its cause and fix.
 ///
 /// # References
 ///
@@ -214,7 +219,7 @@ fn refusal(host: &Host, port: u16, error: &io::Error) -> Unavailable {
             evidence: "ioperm returns ENOSYS: this kernel or sandbox does not let programs access I/O ports".to_owned(),
             remedy: Some("use a kernel with CONFIG_X86_IOPL_IOPERM=y"),
         },
-        _ => Unavailable::Refused { reason: format!("ioperm of port {port:#x}: {error}") },
+        _ => Unavailable::Refused { reason: format!("ioperm failed for port {port:#x}: {error}") },
     }
 }
 
@@ -227,11 +232,11 @@ fn evidence(host: &Host, opened: Option<&AcpiPm>) -> Vec<String> {
         if timer.says_32_bits { 32 } else { 24 }
     )];
     lines.push(match host.pm_timer_latch() {
-        Latch::Sound => "chipset: not known to return invalid timer values; a single read".to_owned(),
-        Latch::Doubtful(why) => format!("chipset: {why}; the middle of three reads that are in order"),
+        Latch::Sound => "chipset: not known to return invalid timer values, so one read is enough".to_owned(),
+        Latch::Doubtful(why) => format!("chipset: {why}; hpt uses the middle of three readings in ascending order"),
     });
     lines.extend(
-        opened.map(|opened| format!("ioperm granted access to this thread; {} bits are used", opened.info.width)),
+        opened.map(|opened| format!("ioperm granted access to this thread; hpt uses {} bits", opened.info.width)),
     );
     lines
 }
@@ -240,7 +245,7 @@ fn verdict(host: &Host) -> KernelVerdict {
     if host.facts().architecture == Architecture::X86_64 {
         KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
     } else {
-        KernelVerdict::Unknown("not a counter of this architecture".to_owned())
+        KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned())
     }
 }
 
@@ -269,7 +274,7 @@ impl Backend for AcpiPmBackend {
         }]
     }
 
-    /// Opens no port, because the timer wraps too soon to be a clock.
+    /// Describes the timer without opening its port, because the timer wraps too soon to be a clock.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         vec![ProbeReport {
             id: ID,

@@ -1,5 +1,5 @@
-//! The virtual counter of the ARM generic timer, CNTVCT, on 64-bit and 32-bit ARM. Does not execute the instruction
-//! itself; `sys::arch` does.
+//! The virtual counter of the ARM generic timer, CNTVCT, on 64-bit and 32-bit ARM. The instruction itself is in
+//! `sys::arch`.
 
 use super::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource,
@@ -19,8 +19,8 @@ const ID: SourceId = SourceId::new("arm-counter");
 /// Bit 19 of HWCAP2 on aarch64: FEAT_ECV, which includes the self-synchronized view of the counter. Linux,
 /// arch/arm64/include/uapi/asm/hwcap.h.
 const HWCAP2_ECV: u64 = 1 << 19;
-/// A counter of the generic timer does not roll over within this time, in seconds. Arm ARM (DDI 0487), D12.1.1; Linux,
-/// drivers/clocksource/arm_arch_timer.c, `MIN_ROLLOVER_SECS`.
+/// The time within which the counter of a generic timer is guaranteed not to roll over, in seconds. Arm ARM (DDI 0487),
+/// D12.1.1; Linux, drivers/clocksource/arm_arch_timer.c, `MIN_ROLLOVER_SECS`.
 const SHORTEST_ROLLOVER_S: u64 = 40 * 365 * 24 * 3600;
 /// The minimum width of a generic timer's counter, in bits. Arm ARM (DDI 0487), D12.1.1.
 const FEWEST_BITS: u8 = 56;
@@ -30,8 +30,8 @@ const FEWEST_BITS: u8 = 56;
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) is a plain read, which the processor may execute early.
-/// [`ticks_start`](TimeSource::ticks_start) has an ISB before it, or uses the self-synchronized read if the processor
-/// supports it (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) has an ISB on each side.
+/// [`ticks_start`](TimeSource::ticks_start) executes an ISB before the read, or uses the self-synchronized read if the
+/// processor supports it (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) executes an ISB before and after the read.
 ///
 /// # References
 ///
@@ -44,12 +44,13 @@ pub struct ArmCounter {
 }
 
 impl ArmCounter {
-    /// Opens the counter. On 32-bit ARM this forks a child process that tries the instruction, because there is no
-    /// other way to find out whether the kernel allows it.
+    /// Opens the counter. On 32-bit ARM, this function forks a child process that tries the instruction, because only a
+    /// trial shows whether the kernel allows it.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on other processors, if prctl or the kernel forbids reading, and for a system snapshot.
+    /// Returns [`Unavailable`] if the processor has no such counter, if prctl or the kernel forbids reading it, or if
+    /// `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -98,8 +99,8 @@ impl TimeSource for ArmCounter {
     }
 }
 
-/// Returns the number of bits that a counter of this rate is guaranteed to have: at least 56, and enough for forty
-/// years.
+/// Returns the width that a counter of this frequency is guaranteed to have: at least 56 bits, and enough bits not to
+/// wrap within forty years.
 fn width(frequency: Frequency) -> Width {
     let ticks = u128::from(SHORTEST_ROLLOVER_S) * u128::from(frequency.hertz());
     let bits = u128::BITS - (ticks - 1).leading_zeros();
@@ -107,8 +108,8 @@ fn width(frequency: Frequency) -> Width {
     Width::new(bits).expect("56 to 64 bits")
 }
 
-/// Refuses an ARMv6 processor, identified by AT_PLATFORM. The timer was introduced with ARMv7, so there is no
-/// instruction to try. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
+/// Returns an error for an ARMv6 processor, which AT_PLATFORM identifies. The timer was introduced with ARMv7, so an
+/// ARMv6 processor has no instruction to try. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
 fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
     if is_armv6(platform) {
         return Err(Unavailable::NoCounter {
@@ -122,8 +123,8 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// Returns whether AT_HWCAP2 of aarch64 reports self-synchronized reads.
-#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for ARM's own clock"))]
+/// Returns whether this AT_HWCAP2 value of an aarch64 system reports self-synchronized reads.
+#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "used only on ARM"))]
 pub(crate) const fn has_self_synchronized_reads(hwcap2: u64) -> bool {
     hwcap2 & HWCAP2_ECV != 0
 }
@@ -132,7 +133,8 @@ const fn is_arm(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
 }
 
-/// Returns the properties of the counter on this host, or why there is none. Uses only files and facts.
+/// Returns the properties of the counter on this host, or the reason why it is not available. Uses only the files and
+/// facts of the host.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if !is_arm(have) {
@@ -142,8 +144,8 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         return Err(Unavailable::ForbiddenByPrctl);
     }
     let node = host.arch_timer();
-    // On a live system, the program tries the read instead. Every 64-bit processor has the timer; a 32-bit one may lack
-    // it.
+    // On a live system, a trial read shows whether the timer exists. Every 64-bit processor has the timer, but a 32-bit
+    // processor may lack it.
     if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
         return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
     }
@@ -151,7 +153,8 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         has_timer(process::platform().as_deref())?;
     }
     let mut info = SourceInfo::new(ID);
-    // The device tree takes precedence: it states a frequency only if the register is known to be wrong or empty.
+    // The device tree takes precedence, because it states a frequency only if the register CNTFRQ is known to be wrong
+    // or empty.
     info.nominal = node
         .as_ref()
         .and_then(|node| node.clock_frequency_hz)
@@ -190,17 +193,17 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
     let ecv = host.facts().architecture == Architecture::Aarch64 && has_self_synchronized_reads(host.facts().hwcap2);
     lines.push(
         if ecv {
-            "HWCAP2: self-synchronized reads (ECV)"
+            "HWCAP2: the processor supports self-synchronized reads (ECV)"
         } else {
-            "HWCAP2: no self-synchronized reads; ISB orders them"
+            "HWCAP2: no self-synchronized reads; hpt orders reads with an ISB"
         }
         .to_owned(),
     );
     lines
 }
 
-/// Returns the time in nanoseconds that a few reads take, and the time that the same number of system calls takes. Each
-/// time is the shortest of a few rounds. `None` if no clock works.
+/// Returns the duration of a series of reads and the duration of the same number of system calls, in nanoseconds. Each
+/// duration is the shortest of a few rounds. Returns `None` if the clock that times the rounds cannot be opened.
 fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     const READS: u32 = 64;
     const ROUNDS: usize = 5;
@@ -222,8 +225,8 @@ fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     quickest(&reads).zip(quickest(&calls))
 }
 
-/// Describes the cost of a read. A read that costs half a system call or more enters the kernel: because of an erratum,
-/// the read is trapped and emulated, which is correct but slow.
+/// Describes the cost of a read. A read that takes at least half as long as a system call enters the kernel: the kernel
+/// traps and emulates the instruction because of an erratum. The reading is correct, but the read is slow.
 fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
     match costs {
         None => "read overhead: not measured".to_owned(),
@@ -261,7 +264,7 @@ impl Backend for ArmCounterBackend {
             kernel: if here {
                 KernelVerdict::of_clock_source(&host.clock_sources(), "arch_sys_counter")
             } else {
-                KernelVerdict::Unknown("not a counter of this architecture".to_owned())
+                KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned())
             },
             evidence,
         }]

@@ -1,5 +1,5 @@
-//! The cycle counter of an ARM core, read without a perf event if programs may access it: PMCCNTR, and CCNT of the
-//! ARM1176. Does not execute the instruction itself; `sys::arch` does.
+//! The cycle counter of an ARM core (PMCCNTR, or CCNT on the ARM1176), read without a perf event if programs have
+//! access to it. The instruction itself is in `sys::arch`.
 
 use std::io;
 
@@ -22,25 +22,26 @@ use crate::{
 
 const ID: SourceId = SourceId::new("arm-cycles");
 
-/// PMCR.D: every 64th cycle is counted. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR; ARM1176JZF-S TRM (DDI 0301H),
-/// 3.2.51.
+/// PMCR.D: the counter counts only every 64th cycle. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR; ARM1176JZF-S TRM
+/// (DDI 0301H), 3.2.51.
 const CONTROL_D: u32 = 1 << 3;
 
 /// The cycles of one core: PMCCNTR_EL0 on aarch64, PMCCNTR on ARMv7, CCNT on the ARM1176.
 ///
-/// Core cycles are not time: they follow the core's frequency, and stop while it sleeps. For as long as the source
-/// lives, its thread stays on the CPU on which it was opened, because each core counts its own cycles and has its own
-/// permission. CPU hotplug and cpuset changes can move the thread without notice: see docs/safety.md in the project.
+/// Core cycles are not time: their rate follows the core's frequency, and the counter stops while the core is idle.
+/// While the source exists, its thread is pinned to the CPU on which the source was opened, because each core has its
+/// own counter and its own access permission. CPU hotplug and cpuset changes can move the thread without notice: see
+/// docs/safety.md in hpt's repository.
 ///
-/// Access can be revoked: when a perf event of any program ends on this CPU, the kernel may close the counter, and the
-/// next read raises SIGILL; on 32-bit ARM the counter stops instead. Access is therefore checked each time the source
-/// is opened. While it is open, this process opens no [`PerfCycles`](super::PerfCycles).
+/// Access can be revoked. When a perf event of any program ends on this CPU, the kernel may close the counter, and the
+/// next read then raises SIGILL. On 32-bit ARM, the counter stops instead. Access is therefore checked each time the
+/// source is opened. While the source is open, this process cannot open [`PerfCycles`](super::PerfCycles).
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) is a plain read, which the processor may execute early.
-/// [`ticks_start`](TimeSource::ticks_start) has an ISB before it; [`ticks_end`](TimeSource::ticks_end) has one on each
-/// side. ARMv6 flushes its prefetch buffer instead.
+/// [`ticks_start`](TimeSource::ticks_start) executes an ISB before the read; [`ticks_end`](TimeSource::ticks_end)
+/// executes an ISB before and after the read. On ARMv6, both flush the prefetch buffer instead.
 ///
 /// # References
 ///
@@ -55,13 +56,14 @@ pub struct ArmCycles {
 }
 
 impl ArmCycles {
-    /// Pins the thread to its CPU, checks there whether the counter is open (in forked children, if the check may raise
-    /// a signal), and verifies that it advances at a core's rate, which takes a few milliseconds.
+    /// Pins the thread to its current CPU, checks whether the counter of this CPU is open, and verifies that the
+    /// counter advances at the rate of a core. A check that could raise a signal runs in a forked child process. The
+    /// call takes a few milliseconds.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another architecture, if the counter is closed, has stopped or counts something else,
-    /// and for a system snapshot.
+    /// Returns [`Unavailable`] if the machine has another architecture, if the counter is closed, has stopped or counts
+    /// something else, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -92,8 +94,8 @@ impl ArmCycles {
         }
         let without_events = OneKind::begin(Kind::BareCounter)
             .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
-        // Pinning comes first: the result for one CPU does not hold for another, and a forked child inherits the
-        // affinity.
+        // Pin the thread first, because the result for one CPU does not apply to another. A forked child process
+        // inherits the affinity.
         let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
         let by_module = host.opened_cycles().is_some();
         let token = CyclesToken::detect(process::platform().as_deref(), by_module)
@@ -111,7 +113,7 @@ impl ArmCycles {
         Ok((cycles, rate))
     }
 
-    /// Returns the CPU whose cycles are counted, and to which the thread is pinned.
+    /// Returns the CPU whose cycles are counted. The thread is pinned to this CPU.
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.stays.cpu()
@@ -139,21 +141,21 @@ impl TimeSource for ArmCycles {
     }
 }
 
-/// Makes a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL write `words` to standard
-/// error before the process ends.
+/// Installs a signal handler that explains a SIGILL: if a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles)
+/// raises it, the handler writes `words` to standard error before the process ends.
 ///
-/// Intended for programs that read a counter to which access can be [revoked](SourceInfo::revocable). This crate never
-/// calls this function. The function installs a handler for SIGILL, which writes the words only if the instruction that
-/// raised the signal reads the cycle counter. Any other SIGILL, for example one sent by another process, ends the
-/// process without them. In either case the exit status shows that SIGILL ended the process. If the program already
-/// handles or ignores SIGILL, this function changes nothing. `words` should end with a newline. If this function is
-/// called more than once, the text of the first call is used.
+/// Call this function in programs that read a counter to which access can be [revoked](SourceInfo::revocable). This
+/// crate never calls it. The handler writes `words` only if the instruction that raised the signal reads the cycle
+/// counter. Any other SIGILL, for example a signal sent by another process, ends the process without this text. In
+/// either case, the exit status shows that SIGILL ended the process. If the program already handles or ignores SIGILL,
+/// this function changes nothing. `words` should end with a newline. If this function is called more than once, the
+/// text of the first call is used.
 ///
 /// This function does nothing on machines other than ARM.
 ///
 /// # Errors
 ///
-/// Returns the error of sigaction.
+/// Returns the kernel's error if sigaction fails.
 ///
 /// # Examples
 ///
@@ -191,22 +193,22 @@ fn what_opens_it(host: &Host) -> String {
     let module = match host.opened_cycles() {
         Some(state) if state.contains("taken") => {
             return format!(
-                "hpt_cycles is loaded ({state}) and leaves the counter closed, because KVM or kernel.perf_user_access closed it and not a perf \
-                 event; keep KVM guests off the CPU, then write a number of seconds to /sys/module/hpt_cycles/parameters/check_seconds, \
-                 which opens the counter again"
+                "hpt_cycles is loaded ({state}) but leaves the counter closed, because KVM or kernel.perf_user_access closed it, not a perf \
+                 event; keep KVM guests off the CPU, then write a number of seconds to /sys/module/hpt_cycles/parameters/check_seconds \
+                 to reopen the counter"
             );
         }
         Some(state) if state.contains("closed") => {
-            let ends = if user_access == Some(true) { ", and sysctl kernel.perf_user_access=0 is set" } else { "" };
+            let ends = if user_access == Some(true) { " and sysctl kernel.perf_user_access=0 is set" } else { "" };
             return format!(
                 "hpt_cycles is loaded ({state}) and reopens the counter within seconds after the last perf event on the CPU ends{ends}; \
-                 /sys/module/hpt_cycles/parameters/check_seconds sets how often it checks"
+                 /sys/module/hpt_cycles/parameters/check_seconds sets the interval between its checks"
             );
         }
         Some(_) => "unload the kernel module hpt_cycles, then load it again",
         None => "load the kernel module hpt_cycles (kmod/ in hpt's repository)",
     };
-    // Only 64-bit kernels since 5.17 have that setting.
+    // Only 64-bit kernels since Linux 5.17 have the setting `kernel.perf_user_access`.
     match user_access {
         Some(_) => format!(
             "{module}, or use perf-cycles, which reads the same register if sysctl kernel.perf_user_access=1 is set"
@@ -250,16 +252,16 @@ impl Backend for ArmCyclesBackend {
             evidence.push(match &opened {
                 Ok((cycles, rate)) => line(host, Some(*rate), Some(cycles.cpu())),
                 Err(_) if host.is_live() => {
-                    "access was checked and tried on the CPU that hpt was running on".to_owned()
+                    "hpt checked access to the counter on the CPU on which it was running".to_owned()
                 }
-                Err(_) => "no file shows whether the counter is open; only a trial read does".to_owned(),
+                Err(_) => "no file shows whether the counter is open; only a trial read can show it".to_owned(),
             });
             evidence.push(match host.opened_cycles() {
                 Some(state) => format!("hpt_cycles reports: {state}"),
                 None => "hpt_cycles: not loaded".to_owned(),
             });
             evidence.push(
-                "counts the cycles of one core at its varying frequency, not time; another program's perf event can close or stop the counter"
+                "this source counts the cycles of one core, not time, and its rate varies with the core's frequency; a perf event of another program can close or stop the counter"
                     .to_owned(),
             );
         }
@@ -280,10 +282,11 @@ impl Backend for ArmCyclesBackend {
 
 fn report(host: &Host, availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
     let here = is_arm(host.facts().architecture);
-    let kernel = if here { "core cycles are not a clocksource" } else { "not a counter of this architecture" };
+    let kernel =
+        if here { "core cycles are not a clocksource" } else { "this counter does not exist on this architecture" };
     ProbeReport {
         id: ID,
-        description: "cycles of an ARM core, PMCCNTR or CCNT, without a perf event",
+        description: "cycles of an ARM core, read from PMCCNTR or CCNT without a perf event",
         availability,
         kernel: KernelVerdict::Unknown(kernel.to_owned()),
         evidence,

@@ -1,12 +1,12 @@
-//! Tests a clock that may be set or slewed. No daemon slews a clock by a twentieth of its rate, and no daemon sets it
-//! during three tests in a row. Opens no source.
+//! Tests a clock that can be stepped or slewed as if its rate were constant. No daemon slews a clock by a twentieth of
+//! its rate, and no daemon steps it during three consecutive tests. Opens no source.
 
 use super::{PosixClock, PosixId, SourceInfo, TimeSource, Unavailable, self_test};
 use crate::{host::Host, units::Frequency};
 
 /// The number of failed tests after which a source is refused. A single test may fail because a daemon steps the clock.
 const ATTEMPTS: u32 = 3;
-/// The maximum number of tests. On a busy host, most of them may be inconclusive.
+/// The maximum number of tests. On a busy host, most tests may be inconclusive.
 const MOST_TESTS: u32 = 24;
 
 /// Returns `source` after testing its rate and its direction as if its rate were constant.
@@ -16,7 +16,7 @@ pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailabl
     for _ in 0..MOST_TESTS {
         match self_test(&AsIfSteady::new(&source), &reference) {
             Ok(test) if is_decisive(test.rate) => return Ok(source),
-            // The thread lost its CPU at one end of the test, so the test proves nothing either way.
+            // The thread was preempted at the start or at the end of the test, so the result is inconclusive.
             Ok(_) => {}
             Err(seen) => (failures, failure) = (failures + 1, Some(seen)),
         }
@@ -27,12 +27,13 @@ pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailabl
     failure.map_or(Ok(source), |seen| Err(Unavailable::SelfTest(seen)))
 }
 
-/// Returns whether the limits of a rate are close enough that a clock with a wrong rate would have been detected.
+/// Returns whether the limits of a rate are close enough to detect a clock with a wrong rate.
 fn is_decisive((slowest, fastest): (Frequency, Frequency)) -> bool {
     fastest.hertz_f64() <= slowest.hertz_f64() * 1.25
 }
 
-/// A clock under test, which must not go back and must run at its nominal rate.
+/// A wrapper that presents a clock as constant-rate, so that the self-test requires it to run forward at its nominal
+/// rate.
 #[derive(Debug)]
 struct AsIfSteady<'a, S> {
     source: &'a S,

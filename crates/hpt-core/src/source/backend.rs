@@ -1,5 +1,5 @@
-//! The trait of a backend and its results: reports, opened sources, and reasons for unavailability. Independent of any
-//! particular source.
+//! The [`Backend`] trait and its result types: reports, opened sources, and reasons for unavailability. This file does
+//! not depend on any particular source.
 
 use std::fmt;
 
@@ -14,26 +14,28 @@ mod sealed {
 }
 pub(super) use sealed::Sealed;
 
-/// A family of sources: how to find and how to open them. Sealed; add your own source with [`TimeSource`].
+/// A family of sources, with methods to find and open them. This trait is sealed: to add your own source, implement
+/// [`TimeSource`].
 pub trait Backend: Sealed + fmt::Debug + Sync {
-    /// Returns the names of its sources that are listed on every machine.
+    /// Returns the names of the backend's sources that are listed on every machine.
     fn ids(&self) -> Vec<SourceId>;
 
-    /// Returns the names of its sources on this host. If the host has several devices of a kind, each has its own name.
+    /// Returns the names of the backend's sources on this host. If the host has several devices of a kind, each device
+    /// has its own name.
     fn ids_on(&self, _host: &Host) -> Vec<SourceId> {
         self.ids()
     }
 
-    /// Returns one report for each of its sources.
+    /// Returns a report on each source of the backend.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
-    /// Returns one report for each of its sources, to a caller that is looking for a clock. A source that can never be
-    /// a clock need not be opened.
+    /// Returns a report on each source of the backend to a caller that needs a clock. The backend need not open a
+    /// source that can never be a clock.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         self.probe(host)
     }
 
-    /// Opens one of its sources.
+    /// Opens the source named `id`.
     ///
     /// # Errors
     ///
@@ -44,14 +46,14 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
 /// An open source.
 #[derive(Debug)]
 pub enum Opened {
-    /// Any thread may read it.
+    /// A source that any thread may read.
     Shared(Box<dyn TimeSource + Send + Sync>),
-    /// Only the thread that opened it may read it.
+    /// A source that is bound to the thread that opened it.
     ThreadBound(Box<dyn TimeSource>),
 }
 
 impl Opened {
-    /// Returns the source, in either case.
+    /// Returns the source, whether or not it is bound to a thread.
     #[must_use]
     pub fn as_dyn(&self) -> &dyn TimeSource {
         match self {
@@ -64,11 +66,11 @@ impl Opened {
 /// Whether the kernel trusts a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelVerdict {
-    /// The kernel trusts the source; contains the evidence.
+    /// The kernel trusts the source. The string is the evidence.
     Trusted(String),
-    /// The kernel does not trust the source; contains the evidence.
+    /// The kernel does not trust the source. The string is the evidence.
     Distrusted(String),
-    /// It is unknown whether the kernel trusts the source; contains the reason.
+    /// It is unknown whether the kernel trusts the source. The string is the reason.
     Unknown(String),
 }
 
@@ -79,11 +81,11 @@ impl KernelVerdict {
         let current = sources.current.as_deref().unwrap_or("unknown");
         match sources.offers(name) {
             None => Self::Unknown("the kernel's list of clocksources cannot be read (is /sys mounted?)".to_owned()),
-            Some(true) if current == name => Self::Trusted("it is the kernel's current clocksource".to_owned()),
-            Some(true) => Self::Trusted(format!("the kernel offers it as a clocksource (and uses {current})")),
-            Some(false) => {
-                Self::Distrusted(format!("the kernel does not offer it as a clocksource (and uses {current})"))
+            Some(true) if current == name => {
+                Self::Trusted("this counter is the kernel's current clocksource".to_owned())
             }
+            Some(true) => Self::Trusted(format!("the kernel offers this clocksource (but uses {current})")),
+            Some(false) => Self::Distrusted(format!("the kernel does not offer this clocksource (it uses {current})")),
         }
     }
 
@@ -111,17 +113,17 @@ impl KernelVerdict {
 pub struct ProbeReport {
     /// The source's name.
     pub id: SourceId,
-    /// A description, in one sentence.
+    /// A short description of the source.
     pub description: &'static str,
     /// The properties of the source on this host, or why it is not available.
     pub availability: Result<SourceInfo, Unavailable>,
-    /// Whether the kernel trusts it.
+    /// Whether the kernel trusts the source.
     pub kernel: KernelVerdict,
-    /// The evidence that was examined, with the result; one item per line.
+    /// The evidence that was examined, with the results. Each string is one item.
     pub evidence: Vec<String>,
 }
 
-/// Why a source cannot be used, and how to fix it.
+/// The reason why a source cannot be used. [`remedy`](Self::remedy) returns the fix, if there is one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
@@ -131,7 +133,7 @@ pub enum Unavailable {
         /// The architecture of the machine.
         have: Architecture,
     },
-    /// The processor does not list the instruction.
+    /// The processor does not have the counter.
     #[error("the processor does not have this counter: {evidence}")]
     NoCounter {
         /// The evidence.
@@ -143,15 +145,15 @@ pub enum Unavailable {
         /// The evidence.
         evidence: String,
     },
-    /// The device exists, but this process has no permission to read it.
+    /// The source exists, but this process has no permission to read it.
     #[error("{path}: {right}")]
     NoRight {
-        /// The file of the device.
+        /// The file, the I/O port or the setting to which the permission applies.
         path: String,
         /// The missing permission.
         right: MissingRight,
     },
-    /// The kernel has no hardware counter for core cycles.
+    /// The machine has no hardware counter for core cycles that the kernel can use.
     #[error("no hardware counter for core cycles: {evidence}")]
     NoPmu {
         /// The evidence.
@@ -174,17 +176,17 @@ pub enum Unavailable {
         evidence: String,
     },
     /// Because of its build or boot options, the kernel does not offer the source to programs.
-    #[error("the kernel does not offer it to programs: {evidence}")]
+    #[error("the kernel does not offer this source to programs: {evidence}")]
     NotOffered {
         /// The evidence.
         evidence: String,
         /// The fix, if there is one.
         remedy: Option<&'static str>,
     },
-    /// Another process has the device open, which allows one user at a time.
+    /// The device allows one user at a time, and another process has it open.
     #[error("{path} is busy: {evidence}")]
     Taken {
-        /// The file of the device.
+        /// The device file.
         path: String,
         /// The evidence.
         evidence: String,
@@ -197,29 +199,29 @@ pub enum Unavailable {
         /// The problem.
         evidence: String,
     },
-    /// The counter cannot be read without writing to it first, which would disturb other users.
-    #[error("reading it requires a write: {evidence}")]
+    /// A read of the counter requires a write, which would disturb other users.
+    #[error("the counter cannot be read without a write: {evidence}")]
     NeedsWrite {
         /// The write that a read would require.
         evidence: &'static str,
     },
-    /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
-    #[error("prctl forbids this thread to read it: PR_GET_TSC returns PR_TSC_SIGSEGV")]
+    /// `prctl(PR_SET_TSC)` has forbidden this thread to read the counter: a read raises SIGSEGV.
+    #[error("prctl forbids this thread to read the counter: PR_GET_TSC returns PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
     /// A forked child executed the instruction and was killed by a signal.
     #[error("the instruction is not permitted: a child process that tried it was killed by a signal")]
     IllegalInstruction,
-    /// The kernel or a sandbox returned an error for the first read.
-    #[error("the kernel refused the read: {reason}")]
+    /// The kernel or a sandbox returned an error when the source was opened or first read.
+    #[error("the source cannot be read: {reason}")]
     Refused {
         /// The error, as text.
         reason: String,
     },
-    /// The host is a system snapshot, so there is nothing to open.
+    /// The host is a system snapshot, whose sources cannot be opened.
     #[error("this is a system snapshot: its counters cannot be read here")]
     Captured,
     /// The source was opened, but did not behave like a counter.
-    #[error("it failed the self-test: {0}")]
+    #[error("the source failed the self-test: {0}")]
     SelfTest(SelfTestFailure),
     /// No source has this name.
     #[error("unknown source {name:?}")]
@@ -231,31 +233,33 @@ pub enum Unavailable {
     },
 }
 
-/// Why a process may not access the registers of a device, or count its own cycles.
+/// The permission that a process lacks to access the registers of a device or to count its own cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingRight {
-    /// The mode of the file does not allow it: EACCES.
+    /// The mode of the file denies access (EACCES).
     #[error("this user does not have permission to open the file")]
     FileMode,
     /// The process lacks the capability CAP_SYS_RAWIO.
     #[error("this process lacks the capability CAP_SYS_RAWIO")]
     Capability,
-    /// The kernel is locked down: EPERM, even for root.
+    /// The kernel is locked down and returns EPERM, even to root.
     #[error("kernel lockdown denies access, even to root")]
     Lockdown,
-    /// The kernel does not share this page: EPERM, even for root.
+    /// The kernel does not map this page and returns EPERM, even to root.
     #[error(
         "the kernel does not map this page: a driver has claimed it, it counts as RAM (STRICT_DEVMEM), or the process is root only inside a container"
     )]
     Page,
-    /// The kernel returned EPERM from ioperm, and neither a missing capability nor a lockdown is visible.
-    #[error("the kernel denies access to the port: it is locked down, or the process is root only inside a container")]
+    /// The kernel returned EPERM from ioperm, but neither a missing capability nor a lockdown is visible.
+    #[error(
+        "the kernel denies access to the port: the kernel is locked down, or the process is root only inside a container"
+    )]
     Ports,
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
     #[error("kernel.perf_event_paranoid denies perf events to processes without the capability CAP_PERFMON")]
     PerfEvents {
-        /// The highest value that allows such events.
+        /// The highest value that allows the events.
         highest: i32,
     },
 }
@@ -265,10 +269,10 @@ impl MissingRight {
     fn remedy(self, path: &str) -> String {
         match self {
             Self::FileMode if path.starts_with("/dev/uio") => {
-                format!("join the group that may read {path} (`ls -l {path}`), or run as root")
+                format!("join the group that can read {path} (`ls -l {path}`), or run as root")
             }
             Self::FileMode | Self::Capability if path == "/dev/mem" => {
-                "run as root (sudo), or let a group read this one page through a UIO device (dist/ in hpt's repository)".to_owned()
+                "run as root (sudo), or let a group read this one page through a UIO device (see dist/ in hpt's repository)".to_owned()
             }
             Self::FileMode if path.starts_with("/dev/") => {
                 let name = path.trim_start_matches("/dev/");
@@ -292,12 +296,12 @@ impl MissingRight {
 }
 
 impl Unavailable {
-    /// The read must be tried in a child process, and no child could be started.
+    /// Returns the reason that applies if no child process could be started to try a read.
     pub(super) fn not_tried() -> Self {
         Self::Refused { reason: "could not start a child process to try the read; try again later".to_owned() }
     }
 
-    /// Returns why the processor's own counter cannot be read.
+    /// Returns the reason why the processor's own counter cannot be read.
     pub(crate) fn of_counter(refused: CounterRefused) -> Self {
         match refused {
             CounterRefused::NotReadable => Self::IllegalInstruction,
@@ -314,7 +318,7 @@ impl Unavailable {
             | Self::NoDevice { .. }
             | Self::NeedsWrite { .. } => None,
             Self::NotOffered { remedy, .. } => remedy.map(str::to_owned),
-            Self::Taken { path, .. } => Some(format!("stop the program that has it open (`fuser -v {path}` shows it)")),
+            Self::Taken { path, .. } => Some(format!("stop the program that uses the device (`fuser -v {path}` shows it)")),
             Self::Malformed { .. } => Some("choose another source, or update the firmware".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
             Self::NoPmu { have: Architecture::X86_64, .. } => {
@@ -326,20 +330,20 @@ impl Unavailable {
             ),
             Self::Closed { remedy, .. } => Some(remedy.clone()),
             Self::InUse { .. } => Some(
-                "stop whatever else uses the counters: perf, a profiler or, on x86, the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles cannot be used at the same time"
+                "stop other users of the counters: perf, a profiler or, on x86, the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles cannot be used at the same time"
                     .to_owned(),
             ),
             Self::ForbiddenByPrctl => {
-                Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it from a program that forbids reading the counter".to_owned())
+                Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or start the thread from a program that does not forbid reading the counter".to_owned())
             }
             Self::IllegalInstruction => {
-                Some("use the source that `hpt probe` chooses; a missing counter, an emulator and a kernel that closes the counter cannot be distinguished".to_owned())
+                Some("use the source that `hpt probe` chooses; hpt cannot distinguish a missing counter, an emulator, and a kernel that closes the counter".to_owned())
             }
             Self::Refused { .. } => Some("check for a seccomp filter or a sandbox around this process".to_owned()),
             Self::Captured => Some("run hpt on the system itself".to_owned()),
             Self::SelfTest(failure) => failure.remedy().map(str::to_owned),
             Self::Unknown { nearest, .. } => Some(match nearest.as_slice() {
-                [] => "`hpt probe` lists all names".to_owned(),
+                [] => "run `hpt probe` to list all names".to_owned(),
                 names => format!("did you mean {}?", names.iter().map(SourceId::as_str).collect::<Vec<_>>().join(", ")),
             }),
         }

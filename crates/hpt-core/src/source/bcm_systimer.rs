@@ -1,5 +1,5 @@
 //! The Broadcom System Timer of every Raspberry Pi: a microsecond counter in a page of device registers, which is read
-//! and never written. Maps no memory itself; `sys::mmio` does.
+//! and never written. The page is mapped in `sys::mmio`.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ const LOW_ID: SourceId = SourceId::new("bcm-systimer-low");
 /// Peripherals, 12.1.
 const LOW: usize = 0x04;
 const HIGH: usize = 0x08;
-/// The number of bytes to map: the registers that are read, and the registers before them.
+/// The number of bytes to map, from the first register to the last register that is read.
 const LENGTH: usize = 0x0c;
 
 /// The kernel's name for this timer as a clocksource, on boards where the kernel uses it. Linux,
@@ -37,15 +37,15 @@ const MEMORY: &str = "/dev/mem";
 
 /// The full 64-bit Broadcom System Timer, at one tick per microsecond.
 ///
-/// The two halves are separate registers without a latch. They are read in the order high, low, high. If the high half
-/// changed in between, they are read again, so that no reading combines the low half from after a carry with the high
-/// half from before it.
+/// The two halves of the counter are separate registers without a latch. They are read in the order high, low, high. If
+/// the high half changed between its two reads, both halves are read again. No reading therefore combines the low half
+/// from after a carry with the high half from before it.
 ///
 /// # Ordering
 ///
 /// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may execute the loads earlier or
-/// later. [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions;
-/// [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// later. [`ticks_start`](TimeSource::ticks_start) first waits until all preceding instructions have completed.
+/// [`ticks_end`](TimeSource::ticks_end) also waits until the read itself has completed.
 ///
 /// # References
 ///
@@ -53,13 +53,15 @@ const MEMORY: &str = "/dev/mem";
 #[derive(Debug)]
 pub struct BcmSystimer(Counter<Window>);
 
-/// The low 32 bits of the Broadcom System Timer. They are read with a single load, which is the cheapest read of this
-/// timer. It wraps every 71.6 minutes; [`Widened`](super::Widened) turns it into a clock.
+/// The low 32 bits of the Broadcom System Timer. They are read with a single load. This is the cheapest read of the
+/// timer. This counter wraps every 71.6 minutes; [`Widened`](super::Widened) extends it to 64 bits so that it can serve
+/// as a clock.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// The processor may execute the read in [`ticks`](TimeSource::ticks) early. [`ticks_start`](TimeSource::ticks_start)
+/// first waits until all preceding instructions have completed. [`ticks_end`](TimeSource::ticks_end) also waits until
+/// the read itself has completed.
 ///
 /// # References
 ///
@@ -67,7 +69,7 @@ pub struct BcmSystimer(Counter<Window>);
 #[derive(Debug)]
 pub struct BcmSystimerLow(Counter<Window>);
 
-/// The counter in either variant. A test can script its registers.
+/// Either variant of the counter. Tests can replace its registers with a script.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -129,13 +131,13 @@ time_source!(BcmSystimer, wide);
 time_source!(BcmSystimerLow, low);
 
 impl BcmSystimer {
-    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`. The comparison takes a few
     /// milliseconds. Uses a UIO window over the page if one can be opened, otherwise /dev/mem.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another architecture, if there is no such device, if the permission is missing, if
-    /// the page does not count like the timer, and for a system snapshot.
+    /// Returns [`Unavailable`] if the machine has another architecture, if there is no such device, if the permission
+    /// is missing, if the registers do not advance like the timer, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -154,7 +156,7 @@ impl BcmSystimer {
 }
 
 impl BcmSystimerLow {
-    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`. The comparison takes a few
     /// milliseconds. Uses a UIO window over the page if one can be opened, otherwise /dev/mem.
     ///
     /// # Errors
@@ -166,7 +168,8 @@ impl BcmSystimerLow {
     }
 }
 
-/// Returns the location and properties of the timer on this host, or why there is none. Uses only files and facts.
+/// Returns the properties and the location of the timer on this host, or the reason why there is no timer. Uses only
+/// the files and facts of the host.
 fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailable> {
     let have = host.facts().architecture;
     if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
@@ -177,14 +180,14 @@ fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailab
     };
     let Some(registers) = node.registers else {
         return Err(Unavailable::NoDevice {
-            evidence: format!("the device tree does not give the address of the registers of {}", node.path),
+            evidence: format!("the device tree does not give the register address of {}", node.path),
         });
     };
     let length = u64::try_from(LENGTH).expect("twelve");
     if registers.length < length || !registers.address.is_multiple_of(4) {
         return Err(Unavailable::NoDevice {
             evidence: format!(
-                "the device tree gives {} {} bytes at {:#x}, which cannot be the timer's registers",
+                "the device tree entry {} describes {} bytes at {:#x}, which cannot be the timer's registers",
                 node.path, registers.length, registers.address
             ),
         });
@@ -218,7 +221,7 @@ fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavail
 }
 
 /// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the path of the
-/// file used.
+/// mapped file.
 fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
     let page = process::page_size();
     let length = usize::try_from(region.length).expect("a few bytes");
@@ -226,7 +229,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
     let mut refused = None;
     if let Some(window) = host.uio_window(region) {
         let path = Path::new("/dev").join(&window.device);
-        // uio-howto: map N starts N pages into the file, whatever the device's address.
+        // Map N of a UIO device starts N pages into its file, regardless of the device's address (uio-howto).
         let mapped = within(region.address - window.region.address)
             .and_then(|start| Window::map(&path, page * u64::from(window.map), start, length));
         match mapped {
@@ -240,7 +243,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         .and_then(|start| Window::map(&path, page_address, start, length))
         .map(|window| (window, path))
         .map_err(|error| match refused {
-            // The window was created for this purpose, so an error from it is the problem to fix.
+            // The UIO window was created for this purpose, so its error is the problem to fix.
             Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
             }
@@ -268,8 +271,9 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
     }
 }
 
-/// The device tree states a rounded rate. The divider is from pigpio's documentation; it was not measured on a board.
-const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; others found 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz on a Pi 1 to 3, which hpt has not verified";
+/// A note about the true rate of the timer, because the device tree states a rounded rate. The divider is from pigpio's
+/// documentation and was not verified by a measurement.
+const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; pigpio's documentation states 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz for a Pi 1 to 3, which hpt has not verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
     let Some(node) = host.device_node(SYSTEM_TIMER) else {
@@ -305,15 +309,15 @@ fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
     }
 }
 
-/// A kernel that does not offer the timer as a clocksource has no driver for it, or has a better counter. Neither is
-/// evidence against the timer.
+/// Returns the kernel's verdict on the timer. A kernel that does not offer it as a clocksource has no driver for it, or
+/// has a better counter. Neither is evidence against the timer.
 fn verdict(host: &Host, here: bool) -> KernelVerdict {
     if !here {
-        return KernelVerdict::Unknown("not a counter of this system".to_owned());
+        return KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned());
     }
     match KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE) {
         KernelVerdict::Distrusted(_) => KernelVerdict::Unknown(
-            "the kernel does not use it as a clocksource and makes no statement about it".to_owned(),
+            "the kernel does not offer this timer as a clocksource, which is not evidence against it".to_owned(),
         ),
         verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
     }

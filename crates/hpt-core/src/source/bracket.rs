@@ -1,4 +1,5 @@
-//! One reading of a source between two readings of a reference. Draws no conclusions; `self_test` and `calibrate` do.
+//! One reading of a source between two readings of a reference. The conclusions from such readings are drawn in
+//! `self_test` and `calibrate`.
 
 use super::TimeSource;
 use crate::{
@@ -25,7 +26,8 @@ impl Pair {
     }
 }
 
-/// A reference with readings in nanoseconds that do not wrap, as long as it is read more often than it wraps.
+/// A reference clock whose readings are extended to 64 bits and converted to nanoseconds. It must be read at least
+/// twice per wrap of its source.
 #[derive(Debug)]
 pub(crate) struct Reference<'a, R: ?Sized> {
     source: &'a R,
@@ -37,8 +39,8 @@ pub(crate) struct Reference<'a, R: ?Sized> {
 }
 
 impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
-    /// Creates a reference that starts at the current reading of `source`. Ticks without a nominal frequency count as
-    /// nanoseconds.
+    /// Creates a reference that starts at the current reading of `source`. If `source` has no nominal frequency, its
+    /// ticks count as nanoseconds.
     pub(crate) fn new(source: &'a R) -> Self {
         let info = source.info();
         let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
@@ -63,14 +65,14 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         self.nanoseconds(now)
     }
 
-    /// Returns whether the reference did not advance during the last `pairs` pairs.
+    /// Returns whether the reference has not advanced for at least `pairs` consecutive pairs.
     pub(crate) const fn stood_still_for(&self, pairs: u32) -> bool {
         self.unchanged >= pairs
     }
 
     fn nanoseconds(&mut self, raw: u64) -> u64 {
-        // Signed, so that a backward step of the clock is recognized, and not taken for a forward step of almost a full
-        // wrap.
+        // The difference is signed, so that a backward step of the clock is not mistaken for a forward step of almost a
+        // full wrap.
         self.widened = self.widened.wrapping_add_signed(self.width.signed_difference(self.last_raw, raw));
         self.last_raw = raw;
         self.scale.nanoseconds(self.widened)

@@ -1,4 +1,4 @@
-//! The current cycle rate of a core, compared with its stated frequency. Does not turn the cycle counter into a clock,
+//! The current cycle rate of a core, compared with its stated frequency. The cycle counter is not used as a clock,
 //! because its rate changes constantly.
 
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use super::{PosixClock, PosixId, SelfTestFailure, TimeSource, Unavailable, info::FASTEST_CORE, self_test};
 use crate::{host::Host, units::Frequency};
 
-/// The lowest plausible core frequency; no core that runs Linux is slower. A counter set to every 64th cycle stays
-/// below it on a core of up to 3 GHz. Arm ARM (DDI 0487), D24.5, PMCR_EL0.D.
+/// The lowest plausible core frequency; no core that runs Linux is slower. A counter that counts only every 64th cycle
+/// stays below this rate on a core of at most 3 GHz. Arm ARM (DDI 0487), D24.5, PMCR_EL0.D.
 const SLOWEST_CORE: Frequency = Frequency::from_hertz(50_000_000).expect("not zero");
 
-/// How long the core is kept busy per measurement, in nanoseconds, and the number of measurements. The fastest
-/// measurement counts, because an interrupted measurement appears slower.
+/// The time for which the core is kept busy per measurement, in nanoseconds, and the number of measurements. The
+/// highest rate is used, because an interruption lowers the measured rate.
 const BUSY_NS: u64 = 200_000;
 const LOOKS: u32 = 5;
-/// The first guess at the number of work steps in that time.
+/// The initial estimate of the number of work steps in that time.
 const FIRST_STEPS: u32 = 10_000;
 
 /// Returns the rate at which the source counts while its core is busy.
 ///
 /// # Errors
 ///
-/// Returns [`SelfTestFailure::StandsStill`] if it counts nothing, and [`SelfTestFailure::NoCoresRate`] if it counts
-/// faster than any core.
+/// Returns [`SelfTestFailure::StandsStill`] if the source does not count, and [`SelfTestFailure::NoCoresRate`] if it
+/// counts faster than any core.
 pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, Unavailable> {
     let still = SelfTestFailure::StandsStill {
         at_ticks: source.ticks(),
@@ -35,9 +35,9 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, U
     }
 }
 
-/// Returns the current rate of a cycle counter while it counts pure work in user mode. This is the core's frequency
-/// while the core is busy. `None` if the source did not advance, or if `CLOCK_MONOTONIC_RAW` cannot be read. Takes a
-/// few milliseconds.
+/// Returns the current rate of a cycle counter while its core executes user-mode code without pause. This rate is the
+/// frequency of the busy core. Returns `None` if the source did not advance, or if `CLOCK_MONOTONIC_RAW` cannot be
+/// read. The call takes a few milliseconds.
 pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     let mut steps = FIRST_STEPS;
@@ -53,7 +53,7 @@ pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     looks.into_iter().flatten().max()
 }
 
-/// Returns the nanoseconds and the cycles that `steps` steps of work take.
+/// Returns the number of nanoseconds and the number of cycles that `steps` steps of work take.
 fn look<S: TimeSource + ?Sized>(source: &S, clock: &PosixClock, steps: u32) -> (u64, u64) {
     let (begun_ns, begun) = (clock.ticks_end(), source.ticks_end());
     let mut work = 1_u32;
@@ -71,16 +71,16 @@ pub(super) fn read_cost_ns<S: TimeSource + ?Sized>(source: &S) -> Option<f64> {
     self_test(source, &clock).ok().map(|test| test.read_cost_ns)
 }
 
-/// Verifies that a core can have this rate.
+/// Returns an error if no core can have this rate.
 pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestFailure> {
     if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestFailure::NoCoresRate { rate }) }
 }
 
-/// Describes the counted rate and the frequency that the kernel reports for that CPU.
+/// Describes the counted rate and the frequency that the kernel reports for `cpu`.
 pub(super) fn line(host: &Host, rate: Option<Frequency>, cpu: Option<usize>) -> String {
     let counted = rate.map_or_else(
         || "no cycles counted".to_owned(),
-        |rate| format!("{:.3} cycles per ns with the core busy", rate.hertz_f64() / 1e9),
+        |rate| format!("{:.3} cycles per ns while the core is busy", rate.hertz_f64() / 1e9),
     );
     let stated = match cpu.map(|cpu| (cpu, host.core_frequency(cpu))) {
         Some((cpu, Some(frequency))) => format!("CPU {cpu} runs at {frequency} (scaling_cur_freq)"),

@@ -1,11 +1,12 @@
-//! Definitions for all readers of a perf event's page, and the scripted page for their tests. Reads nothing itself.
+//! Definitions shared by all readers of a perf event's page, and a script of values for their tests. Reads no page
+//! itself.
 
-/// Offsets in `struct perf_event_mmap_page`, in bytes: the sequence lock, and the capabilities. Linux,
+/// The offsets of the sequence lock and of the capability bits in `struct perf_event_mmap_page`, in bytes. Linux,
 /// include/uapi/linux/perf_event.h.
 pub(super) const LOCK: usize = 8;
 pub(super) const CAPABILITIES: usize = 40;
 
-/// The maximum number of times that the page may change within one reading. Each change is caused by a switch to
+/// The maximum number of attempts to read the page while the kernel changes it. A change is caused by a switch to
 /// another task and back.
 pub(super) const MOST_CHANGES: u32 = 16;
 

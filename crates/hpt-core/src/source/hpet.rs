@@ -1,5 +1,5 @@
 //! The High Precision Event Timer of PCs: a counter of at least 10 MHz in a page of device registers, which is read and
-//! never written. Maps no memory itself; `sys::mmio` does.
+//! never written. The page is mapped in `sys::mmio`.
 
 use std::{
     io,
@@ -38,35 +38,37 @@ const PERIOD: usize = 0x004;
 const CONFIGURATION: usize = 0x010;
 const LOW: usize = 0x0f0;
 const HIGH: usize = 0x0f4;
-/// The number of bytes to map: the registers that are read, and the registers between them.
+/// The number of bytes to map, from the first register to the last register that is read.
 const LENGTH: usize = 0x0f8;
 
-/// Capability bits 7 to 0: a revision, never zero; bit 13: the main counter has 64 bits. IA-PC HPET Specification 1.0a,
-/// 2.3.4.
+/// Bits of the capability register. Bits 7 to 0 are the revision, which is never zero. Bit 13 is set if the main
+/// counter has 64 bits. IA-PC HPET Specification 1.0a, 2.3.4.
 const REVISION: u32 = 0xff;
 const COUNTER_IS_WIDE: u32 = 1 << 13;
-/// Configuration bit 0: the main counter runs. IA-PC HPET Specification 1.0a, 2.3.5.
+/// Bit 0 of the configuration register, which is set if the main counter runs. IA-PC HPET Specification 1.0a, 2.3.5.
 const RUNS: u32 = 1 << 0;
-/// The longest period of a tick in femtoseconds (IA-PC HPET Specification 1.0a, 2.3.4), and the shortest one (Linux,
-/// drivers/char/hpet.c and arch/x86/kernel/hpet.c, `HPET_MIN_PERIOD`).
+/// The longest tick period (IA-PC HPET Specification 1.0a, 2.3.4) and the shortest tick period (Linux,
+/// drivers/char/hpet.c and arch/x86/kernel/hpet.c, `HPET_MIN_PERIOD`), in femtoseconds.
 const LONGEST_PERIOD_FS: u32 = 100_000_000;
 const SHORTEST_PERIOD_FS: u32 = 100_000;
 
-/// The number of attempts to map the page while another thread of this process releases it.
+/// The maximum number of attempts to open the device while another thread of this process is releasing it.
 const PATIENCE: u32 = 1_000;
 
 /// The HPET's main counter at its full width: 64 bits on most machines, 32 bits on some.
 ///
-/// A 64-bit counter is read with three loads, in the order high word, low word, high word. If the high word changed in
-/// between, the words are read again. A single 64-bit load would suffice on most chipsets, but some emulators split it.
+/// A 64-bit counter is read with three loads, in the order high word, low word, high word. If the high word changed
+/// between its two reads, both words are read again. A single 64-bit load would suffice on most chipsets, but some
+/// emulators split it.
 ///
 /// The kernel allows as many opens of /dev/hpet as the HPET has spare timers, often only one. This process therefore
 /// maps the page once for all its sources.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// The processor may execute the read in [`ticks`](TimeSource::ticks) early. [`ticks_start`](TimeSource::ticks_start)
+/// first waits until all preceding instructions have completed. [`ticks_end`](TimeSource::ticks_end) also waits until
+/// the read itself has completed.
 ///
 /// # References
 ///
@@ -74,13 +76,15 @@ const PATIENCE: u32 = 1_000;
 #[derive(Debug)]
 pub struct Hpet(Counter<Arc<Window>>);
 
-/// The low 32 bits of the HPET's main counter. They are read with a single load, which is the cheapest read of this
-/// timer. This counter wraps within minutes; [`Widened`](super::Widened) turns it into a clock.
+/// The low 32 bits of the HPET's main counter. They are read with a single load. This is the cheapest read of the
+/// timer. This counter wraps within minutes; [`Widened`](super::Widened) extends it to 64 bits so that it can serve as
+/// a clock.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
-/// preceding instructions; [`ticks_end`](TimeSource::ticks_end) also waits for the read itself.
+/// The processor may execute the read in [`ticks`](TimeSource::ticks) early. [`ticks_start`](TimeSource::ticks_start)
+/// first waits until all preceding instructions have completed. [`ticks_end`](TimeSource::ticks_end) also waits until
+/// the read itself has completed.
 ///
 /// # References
 ///
@@ -88,7 +92,7 @@ pub struct Hpet(Counter<Arc<Window>>);
 #[derive(Debug)]
 pub struct HpetLow(Counter<Arc<Window>>);
 
-/// The counter in either variant. A test can script its registers.
+/// Either variant of the counter. Tests can replace its registers with a script.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -99,11 +103,11 @@ struct Counter<R> {
 }
 
 impl<R: Registers> Counter<R> {
-    /// Returns the counter in the variant `id`.
+    /// Creates the variant of the counter named `id`.
     ///
     /// # Errors
     ///
-    /// Returns the evidence that these registers do not belong to an HPET.
+    /// Returns the evidence if these registers do not belong to an HPET.
     fn over(registers: R, id: SourceId) -> Result<Self, String> {
         let Shape { frequency, wide } = shape(&registers)?;
         let both = wide && id == WIDE_ID;
@@ -162,14 +166,14 @@ time_source!(Hpet);
 time_source!(HpetLow);
 
 impl Hpet {
-    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`. The comparison takes a few
     /// milliseconds.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another architecture, if there is no such device, if the permission is missing, if
-    /// the kernel does not map it, if another process uses it, if the page does not belong to an HPET, and for a system
-    /// snapshot.
+    /// Returns [`Unavailable`] if the machine has another architecture, if there is no such device, if the permission
+    /// is missing, if the kernel does not map the device, if another process uses it, if the page does not belong to an
+    /// HPET, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -187,7 +191,7 @@ impl Hpet {
 }
 
 impl HpetLow {
-    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`. The comparison takes a few
     /// milliseconds.
     ///
     /// # Errors
@@ -198,7 +202,7 @@ impl HpetLow {
     }
 }
 
-/// The properties of the counter, according to its page.
+/// The properties of the counter, according to its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     frequency: Frequency,
@@ -209,26 +213,26 @@ struct Shape {
 fn shape<R: Registers>(registers: &R) -> Result<Shape, String> {
     let (capability, period_fs) = (registers.read_u32(CAPABILITY), registers.read_u32(PERIOD));
     if capability & REVISION == 0 {
-        return Err(format!("its capability register is {capability:#010x}, which contains no revision"));
+        return Err(format!("the capability register is {capability:#010x}, which contains no revision"));
     }
     if !(SHORTEST_PERIOD_FS..=LONGEST_PERIOD_FS).contains(&period_fs) {
-        return Err(format!("it states a period of {period_fs} fs, which is out of range for an HPET"));
+        return Err(format!("the stated period of {period_fs} fs is out of range for an HPET"));
     }
-    let frequency = rate(period_fs).ok_or_else(|| format!("it states a period of {period_fs} fs"))?;
+    let frequency = rate(period_fs).ok_or_else(|| format!("the stated period of {period_fs} fs is invalid"))?;
     Ok(Shape { frequency, wide: capability & COUNTER_IS_WIDE != 0 })
 }
 
 /// Returns the frequency of a counter whose tick lasts `period_fs` femtoseconds, rounded to the nearest microhertz.
 fn rate(period_fs: u32) -> Option<Frequency> {
     const FEMTOSECONDS_TIMES_MICROHERTZ: u64 = 1_000_000_000_000_000;
-    // 10^15 fs per second and 10^6 µHz per hertz; two steps of 64 bits each would lose digits.
+    // One second is 10^15 fs, and one hertz is 10^6 µHz. Two 64-bit divisions would lose digits.
     let exact = u128::from(FEMTOSECONDS_TIMES_MICROHERTZ) * 1_000_000;
     let period = u128::from(period_fs);
     let microhertz = (exact + period / 2).checked_div(period)?;
     u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
 }
 
-/// Returns the properties that are known before its page is read.
+/// Returns the properties of a variant that are known before the page is read.
 fn info(id: SourceId) -> SourceInfo {
     let mut info = SourceInfo::new(id);
     info.width = if info.id == LOW_ID { Width::BITS_32 } else { Width::BITS_64 };
@@ -282,7 +286,7 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     Ok(window)
 }
 
-/// Maps the kernel's error to its cause and fix.
+/// Translates the kernel's error into its cause and fix.
 ///
 /// # References
 ///
@@ -300,7 +304,7 @@ fn refusal(host: &Host, step: Step, error: &io::Error) -> Unavailable {
         }
         // The kernel also returns EBUSY if it found no HPET, and therefore has no timer to offer.
         (Step::Opening, Some(libc::EBUSY)) if host.clock_sources().offers(CLOCK_SOURCE) == Some(false) => no_device(
-            "opening /dev/hpet returns EBUSY, and HPET is not among the kernel's clocksources: there is none, the firmware hides it, or the kernel runs with hpet=disable",
+            "opening /dev/hpet returns EBUSY, and HPET is not among the kernel's clocksources: there is no HPET, the firmware hides it, or the kernel runs with hpet=disable",
         ),
         (Step::Opening, Some(libc::EBUSY)) => Unavailable::Taken {
             path: DEVICE.to_owned(),
@@ -324,7 +328,7 @@ fn evidence<R: Registers>(counter: &Counter<R>) -> Vec<String> {
     vec![
         format!("mapped read-only from {DEVICE}"),
         format!(
-            "capability register: revision {}, {} timers, vendor {:#06x}, a counter of {} bits, {} fs per tick",
+            "capability register: revision {}, {} timers, vendor {:#06x}, {}-bit counter, {} fs per tick",
             capability & REVISION,
             (capability >> 8 & 0x1f) + 1,
             capability >> 16,
@@ -342,7 +346,7 @@ fn verdict(host: &Host) -> KernelVerdict {
     if host.facts().architecture == Architecture::X86_64 {
         KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
     } else {
-        KernelVerdict::Unknown("not a counter of this architecture".to_owned())
+        KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned())
     }
 }
 
@@ -371,7 +375,7 @@ impl Backend for HpetBackend {
         vec![report(host, WIDE_ID, WIDE_DESCRIPTION), report(host, LOW_ID, LOW_DESCRIPTION)]
     }
 
-    /// Does not open the device, which may allow only one user at a time.
+    /// Describes the timer without opening the device, which may allow only one user at a time.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         let have = host.facts().architecture;
         let availability = |id| {
@@ -479,7 +483,7 @@ mod tests {
         let narrow = Counter::over(narrow, WIDE_ID).expect("an HPET");
         assert_eq!((narrow.both, narrow.info.width.bits()), (false, 32));
         let lines = evidence(&wide).join("\n");
-        for said in ["3 timers", "vendor 0x8086", "64 bits", "69841279 fs", "the counter runs"] {
+        for said in ["3 timers", "vendor 0x8086", "64-bit counter", "69841279 fs", "the counter runs"] {
             assert!(lines.contains(said), "{said} in {lines}");
         }
     }

@@ -1,4 +1,4 @@
-//! The properties of a source. Plain values; reads nothing.
+//! The properties of a source, as plain values. Reads no source.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// The name of a source: `tsc`, `monotonic-raw`, `ptp0`.
+/// The name of a source, for example `tsc`, `monotonic-raw` or `ptp0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct SourceId(Cow<'static, str>);
@@ -38,7 +38,7 @@ impl fmt::Display for SourceId {
     }
 }
 
-/// The path of a read.
+/// The way in which a read reaches the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadPath {
@@ -48,14 +48,13 @@ pub enum ReadPath {
     Mmio,
     /// An instruction that reads an I/O port.
     Port,
-    /// Code of the kernel, mapped into the process.
+    /// The vDSO: kernel code that is mapped into the process.
     Vdso,
     /// A system call.
     SystemCall,
-    /// The kernel, through the vDSO or a system call. Which of the two applies can only be determined on a live
-    /// machine.
+    /// The kernel, through the vDSO or a system call. Only a live machine shows which of the two applies.
     Kernel,
-    /// Memory: a source for tests.
+    /// Memory, which is read by sources for tests.
     Memory,
 }
 
@@ -106,16 +105,16 @@ impl Scope {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum StatedBy {
-    /// The definition of the source: for example, a clock whose readings are in nanoseconds ticks a billion times per
+    /// The definition of the source. For example, a clock whose readings are in nanoseconds ticks a billion times per
     /// second.
     Definition,
-    /// The processor: CPUID leaf 0x15, or 0x16.
+    /// The processor, in CPUID leaf 0x15 or 0x16.
     Cpuid,
     /// The hypervisor's CPUID leaf.
     Hypervisor,
-    /// The kernel's `BogoMIPS`, with a granularity of 5 kHz.
+    /// The kernel's `BogoMIPS` value, which has a granularity of 5 kHz.
     BogoMips,
-    /// The kernel, from the counter that it uses itself.
+    /// The kernel, for the counter that the kernel itself uses.
     Kernel,
     /// The device tree's `clock-frequency`.
     DeviceTree,
@@ -145,39 +144,39 @@ impl StatedBy {
     }
 }
 
-/// A nominal frequency, which was stated, not measured.
+/// The nominal frequency of a source, which is stated and not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nominal {
     /// The frequency.
     pub frequency: Frequency,
-    /// Its origin.
+    /// The origin of the frequency.
     pub stated_by: StatedBy,
 }
 
-/// The properties of a source, which determine what it can be used for.
+/// The properties of a source, which determine the purposes for which it is suitable.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SourceInfo {
-    /// Its name.
+    /// The name of the source.
     pub id: SourceId,
-    /// Its width in bits, which determines when it wraps.
+    /// The width of the counter in bits, which determines when it wraps.
     pub width: Width,
-    /// Its nominal frequency, if one is stated.
+    /// The nominal frequency of the source, if one is stated.
     pub nominal: Option<Nominal>,
     /// The resolution stated by the system (`clock_getres`), in nanoseconds; `None` if the resolution is one tick.
     pub claimed_resolution_ns: Option<u64>,
-    /// The path of a read.
+    /// The way in which a read reaches the source.
     pub read_path: ReadPath,
-    /// The scope of its count.
+    /// The scope of the source's count.
     pub scope: Scope,
-    /// Whether its rate is constant and the source is never stepped.
+    /// Whether the source has a constant rate and is never stepped.
     pub steady: bool,
-    /// Whether a time daemon slews it (by at most 500 ppm on Linux).
+    /// Whether time daemons slew the source (by at most 500 ppm on Linux).
     pub steered: bool,
-    /// Whether it counts while the machine is suspended; `None` if that is not known.
+    /// Whether the source counts while the machine is suspended; `None` if this is not known.
     pub counts_in_suspend: Option<bool>,
-    /// Whether access to it can be revoked from outside this process while it is open.
+    /// Whether access to the source can be revoked from outside this process while the source is open.
     pub revocable: bool,
 }
 
@@ -201,7 +200,7 @@ impl SourceInfo {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
     }
 
-    /// Creates the properties of a source when only its name is known: 64 bits, no nominal frequency, neither
+    /// Creates the properties of a source of which only the name is known: 64 bits, no nominal frequency, neither
     /// constant-rate nor slewed.
     #[must_use]
     pub const fn new(id: SourceId) -> Self {
@@ -236,8 +235,8 @@ impl SourceInfo {
         u64::try_from(claimed).unwrap_or(u64::MAX)
     }
 
-    /// Returns whether the stated resolution is several ticks. Such a source advances with the kernel's tick, and if
-    /// that tick is late, the source lags by the same amount.
+    /// Returns whether the stated resolution is more than one tick of the nominal frequency. Such a source advances
+    /// with the kernel's timer tick: if that tick is late, the source lags by the same amount.
     pub(crate) fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
     }

@@ -4,7 +4,7 @@
 use super::{PosixId, Scope, SourceInfo};
 use crate::host::{Host, SYSTEM_TIMER};
 
-/// Names that refer to the same reading.
+/// Pairs of names that refer to the same reading.
 const ONE_READING: [(&str, &str); 3] =
     [("hpet", "hpet-low"), ("bcm-systimer", "bcm-systimer-low"), ("realtime", "gettimeofday")];
 
@@ -40,8 +40,8 @@ pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'stat
 }
 
 impl SourceInfo {
-    /// Returns whether this is a clock that the kernel derives from its clocksource: a system-wide clock of
-    /// `clock_gettime` or gettimeofday.
+    /// Returns whether the kernel derives this source from its clocksource. This applies to gettimeofday and to the
+    /// system-wide clocks of `clock_gettime`.
     #[must_use]
     pub fn is_made_of_the_clock_source(&self) -> bool {
         let is_its = |id: PosixId| id.source_id() == self.id;

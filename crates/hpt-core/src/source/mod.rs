@@ -1,5 +1,5 @@
-//! Time sources: their definition, the list of all sources, and the opening of a source by its name. Does not convert
-//! ticks to time, and measures no quality beyond the self-test.
+//! Time sources: their definition, the list of all sources, and functions to open a source by its name. This module
+//! does not convert ticks to time, and measures no quality beyond the self-test.
 
 mod acpi_pm;
 mod arm_counter;
@@ -34,7 +34,7 @@ mod time_source;
 mod tsc;
 mod widen;
 
-#[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "for ARM's own clock"))]
+#[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "used only on ARM"))]
 pub(crate) use self::arm_counter::has_self_synchronized_reads;
 pub(crate) use self::{bracket::Reference, info::wraps_soon, native::permitted_native};
 
@@ -63,7 +63,8 @@ pub use self::{
 };
 use crate::host::Host;
 
-/// Every kind of source, in the order in which sources are listed. Add a new kind here and to the modules above.
+/// The backends of all kinds of sources, in the order in which sources are listed. Add a new kind here and to the
+/// modules above.
 pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
@@ -79,16 +80,17 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &ptp::PtpBackend,
 ];
 
-/// Probes every source of every backend on this host. Measures nothing.
+/// Probes every source of every backend on this host.
 ///
-/// For a system snapshot, the reports come from its files and facts only.
+/// On a live system, the backends open their sources and may time a few reads. For a system snapshot, the reports are
+/// based only on its files and facts.
 #[must_use]
 pub fn probe(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.probe(host)).collect()
 }
 
-/// Probes the sources that could serve as a clock. Sources that count cycles are described, but their availability is
-/// not checked.
+/// Probes the sources that could serve as a clock. Other sources, for example cycle counters, may be described without
+/// being opened; their availability is then not checked.
 #[must_use]
 pub fn outline(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.outline(host)).collect()
@@ -124,7 +126,7 @@ pub fn names() -> Vec<SourceId> {
 /// The largest edit distance at which a known name is suggested in place of an unknown name.
 const MOST_EDITS: usize = 2;
 
-/// Returns up to three names with the smallest edit distance from `name`.
+/// Returns the names with the smallest edit distance from `name`, at most three.
 fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     let scored = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id));
     let mut scored: Vec<_> = scored.filter(|(distance, _)| *distance <= MOST_EDITS).collect();

@@ -1,5 +1,5 @@
-//! The token that reads the processor's own counter, regardless of the counter's name on this architecture. Does not
-//! describe the source; `tsc` and `arm_counter` do.
+//! The token that reads the processor's own counter, regardless of the counter's name on this architecture. The source
+//! is described in `tsc` and `arm_counter`.
 
 use crate::{
     host::CounterPermission,

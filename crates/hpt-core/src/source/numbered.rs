@@ -1,4 +1,4 @@
-//! Kinds of clocks whose devices have a number, for example rtc0, ptp0 and ptp1. Opens no clock.
+//! Kinds of clocks whose devices are numbered, for example rtc0, ptp0 and ptp1. Opens no clock.
 
 use std::{
     io,
@@ -14,9 +14,9 @@ pub(super) struct Numbered {
     /// The name of the devices and of their class, without a number.
     pub(super) kind: &'static str,
     pub(super) description: &'static str,
-    /// Why the kernel gives no verdict on such clocks.
+    /// The reason why the kernel gives no verdict on clocks of this kind.
     pub(super) unknown: &'static str,
-    /// Possible reasons why such a clock does not exist.
+    /// The possible reasons why a clock of this kind does not exist.
     pub(super) missing: &'static str,
 }
 
@@ -25,7 +25,7 @@ impl Numbered {
         SourceId::from(format!("{}{number}", self.kind))
     }
 
-    /// Returns the names of the existing clocks, ordered by number. The first name is always included.
+    /// Returns the names of the existing clocks, ordered by number. The clock with number 0 is always included.
     pub(super) fn all(&self, host: &Host) -> Vec<SourceId> {
         let names = host.devices_of_class(self.kind);
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| number(self.kind, name)).chain([0]).collect();
@@ -39,7 +39,7 @@ impl Numbered {
         format!("/sys/class/{}/{id}/{name}", self.kind)
     }
 
-    /// Maps the kernel's error on opening the device to its cause and fix.
+    /// Translates the kernel's error from opening the device into its cause and fix.
     pub(super) fn refusal(&self, id: &SourceId, error: &io::Error) -> Unavailable {
         let path = device(id).display().to_string();
         match error.raw_os_error() {
@@ -61,7 +61,7 @@ impl Numbered {
         ProbeReport { id, description: self.description, kernel, evidence, availability }
     }
 
-    /// Returns a report for each clock without opening it, because none of these clocks has a constant rate. `is_there`
+    /// Returns a report on each clock. No clock is opened, because none of these clocks has a constant rate. `is_there`
     /// determines whether a clock exists.
     pub(super) fn outline(
         &self,

@@ -1,11 +1,11 @@
-//! Prevents this process from reading a core's cycles in two ways at the same time: a perf event revokes access to the
-//! counter for readers without an event, and the next read by such a reader would kill the process. Does not cover
-//! other processes.
+//! Prevents this process from reading a core's cycles in two ways at the same time. A perf event revokes access to the
+//! counter for readers without an event, and the next read by such a reader would kill the process. Other processes are
+//! not covered.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-/// The number of open sources: positive for perf events, negative for bare counters. Both kinds are never open
-/// together.
+/// The number of open sources: positive for perf events, negative for bare counters. The two kinds are never open at
+/// the same time.
 static OPEN: AtomicIsize = AtomicIsize::new(0);
 
 /// The method of reading a core's cycles.
@@ -32,7 +32,7 @@ impl OneKind {
     /// Marks a source of this kind as open. Returns `None` while a source of the other kind is open.
     pub(super) fn begin(kind: Kind) -> Option<Self> {
         let step = kind.step();
-        // Relaxed: only the number itself matters.
+        // Relaxed ordering is sufficient, because no other data depends on this number.
         let mut open = OPEN.load(Ordering::Relaxed);
         while open * step >= 0 {
             match OPEN.compare_exchange_weak(open, open + step, Ordering::Relaxed, Ordering::Relaxed) {

@@ -6,9 +6,9 @@ use crate::host::{Architecture, Host};
 
 const ID: SourceId = SourceId::new("pit");
 
-/// Returns why the timer is not read: a command written to port 0x43 latches the count of the i8254 for the next
-/// reader, so the kernel and a program would take each other's counts. Intel 8254 Programmable Interval Timer
-/// (231164-005), Read Operations.
+/// Returns the reason why the timer is not read. A read requires a command to port 0x43, which latches the count of the
+/// i8254 for the next reader, so the kernel and a program could receive each other's counts. Intel 8254 Programmable
+/// Interval Timer (231164-005), Read Operations.
 fn refusal(host: &Host) -> Unavailable {
     match host.facts().architecture {
         Architecture::X86_64 => Unavailable::NeedsWrite {
@@ -35,7 +35,7 @@ impl Backend for PitBackend {
             id: ID,
             description: "programmable interval timer (i8254), 1.193 182 MHz",
             availability: Err(refusal(host)),
-            kernel: KernelVerdict::Unknown("hpt does not read it".to_owned()),
+            kernel: KernelVerdict::Unknown("hpt does not read this timer".to_owned()),
             evidence: Vec::new(),
         }]
     }

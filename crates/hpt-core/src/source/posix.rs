@@ -1,5 +1,5 @@
-//! The clocks of every Linux kernel: the `clock_gettime` family and gettimeofday, each as a separate source. Does not
-//! make the calls itself; `sys::clock` does.
+//! The clocks of every Linux kernel: the `clock_gettime` family and gettimeofday, each as a separate source. The calls
+//! themselves are in `sys::clock`.
 
 use std::marker::PhantomData;
 
@@ -13,15 +13,15 @@ use crate::{
     units::Frequency,
 };
 
-/// A clock of the kernel that is shared by the whole system, or the whole process.
+/// A kernel clock that is shared by the whole system or by the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PosixId {
-    /// `CLOCK_REALTIME`: wall clock, stepped and slewed.
+    /// `CLOCK_REALTIME`: wall clock, which can be stepped and slewed.
     Realtime,
-    /// `CLOCK_MONOTONIC`: time since boot excluding suspend, slewed, never stepped.
+    /// `CLOCK_MONOTONIC`: time since boot excluding suspend, which can be slewed but is never stepped.
     Monotonic,
-    /// `CLOCK_MONOTONIC_RAW`: the hardware's count, neither stepped nor slewed.
+    /// `CLOCK_MONOTONIC_RAW`: time since boot excluding suspend, which is neither stepped nor slewed.
     MonotonicRaw,
     /// `CLOCK_BOOTTIME`: `CLOCK_MONOTONIC` plus the time spent in suspend.
     Boottime,
@@ -37,7 +37,7 @@ pub enum PosixId {
     Gettimeofday,
 }
 
-/// All clocks in the order of the list; `None` stands for the thread's CPU time, which has a type of its own.
+/// All clocks, in the order of the list. `None` represents the thread's CPU time, which has its own type.
 const ORDER: [Option<PosixId>; 10] = [
     Some(PosixId::Realtime),
     Some(PosixId::Monotonic),
@@ -78,7 +78,7 @@ impl PosixId {
 
     const fn description(self) -> &'static str {
         match self {
-            Self::Realtime => "wall clock, stepped and slewed, CLOCK_REALTIME",
+            Self::Realtime => "wall clock that can be stepped and slewed, CLOCK_REALTIME",
             Self::Monotonic => "time since boot, slewed but never stepped, CLOCK_MONOTONIC",
             Self::MonotonicRaw => "time since boot, neither slewed nor stepped, CLOCK_MONOTONIC_RAW",
             Self::Boottime => "time since boot including suspend, CLOCK_BOOTTIME",
@@ -105,7 +105,7 @@ impl PosixId {
         }
     }
 
-    /// Returns the properties that do not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
+    /// Returns the properties that are known without opening the clock. See `clock_gettime(2)` and gettimeofday(2).
     fn properties(self, host: &Host) -> SourceInfo {
         let mut info = SourceInfo::new(self.source_id());
         info.nominal = Some(match self {
@@ -131,11 +131,11 @@ fn claimed_resolution_ns(host: &Host, clock: ClockId) -> Option<u64> {
     host.facts().clock_resolutions_ns.get(clock.kernel_name()).copied()
 }
 
-/// A clock of the kernel, read through the C library (and its vDSO, if there is one), or with a system call.
+/// A kernel clock, read through the C library (which uses the vDSO, if there is one) or with a system call.
 ///
 /// # Ordering
 ///
-/// Reads are ordered by the kernel's code: the vDSO fences the counter before it reads it, and a system call
+/// The kernel's code orders the reads: the vDSO executes a fence before it reads the counter, and a system call
 /// serializes.
 ///
 /// # References
@@ -172,12 +172,12 @@ impl Reader {
 }
 
 impl PosixClock {
-    /// Opens the clock through the vDSO, if the vDSO supports it. Uses a system call instead if prctl closed the
-    /// counter that the vDSO reads.
+    /// Opens the clock through the vDSO, if the vDSO supports it. Uses a system call instead if prctl forbids this
+    /// thread to read the counter that the vDSO uses.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if a sandbox refuses the call, and for a system snapshot.
+    /// Returns [`Unavailable`] if a sandbox refuses the call, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -232,8 +232,8 @@ impl TimeSource for PosixClock {
     }
 }
 
-/// CPU time of the reading thread. Bound to the thread that opened it, because another thread would read its own CPU
-/// time.
+/// The CPU time of the reading thread. The source is bound to the thread that opened it, because another thread would
+/// read its own CPU time.
 ///
 /// # References
 ///
@@ -250,7 +250,7 @@ impl ThreadCpuClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if a sandbox refuses the call, and for a system snapshot.
+    /// Returns [`Unavailable`] if a sandbox refuses the call, or if `host` is a system snapshot.
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         if !host.is_live() {
             return Err(Unavailable::Captured);
@@ -285,15 +285,16 @@ impl TimeSource for ThreadCpuClock {
 
 /// The number of reads per timing.
 const READS: u32 = 16;
-/// The minimum times are final after this number of consecutive rounds in which neither minimum fell by an eighth.
+/// The minimum times are final after this number of consecutive rounds in which neither minimum fell by more than an
+/// eighth.
 const SETTLED_AFTER: u32 = 5;
-/// The minimum measurement time before a read is considered a system call: an emulator that is still translating code
-/// slows down both kinds of read.
+/// The minimum measurement time before a read is considered a system call, in nanoseconds. An emulator that is still
+/// translating code slows down both kinds of read.
 const LEAST_WATCHED_NS: u64 = 2_000_000;
 const MOST_ROUNDS: u32 = 1_000;
 
-/// Determines whether the C library reads the clock without entering the kernel, by comparing its cost with the cost of
-/// the system call. This is necessary because no list of the clocksources that a vDSO supports is complete for all
+/// Determines whether the C library reads the clock without entering the kernel. Compares the cost of a library call
+/// with the cost of the system call, because no list of the clocksources that a vDSO supports is complete for all
 /// kernels.
 fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPath {
     let Ok(stopwatch) = Clock::open(ClockId::Monotonic, Route::SystemCall) else {
@@ -309,7 +310,8 @@ fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPa
     settled_path(|| (time(&library), time(&system_call)))
 }
 
-/// Returns the path, as determined by rounds that time reads through the C library and reads with the system call.
+/// Returns the path of a library read. Each call of `round` returns the duration of reads through the C library and the
+/// duration of reads with the system call.
 fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
     let (mut by_library, mut by_call) = round();
     let (mut alike, mut watched_ns) = (0, 0_u64);
@@ -358,7 +360,7 @@ impl Backend for PosixBackend {
                     description: id.map_or(THREAD_CPU_DESCRIPTION, PosixId::description),
                     evidence: availability.as_ref().map(|info| evidence(host, info)).unwrap_or_default(),
                     availability,
-                    kernel: KernelVerdict::Trusted("it is the kernel's own clock".to_owned()),
+                    kernel: KernelVerdict::Trusted("this is the kernel's own clock".to_owned()),
                 }
             })
             .collect()
@@ -374,16 +376,18 @@ impl Backend for PosixBackend {
 
 fn evidence(host: &Host, info: &SourceInfo) -> Vec<String> {
     if !host.is_live() {
-        return vec!["system snapshot: not read".to_owned()];
+        return vec!["the clock was not read, because this is a system snapshot".to_owned()];
     }
     let mut lines = vec![match info.read_path {
         ReadPath::Vdso => {
-            "a read takes less than two thirds of the time of its system call: it is served by the vDSO".to_owned()
+            "a read takes less than two thirds of the time of a system call, so it is served by the vDSO".to_owned()
         }
         _ if CounterPermission::of_this_thread() == CounterPermission::Forbidden => {
-            "read with a system call, because prctl forbids reading the counter that the vDSO uses".to_owned()
+            "hpt uses a system call, because prctl forbids reading the counter that the vDSO uses".to_owned()
         }
-        _ => "a read takes as long as its system call: it is not served by the vDSO".to_owned(),
+        _ => {
+            "a read takes at least two thirds of the time of a system call, so it is not served by the vDSO".to_owned()
+        }
     }];
     if let Some(current) = host.clock_sources().current {
         lines.push(format!("the kernel's clocksource is {current}"));

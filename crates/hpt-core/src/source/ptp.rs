@@ -1,5 +1,5 @@
-//! PTP hardware clocks of network cards and hypervisors, and their offset from the system's clock. Makes no call to a
-//! driver itself; `sys::ptp` does.
+//! PTP hardware clocks of network cards and hypervisors, and their offset from the system clock. The calls to the
+//! driver are in `sys::ptp`.
 
 use std::io;
 
@@ -20,16 +20,16 @@ use crate::{
 
 const CLOCKS: Numbered = Numbered {
     kind: "ptp",
-    description: "PTP hardware clock, of a network card or a hypervisor",
-    unknown: "the kernel does not use it for timekeeping; daemons do",
+    description: "PTP hardware clock of a network card or a hypervisor",
+    unknown: "only daemons use this clock for timekeeping, not the kernel",
     missing: "there is no card with such a clock, its driver is not loaded (ptp_kvm in a guest), or the container does not have the device",
 };
 
 /// A PTP hardware clock, in nanoseconds since its own epoch. This is the TAI epoch if a daemon disciplines the clock,
 /// otherwise an arbitrary epoch.
 ///
-/// A daemon may set and slew it, so its rate is not constant. Reading it is a system call that queries the device over
-/// a bus.
+/// A daemon can step and slew the clock, so its rate is not constant. A read is a system call that queries the device
+/// over a bus.
 ///
 /// # Ordering
 ///
@@ -45,16 +45,16 @@ pub struct PtpClock {
     device: Ptp,
 }
 
-/// How the offset of a PTP clock from the system's clock was determined, the best method first.
+/// The method used to determine the offset of a PTP clock from the system clock. The variants are ordered from the best
+/// to the worst method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PtpOffsetMethod {
     /// `PTP_SYS_OFFSET_PRECISE`: hardware, or a hypervisor, captured both clocks at the same time.
     Precise,
-    /// `PTP_SYS_OFFSET_EXTENDED`: the driver read the system's clock immediately before and after the device's
-    /// register.
+    /// `PTP_SYS_OFFSET_EXTENDED`: the driver read the system clock immediately before and after the device's register.
     Extended,
-    /// `PTP_SYS_OFFSET`: the kernel read the system's clock before and after it called the driver.
+    /// `PTP_SYS_OFFSET`: the kernel read the system clock before and after it called the driver.
     Plain,
 }
 
@@ -76,10 +76,11 @@ impl PtpOffsetMethod {
 pub struct PtpOffset {
     /// The PTP clock minus `CLOCK_REALTIME`, in nanoseconds.
     pub offset_ns: i64,
-    /// Its worst-case error, in nanoseconds, from readings of the system's clock before and after the reading of the
-    /// device. `None` if both clocks were captured at the same time and no such readings are available.
+    /// The worst-case error of the offset, in nanoseconds, derived from readings of the system clock before and after
+    /// the reading of the device. `None` if both clocks were captured at the same time and no such readings are
+    /// available.
     pub bound_ns: Option<u64>,
-    /// How the offset was determined.
+    /// The method used to determine the offset.
     pub method: PtpOffsetMethod,
     /// The number of readings.
     pub readings: usize,
@@ -91,7 +92,7 @@ impl PtpClock {
     /// # Errors
     ///
     /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock does not advance
-    /// or has an implausible rate, and for a system snapshot.
+    /// or has an implausible rate, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -107,12 +108,12 @@ impl PtpClock {
         tested_as_steady(open(host, &CLOCKS.id(number))?)
     }
 
-    /// Returns the offset of the clock from `CLOCK_REALTIME` now, determined with the best method that its driver
+    /// Returns the current offset of the clock from `CLOCK_REALTIME`, determined with the best method that its driver
     /// supports.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel; [`io::ErrorKind::InvalidData`] for readings out of order.
+    /// Returns the kernel's error, or [`io::ErrorKind::InvalidData`] if the readings are out of order.
     pub fn offset(&self) -> io::Result<PtpOffset> {
         let precise = self.device.at_one_moment().ok();
         conclude(precise, self.device.beside_system())
@@ -130,10 +131,10 @@ impl TimeSource for PtpClock {
     }
 }
 
-/// Returns the offset according to the readings. The device's reading lies anywhere between two readings of the
-/// system's clock, so each device reading yields an interval for the offset. Only the narrowest interval counts,
-/// because the two clocks drift apart between the readings. A simultaneous capture takes precedence, unless an interval
-/// contradicts it.
+/// Returns the offset according to the readings. Each reading of the device was taken at an unknown time between two
+/// readings of the system clock, so it yields an interval for the offset. Only the narrowest interval is used, because
+/// the two clocks drift apart between the readings. A simultaneous capture takes precedence, unless the narrowest
+/// interval contradicts it.
 fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Between>, bool)>) -> io::Result<PtpOffset> {
     let precise = precise
         .and_then(|(device, system)| device.nanoseconds()?.checked_sub(system.nanoseconds()?))
@@ -146,7 +147,7 @@ fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Betwe
     let method = if is_extended { PtpOffsetMethod::Extended } else { PtpOffsetMethod::Plain };
     let narrowest = readings.iter().filter_map(interval).min_by_key(|(lowest, highest)| highest - lowest);
     let Some((lowest, highest)) = narrowest else {
-        return precise.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its readings are out of order"));
+        return precise.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the readings are out of order"));
     };
     let bracketed = |offset_ns: i64| Some(highest.abs_diff(offset_ns).max(lowest.abs_diff(offset_ns)));
     Ok(match precise.filter(|precise| (lowest..=highest).contains(&precise.offset_ns)) {
@@ -158,8 +159,8 @@ fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Betwe
     })
 }
 
-/// Returns the smallest and the largest offset that a reading allows; `None` if the system's clock was set back in
-/// between, and for values that no clock returns.
+/// Returns the smallest and the largest offset that a reading allows. Returns `None` if the system clock was set back
+/// between its two readings, or if a value is invalid.
 fn interval(reading: &Between) -> Option<(i64, i64)> {
     let (before, device, after) =
         (reading.before.nanoseconds()?, reading.device.nanoseconds()?, reading.after.nanoseconds()?);
@@ -184,8 +185,8 @@ fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
     Ok(PtpClock { clock, info: info(id.clone()), device })
 }
 
-/// Returns the owner of the clock: its driver, or the name of a clock without a device. The name of a card's clock is
-/// not used, because it is the card's address.
+/// Returns a line that identifies the clock by its driver or, if it has no driver, by its name. A name that is the
+/// address of a network card is not used.
 fn named(host: &Host, id: &SourceId) -> Option<String> {
     let of_device = host.text(&CLOCKS.attribute(id, "device/uevent"));
     let driver = of_device.as_deref().and_then(|lines| lines.lines().find_map(|line| line.strip_prefix("DRIVER=")));

@@ -8,8 +8,8 @@ const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
 const CAP_SYS_RAWIO: u64 = 1 << 17;
 
-/// Returns why this process has no access to devices. Checks the possible causes in the kernel's order: the capability
-/// CAP_SYS_RAWIO, then lockdown. Returns `None` if neither cause is visible.
+/// Returns the reason why this process has no access to devices. Checks the possible causes in the kernel's order: the
+/// capability CAP_SYS_RAWIO, then lockdown. Returns `None` if neither cause is visible.
 ///
 /// # References
 ///

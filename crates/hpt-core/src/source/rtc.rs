@@ -1,5 +1,5 @@
-//! Real-time clocks, which keep the date and time while the machine is off. Their readings are whole seconds. Makes no
-//! call to a driver itself; `sys::rtc` does.
+//! Real-time clocks, which keep the date and time while the machine is off. Their readings are whole seconds. The calls
+//! to the driver are in `sys::rtc`.
 
 use std::{
     fs::File,
@@ -26,18 +26,18 @@ use crate::{
 const CLOCKS: Numbered = Numbered {
     kind: "rtc",
     description: "real-time clock, in whole seconds since 1970",
-    unknown: "the kernel stores the date in it and does not use it for timekeeping",
+    unknown: "the kernel stores the date in this clock, but does not use it for timekeeping",
     missing: "there is no such clock, its driver is not loaded, or the container does not have the device",
 };
 const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A real-time clock of the machine. Its reading is the date that the clock shows, as seconds since 1970; some clocks
-/// are set to local time. A real-time clock may be set, so its rate is not constant. It changes once per second, so it
-/// is not suitable for measurements.
+/// A real-time clock of the machine. Its reading is the date and time of the clock, in seconds since 1970; some clocks
+/// are set to local time. A real-time clock can be set, so its rate is not constant. Its reading changes once per
+/// second, so it is not suitable for measurements.
 ///
-/// It is read through its device, which allows one user at a time. If the device cannot be opened, it is read from the
-/// file `since_epoch`, which all users may read. If the chip refuses a reading, the previous one is returned.
+/// The clock is read through its device, which allows one user at a time. If the device cannot be opened, the clock is
+/// read from the file `since_epoch`, which all users can read. If a read fails, the previous reading is returned.
 ///
 /// # Ordering
 ///
@@ -80,7 +80,7 @@ impl RealTimeClock {
     /// # Errors
     ///
     /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock has no valid date,
-    /// and for a system snapshot.
+    /// or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -99,7 +99,7 @@ impl RealTimeClock {
 
 impl TimeSource for RealTimeClock {
     fn ticks(&self) -> u64 {
-        // Relaxed: no other data depends on it.
+        // Relaxed ordering is sufficient, because no other data depends on this value.
         match self.reader.seconds() {
             Ok(seconds) => {
                 self.last.store(seconds, Ordering::Relaxed);
@@ -137,11 +137,12 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     Ok(RealTimeClock { reader, last: AtomicU64::new(first), info: info(id.clone()) })
 }
 
-/// Maps the kernel's error on opening the device to its cause and fix, if the file is not available either.
+/// Translates the kernel's error from opening the device into its cause and fix. The caller has already found that the
+/// file is not available either.
 fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
     if error.raw_os_error() == Some(libc::EBUSY) {
         let path = device(id).display().to_string();
-        return Unavailable::Taken { path, evidence: "only one program at a time can open it".to_owned() };
+        return Unavailable::Taken { path, evidence: "only one program at a time can open this clock".to_owned() };
     }
     CLOCKS.refusal(id, error)
 }
@@ -149,7 +150,8 @@ fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
 /// Converts a date and time of day to seconds since 1970, modulo 2^64; `None` for dates that do not exist.
 fn seconds(time: RtcTime) -> Option<u64> {
     let RtcTime { second, minute, hour, day, month, year, .. } = time;
-    // A leap second may be shown as such. No chip represents years before 1900, or more than a few centuries.
+    // A clock may show a leap second as second 60. No chip represents years before 1900 or covers more than a few
+    // centuries.
     let of_a_day = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
     if !of_a_day || !(0..12).contains(&month) || !(0..10_000).contains(&year) {
         return None;
@@ -158,8 +160,8 @@ fn seconds(time: RtcTime) -> Option<u64> {
     if !(1..=days_in_month(year, month)?).contains(&day) {
         return None;
     }
-    // Years start in March here, so that a leap day is the last day of a year: from 1 March of the year 0 to 1 January
-    // 1970 there are 719 468 days.
+    // In this calculation, years start in March, so that a leap day is the last day of a year. From 1 March of the year
+    // 0 to 1 January 1970, there are 719 468 days.
     let (years, months) = if month < 2 { (year - 1, i64::from(month) + 10) } else { (year, i64::from(month) - 2) };
     let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
     let days = years * 365 + leap_days + (153 * months + 2) / 5 + i64::from(day) - 1 - 719_468;
@@ -174,7 +176,7 @@ fn days_in_month(year: i64, month: i32) -> Option<i32> {
     Some(days + i32::from(is_leap && month == 1))
 }
 
-/// Parses a whole decimal number and a newline, modulo 2^64 if it is negative.
+/// Parses a decimal integer, which may be followed by a newline. Returns a negative integer modulo 2^64.
 fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.trim_end().parse::<i64>().ok().map(i64::cast_unsigned)
 }
@@ -183,7 +185,7 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
     let mut lines: Vec<String> =
         host.text(&CLOCKS.attribute(id, "name")).map(|name| format!("driver and device: {name}")).into_iter().collect();
     if host.text(&CLOCKS.attribute(id, "hctosys")).as_deref() == Some("1") {
-        lines.push("the kernel set the date from it at boot".to_owned());
+        lines.push("the kernel set the system date from this clock at boot".to_owned());
     }
     let Some(clock) = opened else { return lines };
     lines.push(match clock.reader {
@@ -196,10 +198,10 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
             )
         }
     });
-    // With a system call: the vDSO may read a counter that this thread must not read.
+    // This clock is read with a system call, because the vDSO may read a counter that this thread must not read.
     if let Ok(system) = Clock::open(ClockId::Realtime, Route::SystemCall) {
         let ahead_s = clock.ticks().wrapping_sub(system.nanoseconds() / SECOND_NS).cast_signed();
-        lines.push(format!("it shows {} s since 1970, an offset of {ahead_s:+} s from CLOCK_REALTIME", clock.ticks()));
+        lines.push(format!("the clock shows {} s since 1970, {ahead_s:+} s relative to CLOCK_REALTIME", clock.ticks()));
     }
     lines
 }

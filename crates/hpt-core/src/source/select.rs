@@ -1,5 +1,5 @@
-//! The choice of a source, with a reason for every candidate. `select` is pure: its candidates were examined before.
-//! `choose` examines the candidates and opens the best one.
+//! The choice of a source, with a reason for every candidate. `select` is a pure function: its candidates have already
+//! been examined. `choose` examines the candidates and opens the best source.
 
 use std::{fmt, time::Duration};
 
@@ -9,65 +9,66 @@ use super::{
 };
 use crate::host::Host;
 
-/// A source that does not change within this time is too coarse to be chosen, in nanoseconds. The Broadcom System Timer
-/// (1 µs) is fine enough, a clock of the kernel's tick (1 to 10 ms) is not.
+/// The coarsest resolution with which a source can be chosen, in nanoseconds. The Broadcom System Timer (1 µs) is fine
+/// enough; a clock that advances with the kernel's tick (1 to 10 ms) is not.
 pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
-/// The width, in bits, from which on a counter takes years to wrap at any realistic rate: the minimum of the ARM
+/// A width, in bits, at which a counter takes years to wrap at any realistic rate. It is the minimum width of the ARM
 /// generic timer.
 const SURELY_WIDE_BITS: u8 = 56;
 
-/// Read overheads that differ by less than this factor are considered equal, because a short run is not more accurate.
-/// In that case the first source in the list wins, so that the choice does not change from run to run.
+/// Read overheads that differ by less than this factor are considered equal, because a short run is not accurate enough
+/// to distinguish them. In that case the first source in the list wins, so that the choice does not change from run to
+/// run.
 const AS_FAST: f64 = 1.25;
 
 /// A source, with all information on which the choice depends.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The report of its backend.
+    /// The report of the source's backend.
     pub report: ProbeReport,
-    /// The result of the self-test; `None` if it was not tested, because a source of its kind cannot be chosen.
+    /// The result of the self-test; `None` if the source was not tested, because a source of its kind cannot be chosen.
     pub self_test: Option<Result<SelfTest, SelfTestFailure>>,
 }
 
-/// Whether a source can be chosen.
+/// The verdict on whether a source can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fitness {
-    /// It is the fastest of the suitable sources.
+    /// The source is the fastest of the suitable sources.
     Chosen {
-        /// Time per read, in nanoseconds.
+        /// The time per read, in nanoseconds.
         read_cost_ns: f64,
     },
-    /// It is suitable, but not faster than the chosen source.
+    /// The source is suitable, but not faster than the chosen source.
     Slower {
-        /// Time per read, in nanoseconds.
+        /// The time per read, in nanoseconds.
         read_cost_ns: f64,
     },
-    /// It cannot be read here.
+    /// The source cannot be read on this host.
     Unavailable(Unavailable),
-    /// It can be stepped, or its rate is not constant.
+    /// The source can be stepped, or its rate is not constant.
     NotSteady,
-    /// It counts CPU time or events of this scope, not time.
+    /// The source counts CPU time or events of this scope, not time.
     NotSystemWide(Scope),
-    /// Access to it can be revoked.
+    /// Access to the source can be revoked.
     Revocable,
-    /// It is too coarse; contains the time between two changes, in nanoseconds.
+    /// The source is too coarse. The number is the time between two changes of its reading, in nanoseconds.
     TooCoarse(f64),
-    /// It must be widened to serve as a clock; contains the time until it wraps.
+    /// The source must be widened to serve as a clock. The duration is the time until it wraps.
     Wraps(Duration),
-    /// The kernel does not trust it.
+    /// The kernel does not trust the source, or its verdict is unknown.
     NotTrusted(KernelVerdict),
-    /// It failed the self-test.
+    /// The source failed the self-test.
     Failed(SelfTestFailure),
 }
 
-/// Nanoseconds in a suitable unit.
+/// A time in nanoseconds, which is displayed in a suitable unit.
 struct Cost(f64);
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Chooses the unit according to the printed digits: 999.96 ns is 1 µs.
+        // The unit depends on the rounded number: 999.96 ns is printed as 1.0 µs.
         if self.0 < 999.95 { write!(f, "{:.1} ns", self.0) } else { write!(f, "{:.1} µs", self.0 / 1e3) }
     }
 }
@@ -80,11 +81,13 @@ impl fmt::Display for Fitness {
             }
             Self::Slower { read_cost_ns } => write!(f, "suitable, but not faster: {} per read", Cost(*read_cost_ns)),
             Self::Unavailable(reason) => write!(f, "not available: {reason}"),
-            Self::NotSteady => f.write_str("not constant-rate: it can be stepped, or its rate changes"),
-            Self::NotSystemWide(scope) => write!(f, "not system-wide: it counts per {}", scope.name()),
-            Self::Revocable => f.write_str("revocable: access to it can be revoked"),
-            Self::TooCoarse(resolution_ns) => write!(f, "too coarse: it changes every {} ms", resolution_ns / 1e6),
-            Self::Wraps(after) => write!(f, "too narrow: it wraps every {} s", after.as_secs()),
+            Self::NotSteady => f.write_str("not constant-rate: the source can be stepped, or its rate changes"),
+            Self::NotSystemWide(scope) => write!(f, "not system-wide: the source counts per {}", scope.name()),
+            Self::Revocable => f.write_str("revocable: access can be revoked while the source is open"),
+            Self::TooCoarse(resolution_ns) => {
+                write!(f, "too coarse: the reading changes every {} ms", resolution_ns / 1e6)
+            }
+            Self::Wraps(after) => write!(f, "too narrow: the counter wraps every {} s", after.as_secs()),
             Self::NotTrusted(verdict) => write!(f, "not trusted: {}", verdict.evidence()),
             Self::Failed(failure) => write!(f, "failed the self-test: {failure}"),
         }
@@ -135,8 +138,8 @@ impl Candidate {
     }
 }
 
-/// Chooses among `candidates`: the fastest source that is constant-rate, system-wide, not revocable, fine enough, and
-/// trusted by the kernel and the self-test.
+/// Chooses the fastest of the `candidates` that are constant-rate, system-wide, not revocable, fine enough and trusted
+/// by the kernel, and that passed the self-test.
 #[must_use]
 pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     let mut verdicts: Vec<(SourceId, Fitness)> = candidates
@@ -145,7 +148,7 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
             let fitness = ruled_out(&candidate.report).unwrap_or_else(|| match candidate.self_test {
                 Some(Ok(test)) => Fitness::Slower { read_cost_ns: test.read_cost_ns },
                 Some(Err(failure)) => Fitness::Failed(failure),
-                None => Fitness::NotTrusted(KernelVerdict::Unknown("it was not tested".to_owned())),
+                None => Fitness::NotTrusted(KernelVerdict::Unknown("the source was not tested".to_owned())),
             });
             (candidate.report.id, fitness)
         })
@@ -164,7 +167,7 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     Selection { verdicts }
 }
 
-/// Returns why a source is ruled out by its kind, regardless of any test.
+/// Returns the reason why a source is ruled out by its report, before any test.
 fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     let info = match &report.availability {
         Ok(info) => info,
@@ -183,7 +186,7 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     } else if let Some(after) = info.wraps_soon() {
         Some(Fitness::Wraps(after))
     } else if info.width.bits() < SURELY_WIDE_BITS && info.nominal.is_none() {
-        let unknown = "its frequency is unknown, so the time until it wraps is unknown";
+        let unknown = "the frequency is unknown, so the time until the counter wraps is unknown";
         Some(Fitness::NotTrusted(KernelVerdict::Unknown(unknown.to_owned())))
     } else {
         match &report.kernel {
@@ -195,14 +198,15 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     }
 }
 
-/// Opens the source that [`select`] chooses on this host, and returns the reason.
+/// Opens the source that [`select`] chooses on this host. Also returns the selection, with the reason for the choice.
 ///
 /// Sources that cannot win because of their kind (stepped clocks, CPU-time clocks, coarse clocks) are not tested, so
-/// this takes a few milliseconds. `CLOCK_MONOTONIC` is the fallback.
+/// the call takes only a few milliseconds. If no source is suitable, `CLOCK_MONOTONIC` is opened.
 ///
 /// # Errors
 ///
-/// Returns [`Unavailable`] if not even `CLOCK_MONOTONIC` can be opened, and for a system snapshot.
+/// Returns [`Unavailable`] if `CLOCK_MONOTONIC` or the chosen source cannot be opened, or if `host` is a system
+/// snapshot.
 ///
 /// # Examples
 ///

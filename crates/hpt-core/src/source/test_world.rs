@@ -1,11 +1,12 @@
-//! Simulated time for the tests of device counters, which advances when it is read. Independent of a device.
+//! Simulated time for the tests of device counters. The time advances when it is read. This file does not depend on a
+//! device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{SourceInfo, TimeSource};
 use crate::testing::ManualSource;
 
-/// The nanoseconds that a reading of the simulated clock takes.
+/// The duration of a read of the simulated clock, in nanoseconds.
 const CLOCK_READ_NS: u64 = 50;
 
 /// Returns the ticks of a counter at the simulated time, and advances that time by the duration of a read.

@@ -1,18 +1,18 @@
-//! The trait of a time source, for all code that reads one. Independent of any particular source.
+//! The [`TimeSource`] trait, which every source implements. This file does not depend on any particular source.
 
 use std::{fmt::Debug, sync::Arc};
 
 use super::SourceInfo;
 
-/// A counter that can be read, at a constant or varying rate.
+/// A counter that can be read. Its rate may be constant or may vary.
 ///
-/// Implement this trait for your own counter: everything in this crate that takes a source then accepts it.
+/// Implement this trait for your own counter to use it wherever this crate takes a source.
 ///
 /// # Contract
 ///
-/// An implementation MUST return readings below 2^[`width`](crate::Width), MUST NOT fail, block or allocate in a read,
-/// and MUST make [`ticks_start`](Self::ticks_start) and [`ticks_end`](Self::ticks_end) ordered as documented if the
-/// machine can reorder the plain read.
+/// An implementation MUST return readings below 2^[`width`](crate::Width). A read MUST NOT fail, block or allocate. If
+/// the machine can reorder the plain read, [`ticks_start`](Self::ticks_start) and [`ticks_end`](Self::ticks_end) MUST
+/// be ordered as documented.
 ///
 /// # Examples
 ///
@@ -26,14 +26,14 @@ use super::SourceInfo;
 /// # Ok::<(), hpt_core::Unavailable>(())
 /// ```
 pub trait TimeSource: Debug {
-    /// Returns the reading in ticks, at the lowest cost.
+    /// Returns the current reading in ticks, at the lowest cost.
     ///
     /// # Ordering
     ///
-    /// Unordered: the processor may execute the read earlier or later than its place in the program.
+    /// The read is not ordered: the processor may execute the read earlier or later than its place in the program.
     fn ticks(&self) -> u64;
 
-    /// Returns the reading before a piece of work.
+    /// Returns a reading for the start of a measured piece of work.
     ///
     /// # Ordering
     ///
@@ -42,7 +42,7 @@ pub trait TimeSource: Debug {
         self.ticks()
     }
 
-    /// Returns the reading after a piece of work.
+    /// Returns a reading for the end of a measured piece of work.
     ///
     /// # Ordering
     ///
@@ -54,8 +54,8 @@ pub trait TimeSource: Debug {
     /// Returns the properties of this source.
     fn info(&self) -> &SourceInfo;
 
-    /// Reads `reads` times back to back and returns the last reading. Benchmarks call this method, so that even with
-    /// `dyn` they time the reads and not the dynamic dispatch. Zero reads return 0.
+    /// Reads `reads` times back to back and returns the last reading. Benchmarks call this method so that, even with
+    /// `dyn`, they time the reads and not the dynamic dispatch. Returns 0 if `reads` is 0.
     fn ticks_repeated(&self, reads: u32) -> u64 {
         let mut last = 0;
         for _ in 0..reads {

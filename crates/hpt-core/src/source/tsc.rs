@@ -1,4 +1,4 @@
-//! The timestamp counter of x86-64 processors. Does not execute the instruction itself; `sys::arch` does.
+//! The timestamp counter of x86-64 processors. The instruction itself is in `sys::arch`.
 
 use std::io;
 
@@ -19,7 +19,7 @@ const ID: SourceId = SourceId::new("tsc");
 ///
 /// [`ticks`](TimeSource::ticks) is a plain RDTSC, which the processor may execute early or late. If readings are passed
 /// between two CPUs, they can appear to go back by a few hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start)
-/// is LFENCE;RDTSC, [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
+/// executes LFENCE;RDTSC, and [`ticks_end`](TimeSource::ticks_end) executes LFENCE;RDTSC;LFENCE.
 ///
 /// # References
 ///
@@ -33,12 +33,13 @@ pub struct Tsc {
 impl Tsc {
     /// Opens the counter for the calling thread and the threads that it starts.
     ///
-    /// The permission to read it belongs to the thread: a thread that calls `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`
-    /// afterwards is killed by its next read. No other process can revoke it.
+    /// The permission to read the counter belongs to the thread: if a thread calls `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`
+    /// afterwards, its next read raises SIGSEGV. No other process can revoke the permission.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on other processors, if prctl forbids reading, and for a system snapshot.
+    /// Returns [`Unavailable`] if the processor has no TSC, if prctl forbids reading it, or if `host` is a system
+    /// snapshot.
     ///
     /// # Examples
     ///
@@ -87,7 +88,8 @@ impl TimeSource for Tsc {
 const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "bit 4 of EDX in CPUID leaf 1 is clear" };
 const EDX_TSC: u32 = 1 << 4;
 
-/// Returns the properties of the TSC on this host, or why there is none. Uses only files and facts.
+/// Returns the properties of the TSC on this host, or the reason why it is not available. Uses only the files and facts
+/// of the host.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let facts = host.facts();
     if facts.architecture != Architecture::X86_64 {
@@ -116,16 +118,16 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// Returns whether the kernel trusts the TSC. A TSC that the kernel found to be unstable *disappears* from the list of
-/// clocksources.
+/// Returns whether the kernel trusts the TSC. If the kernel finds the TSC to be unstable, the TSC *disappears* from the
+/// list of clocksources.
 fn kernel_verdict(host: &Host) -> KernelVerdict {
     let sources = host.clock_sources();
     match KernelVerdict::of_clock_source(&sources, "tsc") {
         KernelVerdict::Distrusted(_) if sources.current.as_deref() == Some("tsc-early") => {
-            KernelVerdict::Unknown("the kernel is still calibrating it (clocksource tsc-early)".to_owned())
+            KernelVerdict::Unknown("the kernel is still calibrating the TSC (clocksource tsc-early)".to_owned())
         }
         KernelVerdict::Distrusted(evidence) => {
-            KernelVerdict::Distrusted(format!("{evidence}: look for \"Marking TSC unstable\" in the kernel log"))
+            KernelVerdict::Distrusted(format!("{evidence}; look for \"Marking TSC unstable\" in the kernel log"))
         }
         verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
     }
@@ -171,7 +173,7 @@ fn evidence(host: &Host) -> Vec<String> {
         let hypervisor = Cpu::hypervisor_name(&signature);
         lines.push(match cpu.leaf(0x4000_0010) {
             Some([khz, ..]) if khz != 0 => format!("hypervisor {hypervisor}: CPUID 0x40000010 states {khz} kHz"),
-            _ => format!("hypervisor {hypervisor}: states no TSC frequency"),
+            _ => format!("hypervisor {hypervisor}: CPUID states no TSC frequency"),
         });
     }
     lines.push(match permission {
@@ -182,7 +184,7 @@ fn evidence(host: &Host) -> Vec<String> {
     lines
 }
 
-/// Allows the calling thread, and the threads and programs it starts, to read the counter again after
+/// Allows the calling thread, and the threads and programs that it starts, to read the counter again after
 /// `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`. Returns whether reading was forbidden before.
 ///
 /// Until this function is called, every read of a clock through the vDSO in this thread raises SIGSEGV too, including
@@ -190,7 +192,7 @@ fn evidence(host: &Host) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// Returns the error of prctl.
+/// Returns the kernel's error if prctl fails.
 pub fn permit_counter() -> io::Result<bool> {
     let forbidden = process::tsc_permission() == process::TscPermission::Forbidden;
     if forbidden {
@@ -219,7 +221,7 @@ impl Backend for TscBackend {
             kernel: if here {
                 kernel_verdict(host)
             } else {
-                KernelVerdict::Unknown("not a counter of this architecture".to_owned())
+                KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned())
             },
             evidence: if here { evidence(host) } else { Vec::new() },
         }]

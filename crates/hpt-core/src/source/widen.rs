@@ -1,5 +1,5 @@
-//! A narrow counter extended to 64 bits: the system's clock determines how often it wrapped. Only for constant-rate
-//! counters; one that stops or changes its rate cannot be followed this way.
+//! A narrow counter extended to 64 bits. A system clock determines how often the counter wrapped. This works only for
+//! constant-rate counters, because the clock cannot follow a counter that stops or changes its rate.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
@@ -13,27 +13,29 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// The largest assumed drift between the counter and the system's clock: one part in `ONE_IN`. The kernel slews its
-/// clock by at most 500 ppm, and a crystal whose frequency is off by as much again is defective.
+/// The largest assumed drift between the counter and the system clock: one part in `ONE_IN`. The kernel slews its clock
+/// by at most 500 ppm, and a crystal with a frequency error of another 500 ppm is defective.
 const ONE_IN: u64 = 1_000;
 /// The largest assumed lateness of a clock that advances with the kernel's tick: ten times the lateness observed on a
 /// loaded machine.
 const TICK_LATENESS: Duration = Duration::from_millis(250);
-/// If half a wrap is shorter than this, a clock that advances with the kernel's tick would leave too small a margin.
+/// The shortest half wrap for which a clock that advances with the kernel's tick leaves a sufficient margin.
 const COARSE_FROM: Duration = Duration::from_secs(10);
 
 /// A narrow constant-rate counter extended to 64 bits, for example [`BcmSystimerLow`](super::BcmSystimerLow) or a
 /// 24-bit ACPI timer.
 ///
 /// A reading consists of one reading of the counter between two readings of a system clock. The clock determines the
-/// number of wraps, and may be off by almost half a wrap. The counter provides the rest, so the result is as fine as a
-/// reading of the counter. If the thread was stopped for a long time in between, all three readings are repeated.
+/// number of wraps, for which it may be wrong by almost half a wrap. The counter provides the lower bits, so the result
+/// is as fine as a reading of the counter. If too much time passes between the two readings of the clock, the counter
+/// is read again.
 ///
 /// # Error
 ///
-/// There is no error as long as the counter is read once per [`horizon`](Self::horizon), which is more than a hundred
-/// wraps. Until then, counter and clock may drift apart by one part in a thousand. After that, the number of wraps is
-/// an estimate from the clock. Readings still never go backwards, and [`guesses`](Self::guesses) counts such estimates.
+/// There is no error as long as the counter is read at least once per [`horizon`](Self::horizon), which is longer than
+/// a hundred wraps. This holds even if the counter and the clock drift apart by one part in a thousand. After a longer
+/// interval, the number of wraps is an estimate from the clock. Even then, readings never go backwards.
+/// [`guesses`](Self::guesses) returns the number of such estimates.
 ///
 /// # Ordering
 ///
@@ -62,15 +64,15 @@ pub struct Widened<S, R = PosixClock> {
     /// Ticks of the counter per nanosecond of the reference.
     ticks_per_ns: Scale,
     ns_per_reference_tick: Scale,
-    /// The time after the anchor within which wraps can be counted.
+    /// The time after the anchor within which wraps can be counted, in nanoseconds.
     horizon_ns: u64,
-    /// A reading that took longer than this is repeated.
+    /// The longest accepted duration of a reading, in nanoseconds. A longer reading is repeated.
     patience_ns: u64,
     anchors: Anchors,
     guesses: AtomicU64,
 }
 
-/// Why a counter cannot be widened.
+/// The reason why a counter cannot be widened.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WidenError {
@@ -78,28 +80,31 @@ pub enum WidenError {
     #[error("{0} is not constant-rate: the elapsed time does not determine how often it wrapped")]
     NotSteady(SourceId),
     /// The counter has no nominal frequency, or its nominal frequency is below 56 kHz.
-    #[error("{0} has no stated frequency of at least 56 kHz, which counting its wraps requires")]
+    #[error("{0} has no stated frequency of at least 56 kHz, which is required to count its wraps")]
     NoRate(SourceId),
-    /// The counter wraps too soon: the clock that should count its wraps may be later than that.
+    /// The counter wraps too soon: the clock that would count its wraps may be late by more than the margin, or takes
+    /// too long to read.
     #[error("{source_id} wraps every {wraps_after:?}: no system clock can reliably count its wraps")]
     TooNarrow {
         /// The counter.
         source_id: SourceId,
-        /// The time until it wraps.
+        /// The time until the counter wraps.
         wraps_after: Duration,
     },
-    /// The system's clock cannot be read.
+    /// The system clock that would count the wraps cannot be read.
     #[error("the system clock for counting wraps cannot be read")]
     NoClock(#[source] Unavailable),
 }
 
 impl<S: TimeSource> Widened<S> {
-    /// Widens `source` with a system clock: `CLOCK_BOOTTIME` if the counter runs during suspend, otherwise
-    /// `CLOCK_MONOTONIC_COARSE`, the cheapest to read, or `CLOCK_MONOTONIC` for a counter that wraps within seconds.
+    /// Widens `source` with a system clock. If the counter runs during suspend, this is `CLOCK_BOOTTIME`. Otherwise it
+    /// is `CLOCK_MONOTONIC_COARSE`, which is the cheapest to read, or `CLOCK_MONOTONIC` for a counter that wraps within
+    /// seconds.
     ///
     /// # Errors
     ///
-    /// Returns [`WidenError`] if the counter is not constant-rate, has no suitable nominal frequency or wraps too soon.
+    /// Returns [`WidenError`] if the counter is not constant-rate, has no suitable nominal frequency or wraps too soon,
+    /// or if the system clock cannot be read.
     pub fn new(source: S, host: &Host) -> Result<Self, WidenError> {
         let half_ns = half_a_wrap_ns(source.info())?;
         let clock = match source.info().counts_in_suspend {
@@ -134,8 +139,8 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             narrow,
             ticks_per_ns: ticks_per_ns(source.info())?,
             ns_per_reference_tick: reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ)),
-            // Half of the margin is for a thread that is stopped, the other half for the drift between counter and
-            // clock.
+            // Half of the margin is for preemption of the thread, and the other half is for drift between the counter
+            // and the clock.
             patience_ns: room_ns / 2,
             horizon_ns: (room_ns / 2).saturating_mul(ONE_IN),
             anchors: Anchors::default(),
@@ -153,12 +158,12 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
         Ok(widened)
     }
 
-    /// Returns how often the number of wraps had to be estimated, because the time since the last reading was too long.
+    /// Returns how often the number of wraps was estimated because too much time had passed since the last reading.
     pub fn guesses(&self) -> u64 {
         self.guesses.load(Ordering::Relaxed)
     }
 
-    /// Returns the time after a reading within which the next one is certain to count the wraps correctly.
+    /// Returns the time after a reading within which the next reading is certain to count the wraps correctly.
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
     }
@@ -253,8 +258,8 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
 
 /// Returns the scale that converts nanoseconds to ticks, which is the scale for the inverse rate.
 fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
-    // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits from
-    // 55.5 kHz on.
+    // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits into 64
+    // bits if f is at least 55.5 kHz.
     const SQUARE: u128 = 1_000_000_000_000_000_000_000_000_000_000;
     let inverse = info.nominal.map(|nominal| SQUARE / u128::from(nominal.frequency.microhertz()));
     inverse
@@ -264,7 +269,7 @@ fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
         .ok_or_else(|| WidenError::NoRate(info.id.clone()))
 }
 
-/// A reading, and the reading of the reference at that time.
+/// A reading of the counter, and the reading of the reference at that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anchor {
     ticks: u64,
@@ -273,9 +278,9 @@ struct Anchor {
 
 /// The active anchor, which any thread may read or replace without waiting.
 ///
-/// Two slots and a generation, whose lowest bit selects the active slot. A replacement fills the other slot and then
-/// increments the generation, so a reader is disturbed only if two replacements happen during its reading, which the
-/// generation shows.
+/// The anchor is stored in one of two slots; the lowest bit of the generation selects the active slot. A replacement
+/// fills the other slot and then increments the generation. A reader is therefore disturbed only if two replacements
+/// happen during its reading, and it detects this from the generation.
 #[derive(Debug, Default)]
 struct Anchors {
     generation: AtomicU32,
@@ -309,8 +314,8 @@ impl Anchors {
         }
     }
 
-    /// Replaces the active anchor with `next`. Returns whether `next` is now active: it is not if another thread is
-    /// replacing the anchor at the same time, or has set a later anchor.
+    /// Replaces the active anchor with `next`. Returns whether `next` is now active. It is not active if another thread
+    /// is replacing the anchor at the same time, or has set a later anchor.
     fn replace(&self, next: Anchor) -> bool {
         let me = std::process::id();
         let replacing = self.being_replaced_by.load(Ordering::Relaxed);

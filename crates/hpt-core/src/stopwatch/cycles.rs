@@ -1,5 +1,5 @@
-//! Counts the cycles that a piece of work takes, and reports the overhead of the measurement. Does not convert to time,
-//! because the length of a core's cycles is not constant.
+//! Counts the cycles that a piece of work takes, and reports the overhead of the measurement. Does not convert cycles
+//! to time, because the length of a core cycle is not constant.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::{
     stats::median,
 };
 
-/// Measures pieces of work in the ticks of its source, which are cycles for [`PerfCycles`](crate::PerfCycles) and
-/// [`ArmCycles`](crate::ArmCycles).
+/// A stopwatch that measures pieces of work in ticks of its source. For [`PerfCycles`](crate::PerfCycles) and
+/// [`ArmCycles`](crate::ArmCycles), a tick is a core cycle.
 ///
 /// The overhead of an empty lap is measured when the stopwatch is created, and reported with every lap. A lap during
-/// which a narrow counter may have wrapped more than once is refused, because its length is unknown. To determine that
-/// length, the system's clock is read outside the lap.
+/// which a narrow counter may have wrapped more than once is refused, because the number of cycles is then unknown. To
+/// check the duration of the lap, the system's clock is read before and after it.
 ///
 /// # Examples
 ///
@@ -37,7 +37,8 @@ pub struct CycleStopwatch<S> {
     limit: Option<Limit>,
 }
 
-/// The longest supported lap, and the clock that checks it, for a counter that may wrap twice within years.
+/// The longest supported lap, and the clock that checks it, for a counter that may wrap more than once within a few
+/// years.
 #[derive(Clone, Debug)]
 struct Limit {
     /// The system's clock. If a sandbox refuses access to the clock, the duration of a lap cannot be determined, and
@@ -57,7 +58,7 @@ impl Limit {
     }
 
     fn took_since(&self, begun_ns: u64) -> Duration {
-        // If a sandbox blocks the clock after it was opened, it returns zero.
+        // If a sandbox blocks the clock after it was opened, its readings are zero.
         match self.now_ns() {
             0 => Duration::MAX,
             now_ns => Duration::from_nanos(now_ns.wrapping_sub(begun_ns)),
@@ -65,7 +66,7 @@ impl Limit {
     }
 }
 
-/// The start of a lap in cycles.
+/// The start of a lap of a [`CycleStopwatch`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "end the lap with CycleStopwatch::stop"]
 pub struct CyclesStarted {
@@ -73,13 +74,13 @@ pub struct CyclesStarted {
     ticks: u64,
 }
 
-/// Why the number of cycles in a lap is unknown.
+/// The reason the number of cycles in a lap is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LapRefused {
     /// The counter may have wrapped more than once.
     #[error(
-        "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; the longest supported lap is {longest:?}"
+        "the lap took {took:?}, so the {bits}-bit counter may have wrapped more than once; the longest supported lap is {longest:?}"
     )]
     TooLong {
         /// The duration of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.
@@ -89,19 +90,19 @@ pub enum LapRefused {
         /// The width of the counter.
         bits: u8,
     },
-    /// The reading was lower at the end than at the start, although the counter never wraps in practice. It was reset,
-    /// or access to it was revoked.
-    #[error("the counter ran backwards, from {from} to {to}: it was reset, or access was revoked")]
+    /// The reading was lower at the end than at the start, although the counter never wraps in practice. The counter
+    /// was reset, or access to it was revoked.
+    #[error("the counter ran backwards, from {from} to {to}: it was reset, or access to it was revoked")]
     WentBack {
         /// The reading at the start, in ticks.
         from: u64,
-        /// The reading at the end.
+        /// The reading at the end, in ticks.
         to: u64,
     },
 }
 
 impl<S: TimeSource> CycleStopwatch<S> {
-    /// Creates a stopwatch and measures its overhead, which takes a fraction of a millisecond.
+    /// Creates a stopwatch and measures its overhead. The measurement takes a fraction of a millisecond.
     #[must_use]
     pub fn new(source: S) -> Self {
         let limit = Limit::of(source.info());
@@ -132,7 +133,7 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Errors
     ///
-    /// Returns [`LapRefused`] if the counter may have wrapped more than once during the lap, or ran backwards.
+    /// Returns [`LapRefused`] if the counter may have wrapped more than once during the lap, or if it ran backwards.
     ///
     /// # Ordering
     ///
@@ -190,7 +191,7 @@ impl CycleLap {
         self.own_cost
     }
 
-    /// Returns the cycles from start to stop minus the overhead, at least zero.
+    /// Returns the cycles from start to stop minus the overhead, but at least zero.
     #[must_use]
     pub const fn without_own_cost(&self) -> u64 {
         self.cycles.saturating_sub(self.own_cost)
@@ -198,7 +199,7 @@ impl CycleLap {
 }
 
 impl std::fmt::Display for CycleLap {
-    /// Formats as `1234 cycles (overhead 40 cycles)`.
+    /// Formats the lap in the form `1234 cycles (overhead 40 cycles)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} cycles (overhead {} cycles)", self.cycles, self.own_cost)
     }

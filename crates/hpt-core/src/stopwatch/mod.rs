@@ -16,17 +16,18 @@ use crate::{
     units::Frequency,
 };
 
-/// The number of empty laps whose median is the overhead.
+/// The number of empty laps; their median is the overhead.
 const EMPTY_LAPS: usize = 1001;
 /// The calibration time for a source whose rate is unknown.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// A result that is shorter than this number of granules is dominated by the granularity.
+/// The length of a lap, in granularity steps, below which the granularity dominates the result.
 const FEWEST_GRANULES: u64 = 10;
 
-/// Times pieces of work: reads `ticks_start`, does the work, and reads `ticks_end`.
+/// A stopwatch for pieces of work. It reads the source with `ticks_start` before the work and with `ticks_end` after
+/// the work.
 ///
-/// A measured interval is the time of the work plus the read overhead (t2 - t1 = tP + tR). That overhead and the
-/// granularity are measured when the stopwatch is created, on the current CPU, and reported with every result.
+/// A measured interval is the time of the work plus the read overhead. The overhead and the granularity are measured on
+/// the current CPU when the stopwatch is created, and are reported with every result.
 ///
 /// # Examples
 ///
@@ -51,19 +52,19 @@ pub struct Stopwatch<S> {
     cpu: Option<usize>,
 }
 
-/// Why a stopwatch cannot be created.
+/// The reason a stopwatch cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopwatchError {
-    /// The clock to calibrate against cannot be read.
-    #[error("no clock is available to calibrate against")]
+    /// The reference clock for the calibration cannot be read.
+    #[error("no reference clock is available for the calibration")]
     NoReference(#[source] Unavailable),
     /// The rate of the source could not be determined.
     #[error("the source could not be calibrated")]
     NotCalibrated(#[source] CalibrateError),
 }
 
-/// The start of a lap.
+/// The start of a lap of a [`Stopwatch`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "end the lap with Stopwatch::stop"]
 pub struct Started {
@@ -71,8 +72,8 @@ pub struct Started {
 }
 
 impl<S: TimeSource> Stopwatch<S> {
-    /// Creates a stopwatch from a source with a known rate. Measures the overhead and the granularity, which takes a
-    /// fraction of a millisecond.
+    /// Creates a stopwatch from a source with a known rate. Measures the overhead and the granularity in a fraction of
+    /// a millisecond.
     #[must_use]
     pub fn new(source: S, frequency: Frequency) -> Self {
         let width = source.info().width;
@@ -193,20 +194,21 @@ impl Lap {
         self.scale.nanoseconds(self.own_cost_ticks)
     }
 
-    /// Returns the time from start to stop minus the overhead, at least zero.
+    /// Returns the time from start to stop minus the overhead, but at least zero.
     #[must_use]
     pub const fn without_own_cost(&self) -> Duration {
         Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
-    /// Returns the granularity: the shortest non-zero lap observed, in nanoseconds, rounded down but at least one.
+    /// Returns the granularity: the shortest non-zero empty lap observed, in nanoseconds. The value is rounded down,
+    /// but is at least one.
     #[must_use]
     pub fn granularity_ns(&self) -> u64 {
         self.scale.nanoseconds(self.granularity_ticks).max(1)
     }
 
-    /// Returns whether the lap is shorter than ten granules. Such a lap is inaccurate; repeat the work several times
-    /// within one lap.
+    /// Returns whether the lap is shorter than ten granularity steps. Such a lap is inaccurate; repeat the work several
+    /// times within one lap.
     #[must_use]
     pub const fn is_too_short(&self) -> bool {
         self.ticks < self.granularity_ticks.saturating_mul(FEWEST_GRANULES)
@@ -214,7 +216,7 @@ impl Lap {
 }
 
 impl std::fmt::Display for Lap {
-    /// Formats as `1234 ns (overhead 18 ns, granularity 10 ns)`, with a hint if the lap is too short.
+    /// Formats the lap in the form `1234 ns (overhead 18 ns, granularity 10 ns)`, with a hint if the lap is too short.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -224,7 +226,7 @@ impl std::fmt::Display for Lap {
             self.granularity_ns()
         )?;
         if self.is_too_short() {
-            f.write_str(", shorter than ten granularity steps: repeat the work within the lap")?;
+            f.write_str("; the lap is shorter than ten granularity steps, so repeat the work within the lap")?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! adjtimex(2) without a request: the kernel's active clock parameters. Interprets nothing; `clock` does.
+//! The kernel's active clock parameters, read with adjtimex(2). Changes nothing. Does not interpret the parameters;
+//! `clock` does.
 
 use std::io;
 
@@ -25,10 +26,10 @@ pub(crate) struct Slew {
     pub(crate) usual_tick_us: i64,
 }
 
-/// Queries the adjustments that the kernel is currently making; changes nothing.
+/// Returns the adjustments that the kernel is currently making. Changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read_slew() -> io::Result<Slew> {
-    /// The offset is in nanoseconds. Linux, include/uapi/linux/timex.h.
+    /// The status bit of an offset in nanoseconds. Linux, include/uapi/linux/timex.h.
     const STA_NANO: libc::c_int = 0x2000;
     let timex = ask()?;
     Ok(slew_of(timex.offset.into(), timex.status & STA_NANO != 0, timex.constant.into(), timex.tick.into()))
@@ -39,7 +40,7 @@ fn slew_of(offset: i64, is_nano: bool, time_constant: i64, tick_us: i64) -> Slew
     Slew { offset_ns, time_constant, tick_us, usual_tick_us: usual_tick_us() }
 }
 
-/// Queries the kernel; changes nothing.
+/// Returns the kernel's clock parameters. Changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read() -> io::Result<Timex> {
     let timex = ask()?;
@@ -57,7 +58,7 @@ fn ask() -> io::Result<libc::timex> {
     // SAFETY: timex consists of integers, for which zero is a valid value.
     let mut timex = unsafe { std::mem::zeroed::<libc::timex>() };
     timex.modes = 0;
-    // SAFETY: `timex` is live and is filled by the call; without a mode nothing is set. adjtimex(2).
+    // SAFETY: `timex` is live, and the call fills it. Without a mode, nothing is set. adjtimex(2).
     if unsafe { libc::adjtimex(&raw mut timex) } == -1 {
         return Err(io::Error::last_os_error());
     }
@@ -66,7 +67,7 @@ fn ask() -> io::Result<libc::timex> {
 
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 fn usual_tick_us() -> i64 {
-    // SAFETY: takes a number that is supported on all systems. sysconf(3).
+    // SAFETY: the call takes a number that is supported on all systems. sysconf(3).
     let ticks_a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     1_000_000 / i64::from(ticks_a_second).max(1)
 }

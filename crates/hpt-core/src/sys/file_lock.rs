@@ -15,8 +15,8 @@ use rustix::{
 
 /// An open file that this process has locked exclusively. Dropping it unlocks the file.
 ///
-/// Closing the file is not enough to unlock it: the lock belongs to the open file description, and a child between
-/// `fork` and `exec` holds a copy of it. The next process would find the file still locked.
+/// Closing the file is not enough to unlock it, because the lock belongs to the open file description, and a child
+/// between `fork` and `exec` holds a copy of it. The next process would find the file still locked.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     file: File,

@@ -1,5 +1,5 @@
-//! The GPIO character device: its chips and lines, requested lines, their levels and edges. Decides nothing; `gpio`
-//! chooses the lines and restores them.
+//! The GPIO character device: chips, lines, and the levels and edges of requested lines. Does not choose or restore
+//! lines; `gpio` does.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use gpiocdev_uapi::{
 };
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-// The crate's own flags are a type without a guaranteed layout.
+// The flags of the crate have a type whose layout is not guaranteed.
 const _: () = assert!(size_of::<LineConfig>() == 0x110, "the layout must match the kernel's");
 const _: () = assert!(size_of::<LineRequest>() == 0x250, "the layout must match the kernel's");
 const _: () = assert!(size_of::<LineInfo>() == 0x100, "the layout must match the kernel's");
@@ -68,25 +68,25 @@ impl Use {
 /// An edge as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The time at which its interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
+    /// The time at which the edge's interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) rising: bool,
-    /// The sequence number on its line; missing numbers belong to dropped events.
+    /// The sequence number of the edge on its line. Missing numbers belong to dropped events.
     pub(crate) number: u32,
 }
 
-/// An open file of a chip.
+/// An open GPIO chip.
 #[derive(Debug)]
 pub(crate) struct Device {
     file: File,
 }
 
 impl Device {
-    /// Opens the chip, which changes no line.
+    /// Opens the chip without changing any line.
     ///
     /// # Errors
     ///
-    /// Returns the error of opening it.
+    /// Returns the error of opening the chip.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         // O_NONBLOCK: opening must not block if the path is a pipe instead of a chip.
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
@@ -97,7 +97,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Returns ENOTTY for a file of another kind, ENODEV for a chip that was removed.
+    /// Returns ENOTTY for a file of another kind, or ENODEV for a chip that was removed.
     pub(crate) fn info(&self) -> io::Result<ChipInfo> {
         get_chip_info(&self.file).map_err(answer)
     }
@@ -115,7 +115,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Returns EBUSY for a line that is in use, ENXIO or ENODEV if edges are not supported.
+    /// Returns EBUSY for a line that is in use, or ENXIO or ENODEV if edges are not supported.
     pub(crate) fn request(&self, offset: u32, consumer: &str, what: Use) -> io::Result<Line> {
         let request = LineRequest {
             offsets: Offsets::from_slice(&[offset]),
@@ -130,7 +130,7 @@ impl Device {
     }
 }
 
-/// A line that is requested exclusively.
+/// A line that has been requested exclusively.
 #[derive(Debug)]
 pub(crate) struct Line {
     file: File,
@@ -165,7 +165,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns EPERM if it is not an output, or the error of the driver.
+    /// Returns EPERM if the line is not an output, or the error of the driver.
     #[inline]
     pub(crate) fn set(&self, level: bool) -> io::Result<()> {
         set_line_values(&self.file, &LineValues { bits: level.into(), mask: 1 }).map_err(answer)
@@ -176,12 +176,12 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of poll(2); ENODEV for a chip that was removed.
+    /// Returns the error of poll(2), or ENODEV for a chip that was removed.
     #[inline]
     pub(crate) fn wait(&self, at_most: Duration) -> io::Result<()> {
         let mut one = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let milliseconds = libc::c_int::try_from(at_most.as_millis()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: one structure, which lives as long as the call. poll(2).
+        // SAFETY: the call receives one structure, which lives as long as the call. poll(2).
         let answer = unsafe { libc::poll(&raw mut one, 1, milliseconds) };
         if answer < 0 {
             let error = io::Error::last_os_error();
@@ -197,7 +197,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of read(2), except an error that only means that there is no edge.
+    /// Returns the error of read(2), unless the error only means that there is no edge.
     #[inline]
     pub(crate) fn event(&self) -> io::Result<Option<Event>> {
         let mut words = [0; WORDS];
@@ -236,7 +236,7 @@ mod tests {
             no_chip.request(0, "hpt", Use::AsItIs).map(|_| ()),
         ];
         for answer in answers {
-            // An emulator that does not support these calls reports that.
+            // An emulator that does not support these calls reports an error.
             let error = answer.expect_err("no chip").raw_os_error();
             assert!(matches!(error, Some(libc::ENOTTY | libc::ENOSYS)), "{error:?}");
         }
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_event_is_read_from_its_words() {
-        // Two fields per word: kind and offset, number of the request and of the line.
+        // Each word has two fields: kind and offset, then the sequence numbers of the request and of the line.
         let two = |first: u32, second: u32| {
             let (first, second) = (first.to_ne_bytes(), second.to_ne_bytes());
             u64::from_ne_bytes(std::array::from_fn(|at| if at < 4 { first[at] } else { second[at - 4] }))

@@ -1,5 +1,5 @@
-//! The last message of a process whose read of the cycle counter is refused, written by a handler for SIGILL. Does not
-//! rescue the process: SIGILL ends it, as it would without the handler.
+//! Explains a refused read of the cycle counter, with a message from a handler for SIGILL. Does not rescue the process:
+//! SIGILL ends it, as it would without the handler.
 
 use std::{
     io, ptr,
@@ -14,11 +14,11 @@ static WORDS: OnceLock<&'static str> = OnceLock::new();
 /// Whether a thread has begun to end the process.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Makes a read of the cycle counter that raises SIGILL write `words` to standard error before the process ends. SIGILL
-/// for any other reason ends the process without the message. If the program already handles or ignores SIGILL, this
-/// function changes nothing.
+/// Installs a handler that writes `words` to standard error before the process ends, if a read of the cycle counter
+/// raises SIGILL. SIGILL for any other reason ends the process without the message. If the program already handles or
+/// ignores SIGILL, this function changes nothing.
 ///
-/// If it is called more than once, the text of the first call is used.
+/// If this function is called more than once, the text of the first call is used.
 pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -33,7 +33,7 @@ pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     let _ = WORDS.set(words);
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_illegal_instruction;
     action.sa_sigaction = handler as usize;
-    // On the alternate signal stack if the thread has one, like the standard library's own handlers.
+    // The handler runs on the alternate signal stack if the thread has one, like the standard library's own handlers.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: the structure is live, its mask is empty, and the handler calls only async-signal-safe functions.
     // sigaction(2), signal-safety(7).
@@ -41,13 +41,14 @@ pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Calls only async-signal-safe functions: atomic loads, write(2), signal(2), raise(3) and pause(2).
+/// Writes the message and ends the process. Calls only async-signal-safe functions: atomic loads, write(2), signal(2),
+/// raise(3) and pause(2).
 extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // The first thread ends the process. Another thread that is refused at the same time must not end it before the
     // text is written.
     if IS_ENDING.swap(true, Ordering::Relaxed) {
         loop {
-            // SAFETY: waits for a signal and accesses no memory of the program. pause(2).
+            // SAFETY: the call waits for a signal and accesses no memory of the program. pause(2).
             let _ = unsafe { libc::pause() };
         }
     }
@@ -60,34 +61,35 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
         // SAFETY: for SIGILL from the kernel the field is the address of the instruction. sigaction(2).
         let address = unsafe { info.si_addr() };
         if let (true, Some(words)) = (is_cycle_read(address.cast()), WORDS.get()) {
-            // SAFETY: `words` is live for the whole process, and the length is its own. write(2).
+            // SAFETY: `words` is live for the whole process, and the length is that of `words`. write(2).
             let _ = unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
         }
     }
     super::signals::by_default(signal);
-    // SAFETY: takes a number. The signal is blocked in this handler, and ends the process by its default action as soon
-    // as this returns. raise(3).
+    // SAFETY: the call takes a number. The signal is blocked in this handler, and its default action ends the process
+    // as soon as the handler returns. raise(3).
     let _ = unsafe { libc::raise(signal) };
 }
 
 /// Returns whether the instruction at this address, which the processor has just refused to execute, reads the cycle
 /// counter.
 fn is_cycle_read(address: *const u8) -> bool {
-    // SAFETY: the processor has fetched four bytes of an instruction from there (on ARM in A32 and A64 every
-    // instruction has four; a T32 instruction of two is followed by others of its function), and Linux maps code as
-    // readable unless requested otherwise, which hpt does not do.
+    // SAFETY: the processor has fetched an instruction from there, and the four bytes exist. An A32 or A64 instruction
+    // has four bytes, and a T32 instruction of two bytes is followed by others of the same function. Linux maps code as
+    // readable unless a program requests otherwise, which hpt does not do.
     let word = unsafe { address.cast::<u32>().read_unaligned() };
     reads_cycles(word)
 }
 
-/// `mrs Xt, PMCCNTR_EL0`. Arm ARM (DDI 0487), C6.2, MRS: 1101 0101 0011, op0 to op2, Xt.
+/// Returns whether this is `mrs Xt, PMCCNTR_EL0`. Arm ARM (DDI 0487), C6.2, MRS: 1101 0101 0011, op0 to op2, Xt.
 #[cfg(target_arch = "aarch64")]
 const fn reads_cycles(word: u32) -> bool {
     word & !0x1f == 0xd53b_9d00
 }
 
-/// Returns whether this is `mrc p15, 0, Rt, c9, c13, 0`, or `mrc p15, 0, Rt, c15, c12, 1` of the ARM1176, in A32; or
-/// the former in T32, which stores the two halves in turn. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
+/// Returns whether this is the A32 instruction `mrc p15, 0, Rt, c9, c13, 0` or, for the ARM1176, `mrc p15, 0, Rt, c15,
+/// c12, 1`. Also recognizes the former in T32, where the two halves of the instruction are swapped in the word. Arm ARM
+/// for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
 #[cfg(target_arch = "arm")]
 const fn reads_cycles(word: u32) -> bool {
     const ANY_REGISTER: u32 = !0xf000;
@@ -133,7 +135,7 @@ mod tests {
         assert!(!others.into_iter().any(reads_cycles));
     }
 
-    /// Runs one test of this program that ends it, and returns the signal and the last output.
+    /// Runs one test of this program that ends the process, and returns the signal and the last output.
     fn ends(test: &str) -> (Option<i32>, String) {
         let (runner, program) = own_program();
         let mut words = runner.into_iter().map(Into::into).chain([program.into_os_string()]);

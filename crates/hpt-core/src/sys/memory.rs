@@ -5,7 +5,7 @@ use std::{io, mem::MaybeUninit};
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
-/// Keeps all pages of the process in memory, current and future ones.
+/// Keeps all current and future pages of the process in memory.
 pub(crate) fn lock_all() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
@@ -18,9 +18,9 @@ pub(crate) fn unlock_all() -> io::Result<()> {
 /// Returns the lowest address that the calling thread's stack may grow to; `None` if the C library does not report it.
 pub(crate) fn end_of_stack() -> Option<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: takes no argument. pthread_self(3).
+    // SAFETY: the call takes no argument. pthread_self(3).
     let this_thread = unsafe { libc::pthread_self() };
-    // SAFETY: `attributes` is live and not yet initialized, as the call requires; the thread is the calling one.
+    // SAFETY: `attributes` is live and not yet initialized, as the call requires; the thread is the calling thread.
     // pthread_getattr_np(3).
     if unsafe { libc::pthread_getattr_np(this_thread, attributes.as_mut_ptr()) } != 0 {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn end_of_stack() -> Option<usize> {
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
     // SAFETY: `attributes` was initialized by the preceding call; the two results are live. pthread_attr_getstack(3).
     let answer = unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size) };
-    // SAFETY: initialized above, and not used after this. pthread_attr_destroy(3).
+    // SAFETY: `attributes` was initialized above and is not used afterwards. pthread_attr_destroy(3).
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     (answer == 0 && !lowest.is_null()).then(|| lowest.addr())
 }

@@ -1,5 +1,6 @@
-//! The counter that this program reads with an instruction, once that is known to be permitted, and the words from
-//! which it computes the time. Does not decide whether that counter is suitable; `clock::system` does.
+//! The counter that this program reads with an instruction, after the instruction is known to be permitted, and the
+//! words from which the program computes the time. Does not decide whether the counter is suitable; `clock::system`
+//! does.
 
 use std::{
     ptr,
@@ -16,24 +17,24 @@ pub(crate) use super::arch::TscToken as Native;
 /// The words that all threads share, initially zero.
 pub(crate) type Words = [AtomicU64; 64];
 
-/// The argument of `install` as one pointer: to the words, with the token's own bit in the lowest bit of the pointer.
+/// The arguments of `install` in one pointer to the words. The lowest bit of the pointer is the token's own bit.
 static INSTALLED: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the token and the words that were installed last, unless they were removed.
 #[inline(always)]
 pub(crate) fn installed() -> Option<(Native, &'static Words)> {
-    // Acquire: a thread that sees the pointer sees what was written to the words before it was installed.
+    // Acquire, so that a thread that sees the pointer also sees what was written to the words before the installation.
     let packed = INSTALLED.load(Ordering::Acquire);
     if packed.is_null() {
         return None;
     }
     // The bit needs to be cleared only if the token has a bit of its own.
     let words = if cfg!(target_arch = "aarch64") { packed.map_addr(|address| address & !1) } else { packed };
-    // SAFETY: a non-null pointer was created in `install` from a reference to words that live forever; only its lowest
-    // bit was set, which the alignment leaves free, and it is cleared again here. pointer, "Pointer to reference
-    // conversion".
+    // SAFETY: a non-null pointer was created in `install` from a reference to words that live forever. Only its lowest
+    // bit was changed, which the alignment leaves free, and the bit is cleared again here. pointer, "Pointer to
+    // reference conversion".
     let words = unsafe { &*words };
-    // The pointer exists, so a token was installed: a copy of it may be used like the token itself.
+    // The pointer is not null, so a token was installed, and a copy of that token may be used like the token itself.
     Some((Native::installed(packed.addr() & 1 == 1), words))
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Ticks {
     pub(crate) low: u32,
 }
 
-/// Returns the counter, if a token is installed, and the words, without ordering the read.
+/// Reads the counter without ordering. Returns the reading and the words; `None` if no token is installed.
 #[inline(always)]
 pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
     let (native, words) = installed()?;
@@ -86,13 +87,13 @@ pub(crate) fn install(native: Native, words: &'static Words) {
     INSTALLED.store(packed, Ordering::Release);
 }
 
-/// Removes the token and the words. A thread that has already obtained them continues to use them.
+/// Removes the token and the words. A thread that has already obtained them can continue to use them.
 pub(crate) fn remove() {
     INSTALLED.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// Returns the words of this process, and whether a forked child finds them zeroed: in a page of their own if the
-/// kernel supports that, otherwise in the program's memory.
+/// Returns the words of this process, and whether a fork zeroes them in the child. If the kernel supports zeroing, the
+/// words are in a page of their own, otherwise in the program's memory.
 pub(crate) fn words() -> (&'static Words, bool) {
     static IN_THE_PROGRAM: Words = [const { AtomicU64::new(0) }; 64];
     static PAGE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
@@ -113,8 +114,8 @@ pub(crate) fn words() -> (&'static Words, bool) {
     (words, !ptr::eq(words, &raw const IN_THE_PROGRAM))
 }
 
-/// Returns words in a page of their own, which are zero again in a forked child; `None` if the kernel does not support
-/// that (before 4.14).
+/// Returns words in a page of their own, which a fork zeroes in the child; `None` if the kernel does not support this
+/// (before 4.14).
 pub(in crate::sys) fn words_wiped_on_fork() -> Option<&'static Words> {
     let length = usize::try_from(process::page_size()).ok()?.max(size_of::<Words>());
     // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program.
@@ -132,16 +133,16 @@ pub(in crate::sys) fn words_wiped_on_fork() -> Option<&'static Words> {
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the whole range was mapped just now and is not known elsewhere; private and anonymous, as MADV_WIPEONFORK
-    // requires. madvise(2).
+    // SAFETY: the whole range has just been mapped and is not used elsewhere. The mapping is private and anonymous, as
+    // MADV_WIPEONFORK requires. madvise(2).
     let advised = unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) };
     if advised != 0 {
-        // SAFETY: the range was mapped just now and is not used elsewhere. munmap(2).
+        // SAFETY: the range has just been mapped and is not used elsewhere. munmap(2).
         let _ = unsafe { libc::munmap(page, length) };
         return None;
     }
-    // SAFETY: the page is large enough, aligned to more than eight bytes, zero (a value of AtomicU64), never unmapped,
-    // and only ever accessed through this reference. mmap(2); pointer, "Pointer to reference conversion".
+    // SAFETY: the page is large enough, sufficiently aligned, zero (which is a valid value of AtomicU64), never
+    // unmapped, and accessed only through this reference. mmap(2); pointer, "Pointer to reference conversion".
     Some(unsafe { &*page.cast::<Words>() })
 }
 

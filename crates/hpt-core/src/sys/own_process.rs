@@ -1,5 +1,5 @@
-//! Determines whether this is still the process that created something, or a child that has been forked from it since.
-//! Queries the kernel only when a mark is created: comparing is one load.
+//! Determines whether the current process has created a mark, or is a child that was forked since. Queries the kernel
+//! only when a mark is created. A comparison takes one load.
 
 use std::sync::{
     OnceLock,
@@ -8,7 +8,7 @@ use std::sync::{
 
 use super::native::{Words, words_wiped_on_fork};
 
-/// A value that is visible in the process that created it, and in no child of that process.
+/// A mark that is visible in the process that created it, but in none of its children.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     shown: &'static AtomicU64,
@@ -20,11 +20,10 @@ impl Mark {
     pub(super) fn new() -> Option<Self> {
         static WORDS: OnceLock<Option<&'static Words>> = OnceLock::new();
         static LAST: AtomicU64 = AtomicU64::new(0);
-        // Relaxed: no other data depends on these words.
+        // Relaxed is sufficient, because no other data depends on these words.
         let shown = &(*WORDS.get_or_init(words_wiped_on_fork))?[0];
         if shown.load(Ordering::Relaxed) == 0 {
-            // A child continues counting where its parent was, so that none of its own marks equals a mark of the
-            // parent.
+            // A child continues the count of its parent, so that none of its own marks equals a mark of the parent.
             let own = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             let _ = shown.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -54,7 +53,7 @@ mod tests {
                 std::process::abort();
             }
         });
-        // User-mode emulators do not pass on MADV_WIPEONFORK.
+        // User-mode emulators do not pass MADV_WIPEONFORK on to the kernel.
         if cfg!(target_arch = "x86_64") {
             assert_eq!(child_is_another, trial::Trial::Lived);
         }

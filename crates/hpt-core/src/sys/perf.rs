@@ -1,5 +1,5 @@
-//! A perf event of this thread: its file, and the page through which its counter, and the kernel's own time, can be
-//! read without a system call. Does not interpret the page; `source::perf_cycles` and `source::perf_time` do.
+//! A perf event of this thread: its file, and the page through which its counter and the kernel's own time can be read
+//! without a system call. Does not interpret the page; `source::perf_cycles` and `source::perf_time` do.
 
 use std::{
     fs::File,
@@ -36,12 +36,12 @@ const _: () = assert!(size_of::<Attributes>() == SIZE as usize, "the layout must
 /// PERF_TYPE_HARDWARE and PERF_COUNT_HW_CPU_CYCLES. Linux, include/uapi/linux/perf_event.h.
 const HARDWARE: u32 = 0;
 const CPU_CYCLES: u64 = 0;
-/// PERF_TYPE_SOFTWARE and PERF_COUNT_SW_DUMMY, which counts nothing and needs no counter. Linux,
-/// include/uapi/linux/perf_event.h, since 3.12.
+/// PERF_TYPE_SOFTWARE and PERF_COUNT_SW_DUMMY. The latter has existed since Linux 3.12, counts nothing, and needs no
+/// counter. Linux, include/uapi/linux/perf_event.h.
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
-/// Bits of the flags: the event always has its counter or is in an error state (pinned); cycles in the kernel are
-/// excluded; cycles in the hypervisor are excluded. Linux, include/uapi/linux/perf_event.h.
+/// The bits of the flags. A pinned event always has its counter or is in an error state. The other two bits exclude
+/// cycles in the kernel and in the hypervisor. Linux, include/uapi/linux/perf_event.h.
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
@@ -67,8 +67,8 @@ pub(crate) struct Event {
 }
 
 impl Drop for Event {
-    /// Stops the event, which releases its counter. Closing the file does not, as long as a forked child has a copy of
-    /// it. In such a child the event is left running, because it is still the parent's.
+    /// Stops the event, which releases its counter. Closing the file does not stop the event while a forked child has a
+    /// copy of the file. A forked child leaves the event running, because the event still belongs to the parent.
     fn drop(&mut self) {
         if self.mark.is_some_and(Mark::is_of_this_process) {
             // SAFETY: the descriptor is open, and this request takes no argument; its failure changes nothing.
@@ -112,7 +112,7 @@ impl Event {
 
     fn with(attributes: &Attributes) -> io::Result<Self> {
         let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
-        // SAFETY: `attributes` is live, laid out as the kernel's, and states its own size; the kernel only reads it.
+        // SAFETY: `attributes` is live, has the kernel's layout, and contains its own size. The kernel only reads it.
         // The other arguments are numbers. perf_event_open(2).
         let answer = unsafe {
             libc::syscall(
@@ -126,7 +126,7 @@ impl Event {
         };
         let descriptor = libc::c_int::try_from(answer).ok().filter(|&descriptor| descriptor >= 0);
         let Some(descriptor) = descriptor else { return Err(io::Error::last_os_error()) };
-        // SAFETY: the kernel created this descriptor just now, and it is not known elsewhere. FromRawFd::from_raw_fd.
+        // SAFETY: the kernel has just created this descriptor, and it is not used elsewhere. FromRawFd::from_raw_fd.
         let file = unsafe { File::from_raw_fd(descriptor) };
         Ok(Self { file, mark: Mark::new() })
     }
@@ -136,7 +136,7 @@ impl Event {
     #[inline]
     pub(crate) fn count(&self) -> Option<u64> {
         let mut count = [0; 8];
-        // read(2) of an event in error state returns the end of the file. perf_event_open(2), "pinned".
+        // For an event in error state, read(2) returns the end of the file. perf_event_open(2), "pinned".
         let bytes = (&self.file).read(&mut count).ok()?;
         (bytes == count.len()).then_some(u64::from_ne_bytes(count))
     }
@@ -145,8 +145,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// Returns the error of mmap; [`io::ErrorKind::Unsupported`] if a forked child could not be distinguished from this
-    /// process.
+    /// Returns the error of mmap, or [`io::ErrorKind::Unsupported`] if a forked child could not be distinguished from
+    /// this process.
     pub(crate) fn map(&self) -> io::Result<Page> {
         let mark = Mark::new().ok_or(io::ErrorKind::Unsupported)?;
         let length = usize::try_from(process::page_size()).map_err(|_| io::ErrorKind::Unsupported)?;
@@ -156,16 +156,16 @@ impl Event {
 }
 
 /// The first page of an event, which the kernel changes whenever the event is moved, and the counters that the page
-/// refers to, as a trait so that a test can script both.
+/// refers to. This is a trait so that a test can script both.
 pub(crate) trait EventPage {
-    /// Returns the field of 16 bits at `offset` bytes.
+    /// Returns the 16-bit field at `offset` bytes.
     fn read_u16(&self, offset: usize) -> u16;
-    /// Returns the field of 32 bits at `offset` bytes.
+    /// Returns the 32-bit field at `offset` bytes.
     fn read_u32(&self, offset: usize) -> u32;
-    /// Returns the field of 64 bits at `offset` bytes.
+    /// Returns the 64-bit field at `offset` bytes.
     fn read_u64(&self, offset: usize) -> u64;
-    /// Returns the counter with the number `index` in the page, which is not zero; `None` if hpt does not read that
-    /// counter.
+    /// Returns the value of the counter with the number `index` in the page; `None` if hpt does not read that counter.
+    /// `index` must not be zero.
     fn counter(&self, index: u32) -> Option<u64>;
 }
 
@@ -180,14 +180,14 @@ impl Drop for Page {
     fn drop(&mut self) {
         // In a forked child these addresses are free, or used for something else.
         if self.is_of_this_process() {
-            // SAFETY: it is dropped once, here, and not used afterwards. ManuallyDrop::drop.
+            // SAFETY: the map is dropped only here, and is not used afterwards. ManuallyDrop::drop.
             unsafe { ManuallyDrop::drop(&mut self.map) };
         }
     }
 }
 
-/// The fields that are read are within this many bytes; a page is never smaller. A kernel that does not support one of
-/// them leaves it zero.
+/// The number of bytes at the start of the page that contain all fields that are read. A page is never smaller. A
+/// kernel that does not support a field leaves it zero.
 const FIELDS: usize = 96;
 
 impl Page {
@@ -198,7 +198,7 @@ impl Page {
         self.mark.is_of_this_process()
     }
 
-    /// Waits until all preceding instructions have completed; following instructions begin only after that.
+    /// Waits until all preceding instructions have completed. Following instructions begin only after that.
     #[inline(always)]
     pub(crate) fn wait(&self) {
         event::wait();
@@ -221,24 +221,24 @@ impl EventPage for Page {
     #[inline(always)]
     fn read_u16(&self, offset: usize) -> u16 {
         let field = self.field::<u16>(offset);
-        // SAFETY: `field` lies in a page that is mapped, and readable, for as long as `self.map` lives and in this
-        // process, and is aligned. No reference to it is ever made; volatile, because the kernel changes it.
-        // ptr::read_volatile.
+        // SAFETY: `field` is aligned, and lies in a page that is readable and stays mapped in this process for as long
+        // as `self.map` lives. No reference to the field is ever created. The read is volatile because the kernel
+        // changes the field. ptr::read_volatile.
         unsafe { field.read_volatile() }
     }
 
     #[inline(always)]
     fn read_u32(&self, offset: usize) -> u32 {
         let field = self.field::<u32>(offset);
-        // SAFETY: as `read_u16`.
+        // SAFETY: as in `read_u16`.
         unsafe { field.read_volatile() }
     }
 
     #[inline(always)]
     fn read_u64(&self, offset: usize) -> u64 {
         let field = self.field::<u64>(offset);
-        // SAFETY: as in `read_u16`. On a 32-bit machine the two halves may belong to different states, which the page's
-        // own count of changes reveals.
+        // SAFETY: as in `read_u16`. On a 32-bit machine, the two halves may belong to different states, which the
+        // page's own count of changes reveals.
         unsafe { field.read_volatile() }
     }
 

@@ -21,7 +21,7 @@ use super::signals::{SignalSet, ignore};
 pub(crate) enum TscPermission {
     Enabled,
     Forbidden,
-    /// The kernel does not support the call here: nothing forbids reading.
+    /// The kernel does not support the call on this machine, so nothing forbids the read.
     Unknown,
 }
 
@@ -57,7 +57,7 @@ impl CpuSet {
     /// Creates a set with one CPU, or an empty set if the CPU's number is too large for the kernel's format.
     pub(crate) fn only(cpu: usize) -> Self {
         let mut set = rustix::thread::CpuSet::new();
-        // `set` panics for a CPU beyond the last one.
+        // `set` panics if the number is too large for the set.
         if cpu < rustix::thread::CpuSet::MAX_CPU {
             set.set(cpu);
         }
@@ -75,7 +75,7 @@ impl CpuSet {
     }
 }
 
-/// How the kernel schedules a thread: the policy and its parameters. sched_setattr(2).
+/// The scheduling policy of a thread and its parameters. sched_setattr(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheduling {
     pub(crate) policy: libc::c_int,
@@ -94,7 +94,7 @@ impl Scheduling {
     pub(crate) fn of_this_thread() -> io::Result<Self> {
         // SAFETY: sched_attr consists of integers, for which zero is a valid value.
         let mut told = unsafe { std::mem::zeroed::<libc::sched_attr>() };
-        // SAFETY: 0 means the calling thread; `told` is live, its size is given, and the call fills no more than that.
+        // SAFETY: 0 means the calling thread; `told` is live, and the call fills at most the given size.
         // sched_getattr(2).
         let answer =
             unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut told, size_of::<libc::sched_attr>(), 0) };
@@ -125,14 +125,14 @@ impl Scheduling {
             sched_deadline: self.deadline,
             sched_period: self.period,
         };
-        // SAFETY: 0 means the calling thread; `wanted` is live and states its size; no flag requests more.
+        // SAFETY: 0 means the calling thread; `wanted` is live and contains its size; no flags are set.
         // sched_setattr(2).
         let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
-/// Why no program was started.
+/// The reason why no program was started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// The kernel refused the scheduling parameters.
@@ -162,8 +162,8 @@ pub(crate) fn start(
             .apply()
             .map_err(|error| io::Error::from_raw_os_error(OF_SCHEDULING + error.raw_os_error().unwrap_or(0)))
     };
-    // SAFETY: the child makes system calls with numbers and with structures on its own stack: nothing allocates or
-    // locks, and an error is a number. fork(2).
+    // SAFETY: the child makes system calls with numbers and with structures on its own stack: the child neither
+    // allocates nor locks, and an error is a number. fork(2).
     unsafe { command.pre_exec(prepare) };
     command.spawn().map_err(|error| match error.raw_os_error() {
         Some(number) if number >= OF_SCHEDULING => {
@@ -173,9 +173,9 @@ pub(crate) fn start(
     })
 }
 
-/// Returns the CPU this thread currently runs on.
+/// Returns the CPU that this thread currently runs on.
 pub(crate) fn current_cpu() -> Option<usize> {
-    // SAFETY: takes no argument. sched_getcpu(3); it returns -1 if the CPU is not known.
+    // SAFETY: the call takes no argument, and returns -1 if the CPU is not known. sched_getcpu(3).
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).ok()
 }
@@ -225,7 +225,7 @@ pub(crate) fn kernel_names() -> (String, String) {
 
 /// Returns whether this process has a vDSO.
 pub(crate) fn has_vdso() -> bool {
-    // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).
+    // SAFETY: the call reads the auxiliary vector, and returns 0 for an unknown key. getauxval(3).
     let address = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     address != 0
 }
@@ -234,14 +234,14 @@ pub(crate) fn has_vdso() -> bool {
 /// provide it.
 #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
 pub(crate) fn hwcap2() -> u64 {
-    // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).
+    // SAFETY: the call reads the auxiliary vector, and returns 0 for an unknown key. getauxval(3).
     let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
     features.into()
 }
 
 /// Returns AT_PLATFORM of the auxiliary vector: the processor's family, for example `x86_64`, `aarch64`, `v6l`, `v7l`.
 pub(crate) fn platform() -> Option<String> {
-    // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).
+    // SAFETY: the call reads the auxiliary vector, and returns 0 for an unknown key. getauxval(3).
     let address = unsafe { libc::getauxval(libc::AT_PLATFORM) };
     if address == 0 {
         return None;
@@ -252,7 +252,7 @@ pub(crate) fn platform() -> Option<String> {
     platform.to_str().ok().map(str::to_owned)
 }
 
-/// Returns whether AT_PLATFORM names an ARMv6 processor, the only way to distinguish it from later versions.
+/// Returns whether AT_PLATFORM names an ARMv6 processor. This is the only way to distinguish ARMv6 from later versions.
 pub(crate) fn is_armv6(platform: Option<&str>) -> bool {
     platform.is_some_and(|platform| platform.starts_with("v6"))
 }
@@ -264,7 +264,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Returns whether a file's mode allows this access; the file is not opened.
+/// Returns whether a file's mode allows this access, without opening the file.
 pub(crate) fn may_access(path: &str, access: Access) -> bool {
     let mode = match access {
         Access::Read => rustix::fs::Access::READ_OK,
@@ -280,7 +280,7 @@ pub(crate) fn effective_user() -> u32 {
 
 /// Returns the size of a memory page, in bytes.
 pub(crate) fn page_size() -> u64 {
-    // SAFETY: takes a number that is supported on all systems. sysconf(3).
+    // SAFETY: the call takes a number that is supported on all systems. sysconf(3).
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
 }

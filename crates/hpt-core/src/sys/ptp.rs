@@ -1,5 +1,5 @@
-//! PTP hardware clocks: their time, read through the clock ID of their open file, and bracketed between readings of the
-//! system's clock. Judges no reading; `source::ptp` does.
+//! PTP hardware clocks, read through the clock IDs of their open files, and bracketed between readings of the system's
+//! clock. Does not judge the readings; `source::ptp` does.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ pub(crate) struct PtpTime {
 }
 
 impl PtpTime {
-    /// Nanoseconds since its epoch; `None` for values that no clock returns.
+    /// Returns the nanoseconds since the epoch of the clock; `None` for values that no clock returns.
     pub(crate) fn nanoseconds(self) -> Option<i64> {
         self.seconds.checked_mul(1_000_000_000)?.checked_add(self.nanoseconds.into())
     }
@@ -30,8 +30,8 @@ impl PtpTime {
 const SAMPLES: u32 = 25;
 const MOST: usize = SAMPLES as usize;
 
-/// `struct ptp_sys_offset`: the time of the system's clock, then the times of the PTP clock and of the system's clock
-/// in turn.
+/// `struct ptp_sys_offset`: alternating times of the system's clock and of the PTP clock, which begin and end with the
+/// system's clock.
 #[repr(C)]
 struct SystemOffset {
     samples: u32,
@@ -39,8 +39,8 @@ struct SystemOffset {
     times: [PtpTime; 2 * MOST + 1],
 }
 
-/// `struct ptp_sys_offset_extended`: the time of the PTP clock between two readings of the system's clock. Since 6.12
-/// the second field selects which of the system's clocks is read: 0 is CLOCK_REALTIME, as on all kernels.
+/// `struct ptp_sys_offset_extended`: the time of the PTP clock between two readings of the system's clock. Since Linux
+/// 6.12, the second field selects which of the system's clocks is read: 0 is CLOCK_REALTIME, as on all kernels.
 #[repr(C)]
 struct SystemOffsetExtended {
     samples: u32,
@@ -48,7 +48,7 @@ struct SystemOffsetExtended {
     times: [[PtpTime; 3]; MOST],
 }
 
-/// `struct ptp_sys_offset_precise`: the time of both clocks, captured at the same instant.
+/// `struct ptp_sys_offset_precise`: the times of both clocks, captured at the same instant.
 #[repr(C)]
 #[derive(Default)]
 struct SystemOffsetPrecise {
@@ -58,7 +58,7 @@ struct SystemOffsetPrecise {
     reserved: [u32; 4],
 }
 
-/// Numbers that include the size of the structure. Linux, include/uapi/linux/ptp_clock.h.
+/// The ioctl request numbers, which include the sizes of the structures. Linux, include/uapi/linux/ptp_clock.h.
 const MAGIC: u32 = b'=' as u32;
 const PTP_SYS_OFFSET: libc::Ioctl = libc::_IOW::<SystemOffset>(MAGIC, 5);
 const PTP_SYS_OFFSET_PRECISE: libc::Ioctl = libc::_IOWR::<SystemOffsetPrecise>(MAGIC, 8);
@@ -86,13 +86,13 @@ impl Ptp {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening it.
+    /// Returns the error of opening the clock.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         Ok(Self { file })
     }
 
-    /// Returns the clock as a clock of the kernel. It is valid while this file is open.
+    /// Returns the PTP clock as a clock of the kernel, which is valid while this file is open.
     ///
     /// # Errors
     ///
@@ -101,9 +101,9 @@ impl Ptp {
         Clock::of_descriptor(self.file.as_raw_fd())
     }
 
-    /// Returns readings of the clock, each between two readings of CLOCK_REALTIME. The driver reads CLOCK_REALTIME
-    /// before and after the device's register or, if the driver does not support that, the kernel reads it before and
-    /// after it calls the driver. The second result states which of the two methods was used.
+    /// Returns readings of the PTP clock, each between two readings of CLOCK_REALTIME. The driver reads CLOCK_REALTIME
+    /// before and after the device's register. If the driver does not support this, the kernel reads CLOCK_REALTIME
+    /// before and after it calls the driver. The second result is true if the driver read CLOCK_REALTIME.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Ptp {
         let mut extended =
             SystemOffsetExtended { samples: SAMPLES, reserved: [0; 3], times: [[PtpTime::default(); 3]; MOST] };
         let descriptor = self.file.as_raw_fd();
-        // SAFETY: the number includes the size of `extended`, of which the kernel reads the first words and fills at
+        // SAFETY: the request number includes the size of `extended`. The kernel reads its first words, and fills at
         // most the 25 entries that they request. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset_extended`.
         let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET_EXTENDED, &raw mut extended) };
         if answer >= 0 {
@@ -120,8 +120,8 @@ impl Ptp {
             return Ok((between.to_vec(), true));
         }
         let mut plain = SystemOffset { samples: SAMPLES, reserved: [0; 3], times: [PtpTime::default(); 2 * MOST + 1] };
-        // SAFETY: as above; the kernel fills twice the number of samples and one. Linux, drivers/ptp/ptp_chardev.c,
-        // `ptp_sys_offset`.
+        // SAFETY: as above. The kernel fills one entry more than twice the number of samples. Linux,
+        // drivers/ptp/ptp_chardev.c, `ptp_sys_offset`.
         let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET, &raw mut plain) };
         if answer < 0 {
             return Err(io::Error::last_os_error());
@@ -130,16 +130,16 @@ impl Ptp {
         Ok((triples.map(|triple| Between { before: triple[0], device: triple[1], after: triple[2] }).collect(), false))
     }
 
-    /// Returns the time of the clock and of CLOCK_REALTIME at the same instant, as captured by hardware or a
+    /// Returns the times of the PTP clock and of CLOCK_REALTIME at the same instant, as captured by hardware or a
     /// hypervisor.
     ///
     /// # Errors
     ///
-    /// Returns EOPNOTSUPP if that is not supported.
+    /// Returns EOPNOTSUPP if the device does not support this.
     pub(crate) fn at_one_moment(&self) -> io::Result<(PtpTime, PtpTime)> {
         let mut precise = SystemOffsetPrecise::default();
-        // SAFETY: the number includes the size of `precise`, which the kernel fills. Linux, drivers/ptp/ptp_chardev.c,
-        // `ptp_sys_offset_precise`.
+        // SAFETY: the request number includes the size of `precise`, which the kernel fills. Linux,
+        // drivers/ptp/ptp_chardev.c, `ptp_sys_offset_precise`.
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), PTP_SYS_OFFSET_PRECISE, &raw mut precise) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok((precise.device, precise.realtime)) }
     }

@@ -24,11 +24,11 @@ pub(crate) struct RtcTime {
     pub(crate) unused: [libc::c_int; 3],
 }
 
-/// A number that includes the size of the structure. Linux, include/uapi/linux/rtc.h.
+/// The ioctl request number, which includes the size of the structure. Linux, include/uapi/linux/rtc.h.
 const RTC_RD_TIME: libc::Ioctl = libc::_IOR::<RtcTime>(b'p' as u32, 9);
 const _: () = assert!(size_of::<RtcTime>() == 0x24, "the layout must match the kernel's");
 
-/// An open real-time clock. It allows one user at a time: the kernel refuses a second one with EBUSY.
+/// An open real-time clock. The clock allows one user at a time: the kernel refuses a second user with EBUSY.
 #[derive(Debug)]
 pub(crate) struct Rtc {
     file: File,
@@ -39,7 +39,7 @@ impl Rtc {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening it.
+    /// Returns the error of opening the clock.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         Ok(Self { file })
@@ -52,13 +52,13 @@ impl Rtc {
     /// Returns the error of the driver, for example if the clock has lost its time.
     pub(crate) fn time(&self) -> io::Result<RtcTime> {
         let mut time = MaybeUninit::<RtcTime>::zeroed();
-        // SAFETY: RTC_RD_TIME fills a structure of the size that is in its number, which `time` has; a file of another
-        // kind returns ENOTTY. rtc(4).
+        // SAFETY: RTC_RD_TIME fills a structure of the size in its request number, which is the size of `time`. A file
+        // of another kind returns ENOTTY. rtc(4).
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), RTC_RD_TIME, time.as_mut_ptr()) };
         if answer < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it consists of integers and was zeroed, so that it has a value whatever the kernel filled in.
+        // SAFETY: `time` consists of integers and was zeroed, so it is initialized whatever the kernel filled in.
         // MaybeUninit::assume_init.
         Ok(unsafe { time.assume_init() })
     }

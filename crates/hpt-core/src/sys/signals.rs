@@ -1,6 +1,6 @@
-//! Signals of the calling thread, received one after another instead of by handlers; interrupting a thread's wait; and
-//! the state of a child: sigprocmask(2), sigwaitinfo(2), tgkill(2), kill(2), waitpid(2). Forwards no signal; the code
-//! that waits decides what to do.
+//! Receives the signals of the calling thread one after another instead of with handlers (sigprocmask(2),
+//! sigwaitinfo(2)). Interrupts a thread's wait (tgkill(2)), sends signals to a child (kill(2)), and reports the child's
+//! state (waitpid(2)). Forwards no signal by itself; the code that waits decides what to do.
 
 use std::{fs::File, io, ptr};
 
@@ -63,7 +63,7 @@ impl SignalSet {
     }
 
     pub(crate) fn contains(&self, signal: libc::c_int) -> bool {
-        // SAFETY: reads the set; an invalid signal number returns -1. sigismember(3).
+        // SAFETY: the call reads the set, and returns -1 for an invalid signal number. sigismember(3).
         let answer = unsafe { libc::sigismember(&raw const self.0, signal) };
         answer == 1
     }
@@ -85,7 +85,7 @@ impl SignalSet {
 
     fn change(&self, how: libc::c_int) -> io::Result<Self> {
         let mut before = Self::of([]);
-        // SAFETY: both sets are live; the first is read, the second is filled. pthread_sigmask(3).
+        // SAFETY: both sets are live. The call reads the first and fills the second. pthread_sigmask(3).
         let answer = unsafe { libc::pthread_sigmask(how, &raw const self.0, &raw mut before.0) };
         if answer == 0 { Ok(before) } else { Err(io::Error::from_raw_os_error(answer)) }
     }
@@ -103,12 +103,12 @@ impl SignalSet {
         loop {
             // SAFETY: siginfo_t consists of integers and pointers, for which zero is a valid value.
             let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
-            // SAFETY: the set is live and read, `info` is live and filled. sigwaitinfo(2).
+            // SAFETY: the set is live and only read; `info` is live and filled by the call. sigwaitinfo(2).
             let signal = unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) };
             if signal > 0 {
                 return Came { signal, sent_by: sender(&info) };
             }
-            // EINTR: the process was stopped and continued, or another signal arrived.
+            // The error is EINTR: the process was stopped and continued, or another signal arrived.
         }
     }
 
@@ -117,13 +117,13 @@ impl SignalSet {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: siginfo_t consists of integers and pointers, for which zero is a valid value.
         let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
-        // SAFETY: the set and the time are live and read, `info` is live and filled. sigtimedwait(2).
+        // SAFETY: the set and the time are live and only read; `info` is live and filled by the call. sigtimedwait(2).
         let signal = unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const at_once) };
         (signal > 0).then(|| Came { signal, sent_by: sender(&info) })
     }
 }
 
-/// Returns the sender if it was a process: with kill, tgkill or sigqueue. sigaction(2), `si_code`.
+/// Returns the sender if a process sent the signal with kill, tgkill, or sigqueue. sigaction(2), `si_code`.
 fn sender(info: &libc::siginfo_t) -> Option<libc::pid_t> {
     let by_a_process = [libc::SI_USER, libc::SI_TKILL, libc::SI_QUEUE].contains(&info.si_code);
     // SAFETY: with these codes the kernel fills in the sender's process ID. sigaction(2).
@@ -141,22 +141,23 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
 
 /// Restores the default action of the signal.
 pub(crate) fn by_default(signal: libc::c_int) {
-    // SAFETY: the default action is no handler and touches nothing of the program. signal(2).
+    // SAFETY: the default action is not a handler and touches no memory of the program. signal(2).
     let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 /// Makes the kernel discard the signal.
 pub(crate) fn ignore(signal: libc::c_int) {
-    // SAFETY: no handler, and nothing of the program is touched; it is async-signal-safe. signal(2).
+    // SAFETY: no handler is installed, and the call touches no memory of the program. The call is async-signal-safe.
+    // signal(2).
     let _ = unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
 /// Returns whether this process leads the session to which the child also belongs. The kernel reports a hang-up of the
 /// terminal to the session leader only.
 pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
-    // Not with rustix: a session that was started outside of the process's PID namespace is 0 in it, which the number
-    // that rustix returns must not be.
-    // SAFETY: takes a number; a process that does not exist returns -1. getsid(2).
+    // rustix is not used: the ID of a session that was started outside the process's PID namespace is 0, which rustix
+    // does not allow.
+    // SAFETY: the call takes a number, and returns -1 for a process that does not exist. getsid(2).
     let session = unsafe { libc::getsid(child) };
     u32::try_from(session) == Ok(std::process::id())
 }
@@ -167,10 +168,10 @@ pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };
-    // Not with rustix: a group from outside of the PID namespace is 0, like a session.
-    // SAFETY: takes nothing, and always succeeds. getpgrp(2).
+    // rustix is not used: like that of a session, the ID of a process group outside the PID namespace is 0.
+    // SAFETY: the call takes no argument and always succeeds. getpgrp(2).
     let own = unsafe { libc::getpgrp() };
-    // SAFETY: takes a number; a process that does not exist returns -1. getpgid(2).
+    // SAFETY: the call takes a number, and returns -1 for a process that does not exist. getpgid(2).
     let of_the_child = unsafe { libc::getpgid(child) };
     tcgetpgrp(terminal).is_ok_and(|foreground| [own, of_the_child].contains(&foreground.as_raw_pid()))
 }
@@ -180,7 +181,7 @@ pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
 const ROUSING: libc::c_int = libc::SIGURG;
 
 /// Allows [`rouse`] to interrupt this thread, until [`SignalSet::apply`] is called on the result. If the program has a
-/// handler for the signal, it stays in place.
+/// handler for the signal, that handler stays in place.
 pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
     extern "C" fn do_nothing(_: libc::c_int) {}
     // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
@@ -204,21 +205,20 @@ pub(crate) fn this_thread() -> libc::pid_t {
 /// Interrupts the given thread of this process if it is waiting in the kernel.
 pub(crate) fn rouse(thread: libc::pid_t) {
     let process = std::process::id();
-    // SAFETY: takes three numbers; it is not an error if the thread has already ended. tgkill(2).
+    // SAFETY: the call takes three numbers; it is not an error if the thread has already ended. tgkill(2).
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, ROUSING) };
 }
 
-/// Sends a signal to a child that has not been waited for yet. Its process ID therefore cannot belong to another
-/// process.
+/// Sends a signal to a child that has not been waited for yet, so its process ID cannot belong to another process.
 pub(crate) fn send(child: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: takes two numbers. kill(2); it is not an error if the child has already ended.
+    // SAFETY: the call takes two numbers; it is not an error if the child has already ended. kill(2).
     let _ = unsafe { libc::kill(child, signal) };
 }
 
 /// Applies the default action of a blocked signal to this process. Intended for signals that stop the process.
 pub(crate) fn stop_by(signal: libc::c_int) {
     let only = SignalSet::of([signal]);
-    // SAFETY: takes a number. raise(3).
+    // SAFETY: the call takes a number. raise(3).
     let _ = unsafe { libc::raise(signal) };
     // The process stops here, unless it is in an orphaned process group. signal(7).
     if let Ok(before) = only.change(libc::SIG_UNBLOCK) {
@@ -226,8 +226,8 @@ pub(crate) fn stop_by(signal: libc::c_int) {
     }
 }
 
-/// Reaps all ended child processes except `child`. The first process of a container becomes the parent of all orphaned
-/// processes.
+/// Reaps all ended child processes except `child`. The first process of a container must do this, because it becomes
+/// the parent of all orphaned processes.
 pub(crate) fn reap_others(child: libc::pid_t) {
     loop {
         // SAFETY: siginfo_t consists of integers and of pointers that are not followed, for which zero is a valid
@@ -239,7 +239,7 @@ pub(crate) fn reap_others(child: libc::pid_t) {
         if answer != 0 {
             return;
         }
-        // SAFETY: waitid filled the fields of a child that ended, or left zero. sigaction(2), waitid(2).
+        // SAFETY: waitid filled in the fields for a child that ended, or left them zero. sigaction(2), waitid(2).
         let process = unsafe { ended.si_pid() };
         if process == 0 || process == child {
             return;
@@ -250,7 +250,7 @@ pub(crate) fn reap_others(child: libc::pid_t) {
     }
 }
 
-/// Returns the change of the child's state since the last call, without waiting.
+/// Returns the change of the child's state since the preceding call, without waiting.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
     let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
     let Some((_, status)) = waitpid(Pid::from_raw(child), options)? else { return Ok(ChildIs::AsBefore) };
@@ -270,7 +270,7 @@ mod tests {
         let set = SignalSet::of([signal]);
         let before = set.hold_back().expect("a signal that can be held");
         assert_eq!(set.take(), None);
-        // SAFETY: sends a signal to this thread only, which blocks it. raise(3).
+        // SAFETY: the call sends a signal only to this thread, which blocks the signal. raise(3).
         let sent = unsafe { libc::raise(signal) };
         assert!(sent == 0 && SignalSet::pending().contains(signal));
         let own = libc::pid_t::try_from(std::process::id()).expect("process numbers fit");
@@ -286,7 +286,7 @@ mod tests {
         assert!(out.into_iter().all(|signal| !set.contains(signal)), "{set:?}");
         let held = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD, libc::SIGTSTP, libc::SIGRTMAX()];
         assert!(held.into_iter().all(|signal| set.contains(signal)), "{set:?}");
-        // Rust programs do so from the start.
+        // Rust programs ignore SIGPIPE from the start.
         assert!(is_ignored(libc::SIGPIPE) && !is_ignored(libc::SIGUSR1));
     }
 }

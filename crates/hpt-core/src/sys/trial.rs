@@ -1,5 +1,5 @@
-//! Tries something that may raise a signal, in a forked child. Decides nothing: the caller interprets the death of the
-//! child.
+//! Uses a forked child to try instructions that may raise a signal. Does not interpret the death of the child; the
+//! caller does.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use rustix::{
     process::{DumpableBehavior, Pid, Signal, WaitOptions, kill_process, set_dumpable_behavior, waitpid},
 };
 
-/// How a trial ended.
+/// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trial {
     /// The child completed.
     Lived,
     /// A signal killed the child, or the child ended early on its own.
     Died,
-    /// No child could be started, the child did not end, or another part of the program collected it. The result is
+    /// No child could be started, the child did not end, or another part of the program reaped it. The result is
     /// unknown; a later trial may succeed.
     NotTried,
 }
 
-/// Runs `attempt` in a forked child. `attempt` must only execute instructions: no allocation, no lock, no output, as
-/// required in the child of a process that may have threads (fork(2)).
+/// Runs `attempt` in a forked child. `attempt` must only execute instructions. It must not allocate, lock, or write
+/// output, as required in the child of a process that may have threads (fork(2)).
 ///
-/// The child has no exit signal: the program gets no SIGCHLD, the kernel does not collect the child if SIGCHLD is
-/// ignored, and `waitpid(-1)` in another thread does not see it. Only a wait with `__WALL` or `__WCLONE` does. QEMU's
-/// user-mode emulation cannot start such a child; there it uses SIGCHLD.
+/// The child has no exit signal. The program therefore gets no SIGCHLD, the kernel does not reap the child if SIGCHLD
+/// is ignored, and `waitpid(-1)` in another thread does not reap the child. Only a wait with `__WALL` or `__WCLONE`
+/// reaps it. QEMU's user-mode emulation cannot start such a child, so the child has SIGCHLD as its exit signal there.
 pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
     attempt_within(LONGEST, attempt)
 }
@@ -39,7 +39,7 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
         0 => {
             give_up_quietly();
             attempt();
-            // SAFETY: ends the child without running the parent's exit handlers. _exit(2).
+            // SAFETY: the call ends the child without running the parent's exit handlers. _exit(2).
             unsafe { libc::_exit(0) }
         }
         // The process ID of a child, or -1.
@@ -50,16 +50,17 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
     }
 }
 
-/// A child executes only a few instructions. If it has not ended after this time, it never will. Children of QEMU's
-/// user-mode emulator (7.2) that a multithreaded program starts can hang before their first instruction: the emulator
-/// allocates with a lock held by a thread that does not exist in the child.
+/// The time after which a child is killed. A child executes only a few instructions, so a child that has not ended
+/// after this time never will. Children of QEMU's user-mode emulator (7.2) that a multithreaded program starts can hang
+/// before their first instruction: the emulator allocates with a lock held by a thread that does not exist in the
+/// child.
 const LONGEST: Duration = Duration::from_secs(10);
 /// The time to sleep between two checks of a child.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Waits until `child` ends, and kills it if it has not ended after `longest`.
 fn end_of(child: Pid, longest: Duration) -> Trial {
-    // Waits for children with and without an exit signal.
+    // The wait includes children with and without an exit signal.
     let whichever = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     let begun = Instant::now();
     let mut is_killed = false;
@@ -86,23 +87,23 @@ fn end_of(child: Pid, longest: Duration) -> Trial {
 }
 
 /// Forks the process. The parent receives `exit_signal` when the child ends, or no signal if it is 0. Returns like
-/// fork(2): 0 in the child, which may only call async-signal-safe functions.
+/// fork(2): 0 in the child, which may call only async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
-    // Not fork(3): the C library's version takes its own locks, which a signal handler that calls this may have
-    // interrupted.
-    // SAFETY: without flags and without a stack of its own the call is the kernel's fork: the child has a copy of
-    // everything, and by this function's contract it calls nothing that is not async-signal-safe. clone(2).
+    // fork(3) is not used, because the C library takes locks of its own in it. A signal handler that calls this
+    // function may have interrupted a thread that holds such a lock.
+    // SAFETY: without flags and without a stack of its own, the call is the kernel's fork. The child has a copy of
+    // everything, and by this function's contract, it calls only async-signal-safe functions. clone(2).
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(exit_signal), 0, 0, 0, 0) }
 }
 
-/// Restores, in the child, the default action of signals, so that a signal ends the child without a core file,
-/// regardless of the handlers that the program had installed.
+/// Restores the default action of signals in the child, so that a signal ends the child without a core file, regardless
+/// of the handlers that the program had installed.
 fn give_up_quietly() {
     // This is only a system call, so it is async-signal-safe.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: the default action is no handler and touches nothing of the program. signal(2); it is
-        // async-signal-safe.
+        // SAFETY: the default action is not a handler and touches no memory of the program. The call is
+        // async-signal-safe. signal(2).
         let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
@@ -126,7 +127,8 @@ mod tests {
     #[test]
     fn a_child_that_is_killed_does_not_kill_its_parent() {
         let die = || {
-            // SAFETY: raises SIGILL in the calling thread, which ends the child. raise(3) is async-signal-safe.
+            // SAFETY: the call raises SIGILL in the calling thread, which ends the child. raise(3) is
+            // async-signal-safe.
             let _ = unsafe { libc::raise(libc::SIGILL) };
         };
         assert_eq!(attempt_in_child(die), Trial::Died);
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn a_child_that_hangs_is_ended() {
         let hang = || loop {
-            // SAFETY: waits for a signal and touches nothing. pause(2).
+            // SAFETY: the call waits for a signal and touches nothing. pause(2).
             let _ = unsafe { libc::pause() };
         };
         assert_eq!(attempt_within(Duration::from_millis(20), hang), Trial::NotTried);
@@ -218,7 +220,7 @@ mod tests {
         let outcomes: Vec<_> = (0..200).map(|_| attempt_in_child(|| ())).collect();
         own.kill().expect("it is a child of this process");
         let strangers = supervisor.join().expect("a thread that only counts");
-        // The supervisor has collected it.
+        // The supervisor has reaped `own`.
         assert!(own.wait().is_err());
         assert!(outcomes.iter().all(|outcome| *outcome == Trial::Lived), "{outcomes:?}");
         assert_eq!(strangers, 0, "children that the program did not start");
@@ -233,9 +235,9 @@ mod tests {
     #[ignore = "a part of another test: it limits the process"]
     fn with_no_free_process() {
         // Root may start processes beyond the limit; an ordinary user may not.
-        // SAFETY: geteuid takes nothing and cannot fail. geteuid(2).
+        // SAFETY: geteuid takes no argument and cannot fail. geteuid(2).
         if unsafe { libc::geteuid() } == 0 {
-            // SAFETY: takes a number; this process gives up its permissions for good. setuid(2).
+            // SAFETY: the call takes a number. This process gives up its permissions permanently. setuid(2).
             if unsafe { libc::setuid(65_534) } != 0 {
                 return skipped!("this process may not give up its rights");
             }

@@ -1,5 +1,5 @@
-//! Waiting in the kernel until a time or on a word (futex(2)), and the timer slack: how late the kernel may wake a
-//! thread to save power. Decides nothing; `sleep` does.
+//! Waits in the kernel for a deadline or for a wake-up through a word in memory (futex(2)). Also contains the timer
+//! slack, the delay by which the kernel may postpone a wake-up to save power. Decides nothing; `sleep` does.
 
 use std::{io, sync::atomic::AtomicU32, time::Duration};
 
@@ -18,8 +18,8 @@ struct Timespec64 {
     nanoseconds: i64,
 }
 
-/// Waits until the clock shows `moment` since its epoch, or until a call of [`wake`]. Returns at once if `word` is not
-/// zero. May return spuriously, so the caller must check the condition again.
+/// Waits until the clock reaches `moment` after its epoch, or until [`wake`] is called. Returns at once if `word` is
+/// not zero. May return spuriously, so the caller must check the condition again.
 pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     let clock = match till {
         Till::Monotonic => 0,
@@ -30,8 +30,8 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     let _ = wait(libc::SYS_futex, word, operation, &timespec64(moment));
     #[cfg(target_pointer_width = "32")]
     if wait(SYS_FUTEX_TIME64, word, operation, &timespec64(moment)) == Err(libc::ENOSYS) {
-        // The kernel is older than Linux 5.1. A deadline after 2038 takes more than one wait: this one returns, and the
-        // caller checks again.
+        // The kernel is older than Linux 5.1. A deadline after 2038 takes more than one wait: this wait returns, and
+        // the caller checks again.
         let seconds = libc::time_t::try_from(moment.as_secs()).unwrap_or(libc::time_t::MAX);
         let nanoseconds = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
         let _ = wait(libc::SYS_futex, word, operation, &libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds });
@@ -43,17 +43,17 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
 const SYS_FUTEX_TIME64: libc::c_long = 422;
 
 fn timespec64(moment: Duration) -> Timespec64 {
-    // The kernel treats every time beyond its own 64 bits of nanoseconds as the last representable one. Linux,
+    // The kernel treats every time that exceeds 64 bits of nanoseconds as the last representable time. Linux,
     // include/linux/ktime.h, ktime_set.
     let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
     Timespec64 { seconds, nanoseconds: moment.subsec_nanos().into() }
 }
 
-/// Makes the system call `number`, which must be one that takes a `T` for the time.
+/// Makes the system call `number`, which must take its time as a `T`.
 fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, moment: &T) -> Result<(), libc::c_int> {
     // SAFETY: the word and the time are live for the duration of the call, and the time has the form that this call
-    // reads; it writes to neither. The fifth argument is not read by this operation, the sixth allows any waker.
-    // futex(2).
+    // reads; it writes to neither. This operation does not read the fifth argument. The sixth argument allows any
+    // waker. futex(2).
     let answer = unsafe {
         libc::syscall(
             number,
@@ -68,12 +68,12 @@ fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, momen
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
 }
 
-/// Sleeps until the clock shows `moment` since its epoch, with clock_nanosleep(2). Signals do not end the sleep.
+/// Sleeps until the clock reaches `moment` after its epoch, with clock_nanosleep(2). Signals do not end the sleep.
 pub(crate) fn sleep_until(till: Till, moment: Duration) {
     while !sleep_once(till, moment) {}
 }
 
-/// Sleeps until the clock shows `moment` since its epoch, or until a signal is handled. Returns whether the sleep
+/// Sleeps until the clock reaches `moment` after its epoch, or until a signal is handled. Returns whether the sleep
 /// reached its deadline.
 #[allow(clippy::unnecessary_fallible_conversions, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
@@ -81,7 +81,7 @@ pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
         Till::Monotonic => libc::CLOCK_MONOTONIC,
         Till::Realtime => libc::CLOCK_REALTIME,
     };
-    // SAFETY: timespec consists of integers (and padding), for which zero is a value.
+    // SAFETY: timespec consists of integers (and padding), for which zero is a valid value.
     let mut deadline = unsafe { std::mem::zeroed::<libc::timespec>() };
     deadline.tv_sec = moment.as_secs().try_into().unwrap_or(libc::time_t::MAX);
     deadline.tv_nsec = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
@@ -93,8 +93,8 @@ pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
 
 /// Wakes all threads that wait on `word`. May be called in a signal handler.
 pub(crate) fn wake(word: &AtomicU32) {
-    // SAFETY: the word is live; this operation uses its address as a key and takes a number of waiters, and reads no
-    // other argument. futex(2).
+    // SAFETY: the word is live; this operation uses its address as a key, takes a number of waiters, and reads no other
+    // argument. futex(2).
     let _ = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -108,19 +108,19 @@ pub(crate) fn wake(word: &AtomicU32) {
     };
 }
 
-/// Returns how late, in nanoseconds, the kernel may wake this thread in order to wake others at the same time; `None`
-/// if the kernel does not report it.
+/// Returns the timer slack in nanoseconds, by which the kernel may delay wake-ups of this thread to combine them with
+/// others; `None` if the kernel does not report the slack.
 pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
-    // SAFETY: reads no further argument. prctl(2), PR_GET_TIMERSLACK. Not through the C library's function, which
-    // returns an int: the slack is a long.
+    // SAFETY: the call reads no further argument. prctl(2), PR_GET_TIMERSLACK. The C library's function is not used,
+    // because it returns an int and the slack is a long.
     let nanoseconds = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
-    // Linux, kernel/sys.c: a slack that does not fit is returned as the largest that does.
+    // Linux, kernel/sys.c: a slack that does not fit is returned as the largest value that does.
     (nanoseconds != -1).then_some(nanoseconds.cast_unsigned())
 }
 
 /// Sets the timer slack of this thread, in nanoseconds; 0 selects the thread's default.
 pub(crate) fn set_timer_slack(nanoseconds: libc::c_ulong) {
-    // SAFETY: takes a number. prctl(2), PR_SET_TIMERSLACK.
+    // SAFETY: the call takes a number. prctl(2), PR_SET_TIMERSLACK.
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
 }
 
@@ -145,7 +145,7 @@ mod tests {
             let start = Instant::now();
             let moment = now(clock) + Duration::from_millis(20);
             let word = AtomicU32::new(0);
-            // It may return spuriously, but not forever.
+            // The wait may return spuriously, but not every time.
             while now(clock) < moment && start.elapsed() < Duration::from_secs(60) {
                 wait_while_zero(&word, till, moment);
             }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_past_deadline_or_a_changed_word_is_not_waited_for() {
-        // The test passes if both waits return: nothing else ends the second.
+        // The test passes if both waits return, because nothing else ends the second wait.
         wait_while_zero(&AtomicU32::new(0), Till::Monotonic, Duration::ZERO);
         wait_while_zero(&AtomicU32::new(1), Till::Monotonic, Duration::from_secs(u64::MAX));
     }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_timer_slack_can_be_set() {
         let Some(before) = timer_slack() else { return skipped!("this kernel does not report the timer slack") };
-        // The last one exceeds an int, which an emulator of system calls may return.
+        // The last value exceeds an int, which an emulator of system calls may return.
         let emulated = std::env::var_os("HPT_TEST_RUNNER").is_some();
         for slack in [7_777, 3_000_000_000].into_iter().take(if emulated { 1 } else { 2 }) {
             set_timer_slack(slack);

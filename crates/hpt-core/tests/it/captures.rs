@@ -117,12 +117,12 @@ fn every_fault_is_reported_with_its_line_and_a_fix() {
         (path("proc/./empty"), 15, "`.`"),
         (path("proc//empty"), 15, "is empty"),
         (path("proc/empty/"), 15, "is empty"),
-        (path("proc/empty "), 15, "a blank"),
+        (path("proc/empty "), 15, "a space"),
         (path("a\tb"), 15, "control character"),
         (path("a -> b"), 15, "arrow"),
         (path(&"x".repeat(513)), 15, "longer than 512"),
         (path(&["x"; 65].join("/")), 15, "more than 64"),
-        (path("proc/cpuinfo"), 15, "is in line 10 already"),
+        (path("proc/cpuinfo"), 15, "is already on line 10"),
         (path("proc/device-tree"), 15, "is not a directory"),
         (path("proc/cpuinfo/more"), 15, "is not a directory"),
         (path("sys/five and more/x"), 21, "is not a directory"),
@@ -149,7 +149,7 @@ fn every_fault_is_reported_with_its_line_and_a_fix() {
         assert!(said.len() < 400 && !said.contains(char::is_control), "{said:?}");
     }
     let bytes = b"hpt-capture 1\nabout\n|\xff\n";
-    assert!(Capture::parse(bytes).expect_err("it is not UTF-8").to_string().contains("line 3: this is not UTF-8"));
+    assert!(Capture::parse(bytes).expect_err("it is not UTF-8").to_string().contains("line 3: the line is not UTF-8"));
     let secret = Capture::parse(b"root:secret").expect_err("it is not a capture");
     assert!(!secret.to_string().contains("secret"), "nothing is quoted of a file that may be anything");
 }
@@ -232,7 +232,7 @@ fn a_derived_capture_that_does_not_fit_its_base_is_refused_with_its_line() {
         ("removed proc\n", 5, "is not in the base"),
         ("file proc/cpuinfo/more\n", 5, "is not a directory"),
         ("absent proc/swaps\nfile proc\n", 6, "is not a directory"),
-        ("removed proc/empty\nfile proc/empty\n", 6, "is in line 5 already"),
+        ("removed proc/empty\nfile proc/empty\n", 6, "is already on line 5"),
     ] {
         let folder = folder_of(&[("base.capture", ALL), ("x.capture", &derived_from("base.capture", sections))]);
         let path = folder.path().join("x.capture");

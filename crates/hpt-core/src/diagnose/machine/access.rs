@@ -1,4 +1,4 @@
-//! Rules about which counters and devices the current user may use. Opens neither counters nor devices.
+//! Rules about which counters and devices the current user may use. They open neither counters nor devices.
 
 use super::facts::CAP_SYS_ADMIN;
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};

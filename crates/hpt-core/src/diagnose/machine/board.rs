@@ -1,5 +1,5 @@
-//! Rules about the power supply and the temperature of a board. Uses the kernel's drivers, and does not query the
-//! firmware itself.
+//! Rules about the power supply and the temperature of a board. They use the kernel's drivers, and do not query the
+//! firmware directly.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::{Supply, Zone};
@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "held-back",
         title: "Firmware throttles the processor",
         about: "whether the firmware of a Raspberry Pi throttles the processor",
-        why: "A throttled processor runs below the frequency that the kernel requested, without the kernel being notified: all work takes longer.",
+        why: "A throttled processor runs below the frequency that the kernel requested, and the kernel is not notified. All work takes longer.",
         affects: "all programs",
         references: &["raspberrypi.com: vcgencmd get_throttled"],
         judge: held_back,
@@ -34,8 +34,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Bits of get_throttled for the current state. The same bits, shifted left by 16, are set if the state occurred since
-/// boot.
+/// The bits of get_throttled for the current state. These bits, shifted left by 16, are set if the state has occurred
+/// since boot.
 const TOO_LOW: u32 = 1;
 const CAPPED: u32 = 1 << 1;
 const THROTTLED: u32 = 1 << 2;
@@ -62,7 +62,7 @@ fn under_voltage(facts: &MachineFacts, _: &Subject) -> Verdict {
         (true, _) => Finding::new(Severity::High, "the supply voltage is too low now"),
         (false, true) => Finding::new(
             Severity::High,
-            "the supply voltage was too low at some time since boot, but is high enough now",
+            "the supply voltage has been too low at some time since boot, but is high enough now",
         ),
     };
     finding

@@ -1,4 +1,4 @@
-//! The facts that the rules use. Reads files of a host; reaches no verdict.
+//! The facts that the rules use. This module reads the files of a host, but does not reach verdicts.
 
 use std::collections::BTreeMap;
 
@@ -117,10 +117,10 @@ impl MachineFacts {
         self.cores.online.is()
     }
 
-    /// Returns the facts that can be checked only as root, each once.
+    /// Returns the facts that can be checked only as root, without duplicates.
     #[must_use]
     pub fn needs_root(&self) -> Vec<&'static str> {
-        // A locked-down kernel refuses root as well, so running as root does not help.
+        // A locked-down kernel denies access even to root, so running as root does not help.
         if self.is_root() {
             return Vec::new();
         }
@@ -148,7 +148,7 @@ impl MachineFacts {
         self.has(CAP_SYS_ADMIN) == Some(true)
     }
 
-    /// Returns whether the current user has a capability; `None` if that is not known.
+    /// Returns whether the current user has a capability; `None` if this is unknown.
     pub(super) fn has(&self, capability: u32) -> Option<bool> {
         self.limits.has(capability)
     }

@@ -1,4 +1,4 @@
-//! Rules about interrupts and kernel threads on dedicated CPUs. Moves neither.
+//! Rules about interrupts and kernel threads on dedicated CPUs. They move neither interrupts nor threads.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, Interrupt, KernelThread, Told};
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// The number of interrupts or threads that a finding names. All others are only counted.
+/// The maximum number of interrupts or threads that a finding names. All others are only counted.
 const NAMED: usize = 4;
 
 fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
@@ -66,7 +66,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Told::Is(cpus) => !cpus.and(&subject.in_question).is_empty(),
         _ => count(interrupt, &subject.in_question) > 0,
     };
-    // An interrupt that never arrived belongs to a device that is not in use.
+    // An interrupt that has never arrived belongs to a device that is not in use.
     let mut here: Vec<&Interrupt> = all
         .iter()
         .filter(|interrupt| interrupt.counts.values().any(|&count| count > 0) && goes_there(interrupt))
@@ -96,14 +96,14 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         format!("interrupts routed to {}: {}{more}", Subject::in_words(&subject.in_question), named.join(", ")),
     )
     .fix(
-        "Move these interrupts to other CPUs until reboot; the write fails for interrupts that a driver spreads over all CPUs",
+        "Move these interrupts to other CPUs until reboot; the command fails for interrupts that a driver spreads over all CPUs",
         moves,
     )
     .fix(text, commands);
     if certain { finding.problem() } else { finding.uncertain().problem() }
 }
 
-/// Returns how many times `interrupt` arrived on `cpus`.
+/// Returns the number of times that `interrupt` has arrived on `cpus`.
 fn count(interrupt: &Interrupt, cpus: &CpuList) -> u64 {
     interrupt
         .counts

@@ -1,5 +1,5 @@
 //! Rules about the isolation of CPUs from other threads, from the tick, from the kernel's housekeeping, and from SMT
-//! siblings. Moves no thread.
+//! siblings. They do not move threads.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, KernelThread, Told};
@@ -64,8 +64,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns the CPU that hpt suggests to isolate: the named CPU, or otherwise the highest-numbered CPU, because the
-/// kernel's own work tends to run on low-numbered CPUs.
+/// Returns the CPU that hpt suggests isolating: the named CPU or, if none is named, the CPU with the highest number.
+/// The kernel's own work tends to run on CPUs with low numbers.
 fn proposal(facts: &MachineFacts, subject: &Subject) -> CpuList {
     let highest = facts.cores.online.is().and_then(|online| online.iter().next_back());
     subject.named.or(highest).map(CpuList::only).unwrap_or_default()
@@ -126,7 +126,7 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         if name == "isolcpus" && !listed.words.is_empty() && !listed.words.iter().any(|word| word == "domain") {
             continue;
         }
-        // Without a list, the parameter offloads no CPU yet. It only allows offloading CPUs later.
+        // Without a list, the parameter offloads no CPU; it only makes it possible to offload CPUs later.
         if name == "rcu-nocbs" && value.is_empty() {
             continue;
         }
@@ -224,7 +224,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
     match callback_threads(facts) {
         Some(_) if !in_vain.is_empty() => {
             let observed = format!(
-                "{}: {} in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) to run the callbacks elsewhere",
+                "{}: {} listed in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) to run the callbacks elsewhere",
                 on(&left),
                 if in_vain.len() == 1 { format!("CPU {in_vain} is") } else { format!("CPUs {in_vain} are") }
             );
@@ -248,7 +248,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
 const NO_KERNEL_THREADS: &str =
     "it is unknown whether this is in effect, because kernel threads are not visible, for example in a container";
 
-/// Returns the CPUs whose callbacks are run by a kernel thread; `None` if no kernel threads are visible.
+/// Returns the CPUs whose callbacks a kernel thread runs; `None` if no kernel threads are visible.
 fn callback_threads(facts: &MachineFacts) -> Option<CpuList> {
     let threads = facts.situation.kernel_threads.as_ref()?;
     Some(threads.iter().filter_map(KernelThread::frees_for).collect())
@@ -322,8 +322,8 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
 }
 
-/// Returns whether turning SMT off would take `cpu` offline, because it is not the first CPU of its core. Linux,
-/// Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
+/// Returns whether turning SMT off would take `cpu` offline. This is the case unless it is the first CPU of its core.
+/// Linux, Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
 fn goes_offline_with_smt(cpu: usize, others: &CpuList, wanted: &CpuList) -> bool {
     others.iter().next().is_some_and(|first| first < cpu && !wanted.contains(first))
 }

@@ -1,5 +1,5 @@
 //! Rules about the limits of the current process: its CPU quota, its cpuset, and how long a real-time thread may run
-//! without blocking. Raises no limit.
+//! without blocking. They do not raise limits.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::{ControlGroups, CpuList};
@@ -9,7 +9,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "cpu-quota",
         title: "CPU quota limits this process",
         about: "whether a control group limits the CPU time of this process (cpu.max)",
-        why: "When the threads of the group have used up the quota, all of them are paused until the period ends: for up to 100 ms with the usual period.",
+        why: "When the threads of the group have used up the quota, all of them are paused until the period ends, which takes up to 100 ms with the default period.",
         affects: "ordinary threads of this service, session or container, but not real-time threads",
         references: &[
             "Documentation/admin-guide/cgroup-v2.rst: cpu.max",

@@ -1,4 +1,4 @@
-//! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. Changes nothing.
+//! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. They change nothing.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;

@@ -1,6 +1,6 @@
 //! Rules that find the causes of high latency and wrong time on a machine. Each rule turns facts into a verdict. The
-//! rules are pure functions: only `MachineFacts::of` reads files of a host, so a captured machine is examined like a
-//! live machine.
+//! rules are pure functions: only `MachineFacts::of` reads files of a host, so a captured machine is examined in the
+//! same way as a live machine.
 //!
 //! ```
 //! use hpt_core::{Host, diagnose::{MachineFacts, Verdict, examine}};
@@ -108,9 +108,9 @@ impl Finding {
 pub enum Verdict {
     /// There is a problem or a note.
     Problem(Finding),
-    /// No problem was found; holds the observation.
+    /// No problem was found. Contains the observation.
     Pass(String),
-    /// The rule does not apply to this machine; holds the reason.
+    /// The rule does not apply to this machine. Contains the reason.
     NotApplicable(String),
     /// The verdict cannot be determined.
     Unknown {
@@ -164,11 +164,11 @@ pub struct Rule {
     pub title: &'static str,
     /// The subject of the check, phrased to follow "Checks".
     pub about: &'static str,
-    /// Why the problem matters.
+    /// The reason why the problem matters.
     pub why: &'static str,
     /// The programs or threads that the problem affects, phrased to follow "Affects:".
     pub affects: &'static str,
-    /// Further reading: the kernel's documentation, manual pages.
+    /// References, such as kernel documentation and manual pages.
     pub references: &'static [&'static str],
     judge: fn(&MachineFacts, &Subject) -> Verdict,
 }

@@ -1,5 +1,5 @@
 //! Boot parameters for fixes: how to pass a parameter to the kernel on this machine, and which CPUs a parameter already
-//! lists. Sets no parameter.
+//! lists. This module does not set parameters.
 
 use super::MachineFacts;
 use crate::host::{Architecture, BootLoader, BootParameter, CpuList};
@@ -48,12 +48,12 @@ impl Listed {
     }
 }
 
-/// The largest number of CPUs that Linux supports.
+/// The maximum number of CPUs that Linux supports.
 const MOST: usize = 8192;
 
 impl MachineFacts {
-    /// Returns the value of a parameter on the kernel command line; empty if the parameter has no value. If it is given
-    /// several times, the last value counts.
+    /// Returns the value of a parameter on the kernel command line; empty if the parameter has no value. If the
+    /// parameter is given several times, the last value applies.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         Some(self.boot_parameter(name)?.value.as_deref().unwrap_or_default())
     }
@@ -68,8 +68,7 @@ impl MachineFacts {
         self.parameter(name).map(|value| Listed::parse(value, &online))
     }
 
-    /// Returns how to boot with the parameter `name` so that it lists `cpus` in addition to the CPUs that it already
-    /// lists.
+    /// Returns a fix that adds `cpus` to the CPUs that the parameter `name` lists.
     pub(super) fn at_boot_also(&self, name: &str, cpus: &CpuList) -> (String, Vec<String>) {
         let listed = self.listed(name);
         let before = listed.as_ref().and_then(|listed| listed.cpus.clone()).unwrap_or_default();
@@ -92,8 +91,8 @@ impl MachineFacts {
         self.at_boot_instead(name, &format!("{shown}={}", words.join(",")))
     }
 
-    /// Returns how to boot with `irqaffinity` so that interrupts are routed to `cpus`. If the parameter already lists
-    /// some of these CPUs, only those remain listed.
+    /// Returns a fix that routes interrupts to `cpus` with the parameter `irqaffinity`. If the parameter already lists
+    /// some of these CPUs, the fix keeps only those.
     pub(super) fn at_boot_to(&self, cpus: &CpuList) -> (String, Vec<String>) {
         let before = self.listed("irqaffinity").and_then(|listed| listed.cpus);
         let both = before.map(|before| before.and(cpus)).filter(|both| !both.is_empty());
@@ -101,7 +100,7 @@ impl MachineFacts {
         self.at_boot_instead("irqaffinity", &format!("irqaffinity={cpus}"))
     }
 
-    /// Returns how to boot with `parameter` instead of an existing parameter with the same name.
+    /// Returns a fix that sets `parameter` in place of an existing parameter with the same name.
     fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
         match self.boot_parameter(name).map(|before| before.text.as_str()) {
             Some(before) if before == parameter => self.at_boot(parameter),
@@ -110,7 +109,7 @@ impl MachineFacts {
         }
     }
 
-    /// Returns how to pass a parameter to the kernel on this machine.
+    /// Returns a fix that passes a parameter to the kernel on this machine: a description and commands.
     pub(super) fn at_boot(&self, parameter: &str) -> (String, Vec<String>) {
         self.at_boot_as(parameter)
     }

@@ -1,4 +1,4 @@
-//! Rules about the frequency and the idle states of the CPUs. Changes neither.
+//! Rules about the frequency and the idle states of the CPUs. They change neither.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "governor",
         title: "Governor lowers the CPU frequency",
         about: "which governor controls the CPU frequency",
-        why: "A CPU runs at a low frequency after it was idle: work in the first milliseconds after a sleep takes several times as long.",
+        why: "A CPU that has been idle runs at a low frequency at first, so work in the first milliseconds after a sleep takes several times as long.",
         affects: "threads that must react fast after a sleep",
         references: &["Documentation/admin-guide/pm/cpufreq.rst", "Documentation/admin-guide/pm/intel_pstate.rst"],
         judge: governor,
@@ -121,7 +121,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if known.is_empty() {
         return no_control(facts);
     }
-    // With turbo off, the highest frequencies are unavailable. That is not a limit that someone forgot to remove.
+    // If turbo is off, the highest frequencies are unavailable. This is not a limit that should be removed.
     let limited =
         |&&(_, allowed, highest): &&(usize, u64, u64)| allowed.saturating_mul(100) < highest.saturating_mul(99);
     let Some((_, allowed, highest)) = known.iter().find(limited) else {
@@ -185,8 +185,8 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     };
     let leaves_the_cpu = !state.name.eq_ignore_ascii_case("poll");
     if let (Some(hypervisor), true) = (&facts.hypervisor, leaves_the_cpu && state.latency_us <= SHORT_US) {
-        // The driver's exit latency covers only the request of this machine. Once this machine yields the CPU to its
-        // host, the host selects the idle state.
+        // The exit latency of this machine's driver does not include the host's idle state, which the host selects when
+        // this machine yields the CPU.
         return Verdict::not_applicable(format!(
             "the deepest idle state of this machine's own driver is {}; the idle states of the host's CPUs are not visible from inside ({hypervisor})",
             state.name

@@ -1,29 +1,29 @@
-//! Decides whether the gaps that a busy-polling thread observed prove that the kernel throttled it. Measures nothing:
-//! the gaps are the input.
+//! Decides whether the gaps that a busy-polling thread observed prove that the kernel throttled it. This module
+//! measures nothing; the gaps are its input.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Examined, MachineFacts, Verdict};
 use crate::host::Told;
 
-/// A period in which a real-time thread that never blocks did not run.
+/// A stretch of time in which a real-time thread that never blocks did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The start of the gap, relative to the first reading.
     pub began: Duration,
     /// The length of the gap.
     pub length: Duration,
-    /// How long the thread waited for its CPU during the gap, according to the kernel; `None` if the kernel does not
-    /// count waits. Time stolen by a host does not count as a wait.
+    /// The time that the thread waited for its CPU during the gap, according to the kernel; `None` if the kernel does
+    /// not report waits. Steal time is not included.
     pub waited: Option<Duration>,
 }
 
 /// The gaps that a busy-polling thread observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gaps {
-    /// The gaps in order. Negligible gaps are omitted.
+    /// The gaps, in chronological order. Negligible gaps are omitted.
     pub gaps: Vec<Gap>,
-    /// How long the thread polled.
+    /// The time for which the thread polled.
     pub window: Duration,
 }
 
@@ -35,7 +35,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// Returns whether `self` and `other` could both explain the same gaps; see `shows`.
+    /// Returns whether `self` and `other` could both explain the same gaps, given the tolerances of `shows`.
     fn may_be_taken_for(self, other: Self) -> bool {
         let same_length = self.gap < other.gap * 3 && other.gap < self.gap * 3;
         same_length && self.period.abs_diff(other.period) <= (self.period + other.period) / 5
@@ -46,7 +46,8 @@ impl Reserved {
 /// fair_server_init.
 const USUAL: Reserved = Reserved { gap: Duration::from_millis(50), period: Duration::from_secs(1) };
 
-/// The smallest number of gaps that shows a period. Two gaps may have any cause; three gaps have two equal distances.
+/// The minimum number of gaps that proves a period. Two gaps may have any cause, but three periodic gaps have two equal
+/// distances.
 const IN_A_ROW: usize = 3;
 
 impl MachineFacts {
@@ -71,7 +72,7 @@ impl MachineFacts {
     }
 }
 
-/// Whether a measurement shows that the kernel reserves time.
+/// The result of checking whether a measurement shows that the kernel reserves time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     /// Gaps of the expected length recur with the expected period.
@@ -82,8 +83,8 @@ enum Shown {
     TooShort,
 }
 
-/// Returns whether gaps with the length and the period of `reserved` recur. They must be waits, not time stolen by the
-/// host, which may steal time at any time and for any duration.
+/// Returns whether gaps with the length and the period of `reserved` recur. The gaps must be waits. Steal time is no
+/// proof, because a host may take any amount of CPU time at any moment.
 fn shows(gaps: &Gaps, reserved: Reserved, in_a_virtual_machine: bool) -> Shown {
     if gaps.window < reserved.period * 3 {
         return Shown::TooShort;
@@ -106,7 +107,7 @@ fn shows(gaps: &Gaps, reserved: Reserved, in_a_virtual_machine: bool) -> Shown {
     Shown::No
 }
 
-/// Marks findings of RT throttling as certain if gaps on a CPU prove them.
+/// Marks the findings about real-time throttling and the fair server as certain if gaps on a CPU prove them.
 pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, gaps: &Gaps) {
     let throttles = examined
         .iter()
@@ -147,7 +148,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Creates gaps from the start of each gap, its length, and how long the thread waited in it.
+    /// Creates gaps from the start of each gap, its length, and the time that the thread waited in it.
     fn gaps(gaps: &[(u64, u64, Option<u64>)], window_ms: u64) -> Gaps {
         let gap = |&(began, length, waited): &(u64, u64, Option<u64>)| Gap {
             began: ms(began),

@@ -1,5 +1,5 @@
-//! Rules about whether real-time scheduling is available, and how much time the kernel withholds from real-time
-//! threads. Does not request real-time scheduling.
+//! Rules about the availability of real-time scheduling, and about the time that the kernel withholds from real-time
+//! threads. They do not request real-time scheduling.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::{
@@ -193,9 +193,9 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
                 Some("sudo mount -t debugfs none /sys/kernel/debug"),
             ),
         };
-        let observed = format!("this kernel has a fair server; {why}. By default, 50 ms of every second are reserved");
+        let observed = format!("this kernel has a fair server; {why}. By default, 50 ms of every second is reserved");
         let finding = Finding::new(Severity::High, observed).uncertain();
-        // No command can turn off a setting that cannot be changed.
+        // If the setting cannot be changed, only the fix without commands applies.
         return if refused && facts.is_root() { finding.fix(keep_off, []).problem() } else { off(finding, mount) };
     }
     let most = known.into_iter().max().unwrap_or(0);
@@ -205,7 +205,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
     off(
         Finding::new(
             Severity::High,
-            format!("{} ms of every period are reserved for ordinary threads", most / 1_000_000),
+            format!("{} ms of every period is reserved for ordinary threads", most / 1_000_000),
         ),
         None,
     )

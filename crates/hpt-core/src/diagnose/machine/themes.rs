@@ -1,5 +1,5 @@
-//! The list of all rules by category, and the function that applies them to a machine. Contains no rules itself: each
-//! category has its own file.
+//! The list of all rules by category, and the function that applies them to a machine. The rules themselves are in
+//! other files, one for each category.
 
 use super::{
     Examined, MachineFacts, Subject, Theme, access, board, interrupts, isolation, limits, memory, power, realtime,

@@ -1,5 +1,5 @@
-//! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. Measures
-//! nothing.
+//! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. They do not
+//! measure anything.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Architecture;
@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "counter-in-suspend",
         title: "Counter stops during suspend",
         about: "whether the ARM generic timer counts during suspend, according to the device tree",
-        why: "A counter that stops does not count the time in suspend: intervals measured with it across a suspend are too short.",
+        why: "A counter that stops does not count the time in suspend, so intervals measured with it across a suspend are too short.",
         affects: "programs that measure across a suspend",
         references: &["Documentation/devicetree/bindings/timer/arm,arch_timer.yaml: arm,no-tick-in-suspend"],
         judge: in_suspend,
@@ -255,7 +255,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
 }
 
 fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
-    /// Daemons that set the wall clock on their own. The list omits ptp4l and phc2sys, which set it together.
+    /// Daemons that set the wall clock on their own. The list omits ptp4l and phc2sys, which work together to set it.
     const OF_NTP: [&str; 5] = ["chronyd", "ntpd", "ntpd-rs", "openntpd", "systemd-timesyncd"];
     let Some(running) = &facts.situation.time_daemons else {
         return Verdict::unknown("/proc does not show all processes, for example because this is a container");

@@ -1,4 +1,4 @@
-//! Rules about virtual machines, and the CPU time that a host takes from them. Does not examine the host.
+//! Rules about virtual machines, and the CPU time that a host takes from them. They do not examine the host.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
@@ -59,7 +59,7 @@ fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
             Some(_) => Verdict::pass("no CPU time has been stolen since boot, according to the host"),
         };
     }
-    // In parts per million, to avoid fractions.
+    // The share is in parts per million, to avoid fractions.
     let share = u128::from(stolen.stolen) * 1_000_000 / u128::from(stolen.all.max(1));
     let severity = if share >= 1_000 { Severity::High } else { Severity::Low };
     Finding::new(

@@ -1,16 +1,17 @@
-//! Entries of a system snapshot, and which paths and targets a capture can hold. Independent of file formats.
+//! The entries of a system snapshot, and the rules for the paths and link targets in a capture. This module does not
+//! depend on the file format.
 
 use std::fmt;
 
-/// The largest length of a path in a capture, in bytes, and of its names. The kernel's own paths that hpt reads are far
-/// shorter.
+/// The maximum length of a path in a capture, in bytes, and the maximum number of its components. The paths that hpt
+/// reads are far shorter.
 pub(super) const LONGEST_PATH: usize = 512;
 pub(super) const DEEPEST_PATH: usize = 64;
 
-/// The largest number of paths in a capture. A machine with 8192 CPUs has fewer.
+/// The maximum number of paths in a capture. Even a capture of a machine with 8192 CPUs has fewer.
 pub(super) const MOST_PATHS: usize = 1 << 18;
 
-/// The separator between the path of a link and its target, which therefore occurs in no path.
+/// The separator between the path of a link and its target. No path may contain it.
 pub(super) const ARROW: &str = " -> ";
 
 /// The entry of a system snapshot at a path.
@@ -21,21 +22,21 @@ pub enum Entry {
     File(Vec<u8>),
     /// A file that could not be read.
     Unreadable(ReadRefused),
-    /// A symbolic link, with its target. hpt follows no link of a capture.
+    /// A symbolic link, with its target. hpt does not follow links in a capture.
     Link(String),
-    /// No file exists here, although hpt looked for one.
+    /// No file: hpt looked for a file at this path, but found none.
     Absent,
 }
 
-/// Why a file could not be read when its machine was captured.
+/// The reason why a file could not be read when the capture was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRefused {
-    /// Reading it requires more permissions.
+    /// A read of the file requires more permissions.
     PermissionDenied,
-    /// It is a directory, a device or a pipe.
+    /// The path is a directory, a device or a pipe.
     NotRegular,
-    /// It is larger than 64 MiB.
+    /// The file is larger than 64 MiB.
     TooLarge,
     /// The kernel returned this error number. The common numbers are the same on all architectures that hpt supports.
     Errno(u16),
@@ -71,8 +72,8 @@ impl ReadRefused {
     }
 }
 
-/// Returns whether a character can be written to a capture as it is: a tab or a visible character that neither reverses
-/// the direction of text nor ends a line in any program.
+/// Returns whether a character can be written to a capture unchanged. This is the case for tabs and visible characters,
+/// unless they reverse the direction of text or end a line in some programs.
 pub(super) const fn is_plain(letter: char) -> bool {
     let is_control = matches!(letter, '\0'..='\u{8}' | '\u{a}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
     let is_unseen = matches!(
@@ -83,7 +84,7 @@ pub(super) const fn is_plain(letter: char) -> bool {
     !is_control && !is_unseen
 }
 
-/// Returns what is wrong with a path, if anything is.
+/// Returns the reason why a path is invalid; `None` if it is valid.
 pub(super) fn wrong_with_path(path: &str) -> Option<&'static str> {
     let is_odd = |name: &str| name.is_empty() || name == "." || name == "..";
     if path.is_empty() {
@@ -99,18 +100,19 @@ pub(super) fn wrong_with_path(path: &str) -> Option<&'static str> {
     } else if !path.chars().all(is_plain) || path.contains('\t') {
         Some("it contains a control character")
     } else if path.starts_with(' ') || path.ends_with(' ') || path.contains(ARROW) {
-        Some("it starts or ends with a blank, or contains an arrow")
+        Some("it starts or ends with a space, or contains an arrow (` -> `)")
     } else {
         None
     }
 }
 
-/// Returns what is wrong with the target of a link, if anything is. It may point anywhere, because no link is followed.
+/// Returns the reason why the target of a link is invalid; `None` if it is valid. A target may be any path because
+/// links are not followed.
 pub(super) fn wrong_with_target(target: &str) -> Option<&'static str> {
     if target.is_empty() || target.len() > libc::PATH_MAX.unsigned_abs() as usize {
         Some("the target is empty or longer than 4096 bytes")
     } else if !target.chars().all(is_plain) || target.starts_with(' ') || target.ends_with(' ') {
-        Some("the target contains a control character, or starts or ends with a blank")
+        Some("the target contains a control character, or starts or ends with a space")
     } else {
         None
     }

@@ -1,4 +1,5 @@
-//! The files of a system snapshot. Reading a file gives the same result as on the original system. Follows no link.
+//! Access to the files of a system snapshot. A read gives the same result as on the original system, except that links
+//! are not followed.
 
 use std::{io, ops::Bound};
 
@@ -30,8 +31,8 @@ impl ReadRefused {
 }
 
 impl Capture {
-    /// Returns the content of a file, or the error that reading it on the machine would have returned. The path is an
-    /// absolute path on that machine.
+    /// Returns the content of a file, or the error that a read on the original machine would have returned. `path` is
+    /// an absolute path on that machine.
     pub(in crate::host) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = path.trim_start_matches('/');
         match self.get(path) {
@@ -44,7 +45,7 @@ impl Capture {
         }
     }
 
-    /// Returns the kernel's error for a path that does not exist.
+    /// Returns the error that the kernel reports for a path that does not exist.
     fn nothing_at(&self, path: &str) -> io::Error {
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
         let errno = folders.into_iter().find_map(|folder| match self.entries.get(folder)? {
@@ -54,7 +55,7 @@ impl Capture {
         io::Error::from_raw_os_error(errno.unwrap_or(libc::ENOENT))
     }
 
-    /// Returns whether there is a file or a directory.
+    /// Returns whether a file or directory exists at this path.
     pub(in crate::host) fn is_there(&self, path: &str) -> bool {
         let path = path.trim_start_matches('/');
         match self.entries.get(path) {
@@ -74,7 +75,7 @@ impl Capture {
             let Some(rest) = path.strip_prefix(&begin) else { break };
             match rest.split_once('/') {
                 Some((name, _)) => {
-                    // The next path that is not in that directory: `0` follows `/`.
+                    // Skips the other paths in that directory: `0` is the character after `/`.
                     from = Bound::Included(format!("{begin}{name}0"));
                     names.push(name.to_owned());
                 }

@@ -1,5 +1,6 @@
-//! A system snapshot: the files that hpt reads of a system, in memory, and the text format that stores them. Follows no
-//! link, and opens no file except a capture and the captures that it is derived from.
+//! A system snapshot: the files that hpt reads from a system, in memory, and the text format that stores them. The only
+//! files that this module opens are a capture and the captures from which it is derived. It does not follow links in a
+//! capture.
 
 mod entry;
 mod files;
@@ -27,14 +28,14 @@ use self::{
 };
 use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regular};
 
-/// The longest chain of captures derived from each other.
+/// The maximum number of captures from which a capture can be derived, directly and indirectly.
 const MOST_BASES: usize = 8;
 
-/// A system snapshot: the files that hpt reads of a system, the facts that no file contains, and a text about its
+/// A system snapshot: the files that hpt reads from a system, the facts that no file contains, and a description of its
 /// origin.
 ///
-/// [`Display`](fmt::Display) writes it as the text that [`parse`](Self::parse) and [`open`](Self::open) read.
-/// `docs/platform.md` in the project describes the format.
+/// [`Display`](fmt::Display) writes a capture as the text that [`parse`](Self::parse) and [`open`](Self::open) read.
+/// `docs/platform.md` in the repository describes the format.
 ///
 /// # Examples
 ///
@@ -54,13 +55,13 @@ const MOST_BASES: usize = 8;
 pub struct Capture {
     about: String,
     facts: String,
-    /// The entries of the machine, by path without a leading slash.
+    /// The entries of existing paths. The keys are the paths, without a leading slash.
     entries: BTreeMap<String, Entry>,
-    /// The paths that do not exist. Separate from the others, because they imply no directory.
+    /// The paths that do not exist. They are stored separately because they do not imply that their directory exists.
     absent: BTreeSet<String>,
 }
 
-/// Why a capture cannot be opened.
+/// The reason why a capture cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureRefused {
@@ -69,7 +70,7 @@ pub enum CaptureRefused {
     Unreadable {
         /// The capture, or a capture that it is derived from.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the operating system returned.
         #[source]
         cause: io::Error,
     },
@@ -83,20 +84,20 @@ pub enum CaptureRefused {
         fault: CaptureFault,
     },
     /// The bases of the capture form a cycle, or there are too many bases.
-    #[error("{path} is derived from itself, or through a chain of more than {MOST_BASES} captures; change its base")]
+    #[error("{path} is derived from itself or through a chain of more than {MOST_BASES} captures; change its base")]
     EndlessBases {
         /// The capture that names the base.
         path: PathBuf,
     },
-    /// The capture and its bases are too large together.
-    #[error("{path} and its base captures are together larger than 64 MiB")]
+    /// The total size of the capture and its bases is too large.
+    #[error("the total size of {path} and its base captures exceeds 64 MiB")]
     TooLarge {
         /// The capture.
         path: PathBuf,
     },
 }
 
-/// Why a path cannot be in a capture.
+/// The reason why an entry cannot be added to a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?} is not a valid path in a capture: {why}")]
 #[non_exhaustive]
@@ -108,17 +109,19 @@ pub struct PathRefused {
 }
 
 impl Capture {
-    /// Returns an empty capture.
+    /// Creates an empty capture.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Opens the capture in a file. A derived capture names another one in the same directory, which is read as well.
+    /// Reads a capture from a file. If the capture is derived from another capture in the same directory, that capture
+    /// is also read.
     ///
     /// # Errors
     ///
-    /// Returns [`CaptureRefused`] with the line and a fix.
+    /// Returns [`CaptureRefused`] if a file cannot be read or is not a valid capture. For an invalid capture, the error
+    /// contains the line and a fix.
     pub fn open(path: &Path) -> Result<Self, CaptureRefused> {
         let unreadable = |path: &Path, cause| CaptureRefused::Unreadable { path: path.to_owned(), cause };
         let content = read_regular_file(path).map_err(|cause| unreadable(path, cause))?;
@@ -148,36 +151,37 @@ impl Capture {
         })
     }
 
-    /// Parses the text of a capture that is not derived from another one.
+    /// Parses the text of a capture that is not derived from another capture.
     ///
     /// # Errors
     ///
-    /// Returns [`CaptureFault`] with the line and a fix.
+    /// Returns [`CaptureFault`], which contains the line and a fix, if the text is not a valid capture or is derived
+    /// from another capture.
     pub fn parse(text: &[u8]) -> Result<Self, CaptureFault> {
         let document = text::read(text)?;
         match &document.base {
             Some(base) => Err(CaptureFault {
                 line: 2,
-                problem: format!("this capture is derived from {base}, which is another file"),
-                fix: "open it as a file, with the other file in the same directory".to_owned(),
+                problem: format!("this capture is derived from {base}, which is in another file"),
+                fix: "open the capture as a file, with the other file in the same directory".to_owned(),
             }),
             None => document.over(Self::new()),
         }
     }
 
-    /// Returns the text about its origin.
+    /// Returns the description of the capture's origin.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Sets the text about its origin.
+    /// Sets the description of the capture's origin.
     pub fn set_about(&mut self, about: impl Into<String>) {
         self.about = about.into();
     }
 
-    /// Returns the [`Facts`](super::Facts) of the machine as JSON. The library itself neither reads nor writes JSON;
-    /// with the feature `serde` its user can.
+    /// Returns the [`Facts`](super::Facts) of the machine as JSON. The library itself neither reads nor writes JSON.
+    /// With the `serde` feature, its users can convert facts from and to JSON.
     #[must_use]
     pub fn facts(&self) -> &str {
         &self.facts
@@ -188,24 +192,29 @@ impl Capture {
         self.facts = facts.into();
     }
 
-    /// Returns the entry at a path, for example `proc/cpuinfo`. `None` if the capture has no entry there.
+    /// Returns the entry at a path, for example `proc/cpuinfo`; `None` if the capture has no entry for this path.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path).or_else(|| self.absent.contains(path).then_some(&Entry::Absent))
     }
 
-    /// Returns all entries with their paths: first those that exist, then those that do not, each sorted by path.
+    /// Returns all entries with their paths. The paths that exist come first, followed by the paths that do not exist.
+    /// Both groups are sorted.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         let absent = self.absent.iter().map(|path| (path.as_str(), &Entry::Absent));
         self.entries.iter().map(|(path, entry)| (path.as_str(), entry)).chain(absent)
     }
 
-    /// Sets the entry at a path, for example `proc/cpuinfo`. Replaces a previous one.
+    /// Sets the entry at a path, for example `proc/cpuinfo`, and replaces any previous entry.
     ///
     /// # Errors
     ///
-    /// Returns [`PathRefused`] if the path is absolute, contains `..` or control characters, or would turn a directory
-    /// into a file. The same applies to a link with such a target.
+    /// Returns [`PathRefused`] in these cases:
+    ///
+    /// - The path is invalid: for example, it is absolute, or contains `..` or a control character.
+    /// - The target of a link is empty or too long, contains a control character, or starts or ends with a space.
+    /// - The entry would turn a directory into a file, or a file into a directory.
+    /// - The capture has too many paths.
     pub fn insert(&mut self, path: &str, entry: Entry) -> Result<(), PathRefused> {
         let refused = |why| PathRefused { path: path.to_owned(), why };
         let wrong = wrong_with_path(path).or_else(|| match &entry {
@@ -236,7 +245,7 @@ impl Capture {
         }
     }
 
-    /// Removes the entry at a path.
+    /// Removes the entry at a path and returns it.
     pub fn remove(&mut self, path: &str) -> Option<Entry> {
         self.entries.remove(path).or_else(|| self.absent.remove(path).then_some(Entry::Absent))
     }
@@ -248,7 +257,7 @@ impl Capture {
         first.map(|(path, _)| path.as_str()).filter(|path| path.starts_with(&begin))
     }
 
-    /// Returns a path that is a directory and something else at the same time, and a path below it.
+    /// Returns a path that has an entry although it must be a directory, and a path below it; `None` if there is none.
     fn contradiction(&self) -> Option<(&str, &str)> {
         let all = self.entries.keys().chain(&self.absent);
         all.map(String::as_str).find_map(|path| Some((path, self.first_below(path)?)))
@@ -261,8 +270,8 @@ impl fmt::Display for Capture {
     }
 }
 
-/// Reads the content of a capture that another one names as its base. The name may come from another user, so no link
-/// is followed, and only a regular file is opened.
+/// Reads the file that a capture names as its base. The name may come from an untrusted user, so links are not
+/// followed, and only a regular file is opened.
 fn read_base(path: &Path) -> io::Result<Vec<u8>> {
     refuse_what_is_not_regular(&path.symlink_metadata()?)?;
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
@@ -272,7 +281,7 @@ fn read_base(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl text::Document {
-    /// Applies these sections on top of the base.
+    /// Applies the sections of this document to the base.
     fn over(self, base: Capture) -> Result<Capture, CaptureFault> {
         let mut whole = Capture { about: self.about, facts: self.facts.unwrap_or(base.facts), ..base };
         let mut lines = BTreeMap::new();
@@ -294,7 +303,11 @@ impl text::Document {
             let line = [below, path].into_iter().filter_map(|path| lines.get(path).copied()).max().unwrap_or(1);
             return Err(CaptureFault {
                 line,
-                problem: format!("{} is not a directory, but contains {}", text::quoted(path), text::quoted(below)),
+                problem: format!(
+                    "{} is not a directory, but the capture contains {}",
+                    text::quoted(path),
+                    text::quoted(below)
+                ),
                 fix: "remove one of the two, or correct its path".to_owned(),
             });
         }

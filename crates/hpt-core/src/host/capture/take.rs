@@ -1,5 +1,5 @@
-//! Copies the files that hpt reads of a machine, so that they can be examined elsewhere. Copies nothing private: no
-//! serial number, no boot identity, no host name, no address, no user name, and no data of other programs.
+//! Copies the files that hpt reads from a machine, so that they can be examined elsewhere. The copy contains nothing
+//! private: no serial numbers, boot IDs, host names, addresses or user names, and no data of other programs.
 
 use std::io;
 
@@ -9,8 +9,7 @@ use super::{
 };
 use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
 
-/// Files with the same path on every machine. The boot identity is left out, because it belongs to one boot of one
-/// machine.
+/// Files with the same path on every machine. The boot ID is omitted because it identifies one boot of one machine.
 const PATHS: [&str; 6] = [
     KERNEL_LOG,
     COMMAND_LINE,
@@ -20,32 +19,32 @@ const PATHS: [&str; 6] = [
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];
 
-/// Nodes of the device tree that hpt looks for, by `compatible`.
+/// The `compatible` names of the device tree nodes that hpt searches for.
 const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 
-/// Files that name the devices of a class. The file clock_name of a PTP clock is not included, because it contains the
-/// address of a network card.
+/// Device classes, and the file that names a device of the class. The file clock_name of a PTP clock is not included
+/// because it contains the address of a network card.
 const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 
-/// Lines of /proc/cpuinfo that identify an individual machine.
+/// The keys of the lines in /proc/cpuinfo that identify an individual machine.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
-/// A new capture, with the paths that were copied and those that could not be read.
+/// A new capture, with lists of the copied paths and of the paths that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Captured {
-    /// The capture, without its facts: the caller adds [`Host::facts_to_capture`].
+    /// The capture, without facts: the caller adds those that [`Host::facts_to_capture`] returns.
     pub capture: Capture,
-    /// The paths copied, as they are on the machine.
+    /// The copied paths, as absolute paths on the machine.
     pub copied: Vec<String>,
     /// The paths that could not be read.
     pub missing: Vec<String>,
-    /// The files among them that exist, but require more permissions.
+    /// The paths in `missing` of files that exist but require more permissions.
     pub refused: Vec<String>,
 }
 
 impl Host {
-    /// Copies the files that hpt reads of this machine.
+    /// Copies the files that hpt reads from this machine.
     #[must_use]
     pub fn capture(&self) -> Captured {
         let (copied, missing, refused) = (Vec::new(), Vec::new(), Vec::new());
@@ -55,7 +54,7 @@ impl Host {
                 Ok(content) => Entry::File(content),
                 Err(cause) => missing_for(&cause),
             };
-            // A name that no capture can hold is not the name of a file that hpt uses.
+            // A path that is invalid in a capture is not the path of a file that hpt uses.
             let has_content = matches!(entry, Entry::File(_));
             let is_refused = entry == Entry::Unreadable(ReadRefused::PermissionDenied);
             let is_kept = captured.capture.insert(path.trim_start_matches('/'), entry).is_ok();
@@ -68,14 +67,14 @@ impl Host {
         captured
     }
 
-    /// Returns the facts for a capture: those that no file contains, without private data.
+    /// Returns the facts for a capture, without private data.
     #[must_use]
     pub fn facts_to_capture(&self) -> Facts {
         Facts { situation: Some(self.situation().without_what_is_private()), ..self.facts().clone() }
     }
 
-    /// Returns the part of a file that may leave the machine. From the command line and the log, this is only the text
-    /// that concerns time and latency.
+    /// Returns the part of a file that may leave the machine. Of the command line and the kernel log, this is only the
+    /// text about time and latency.
     fn without_what_is_private(&self, path: &str) -> io::Result<Vec<u8>> {
         if path == KERNEL_LOG {
             return Ok(kernel_log::only_on_clock_sources(&self.log_records()?));
@@ -89,7 +88,7 @@ impl Host {
         Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
 
-    /// Returns every file that hpt reads of this machine. Files of devices that do not exist are not listed.
+    /// Returns all files that hpt reads from this machine. Files of missing devices are not included.
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
         files.extend(self.perf_files());
@@ -112,7 +111,7 @@ impl Host {
     }
 }
 
-/// Returns the entry of a file that could not be read.
+/// Returns the entry for a file that could not be read.
 fn missing_for(cause: &io::Error) -> Entry {
     match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Entry::Absent,

@@ -1,5 +1,5 @@
-//! The text format of a capture: its writer, and a strict reader of files that another user may have made. Opens no
-//! file.
+//! The text format of captures: a writer, and a strict parser for text that may come from an untrusted user. This
+//! module does not open files.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ const VERSION: &str = "1";
 const ABOUT: &str = "about";
 const FACTS: &str = "facts";
 const END: &str = "end";
-/// The line that follows the last line of a text without a final newline.
+/// The line that marks content without a newline at its end. It follows the last line of that content.
 const NO_NEWLINE: &str = "no-newline";
 const EXTENSION: &str = ".capture";
 
-/// The largest number of bytes in a line of hexadecimal numbers.
+/// The maximum number of bytes in a line of hexadecimal numbers.
 const BYTES_IN_A_LINE: usize = 16;
 
-/// The largest number of characters of a line that an error quotes.
+/// The maximum number of characters that an error message quotes from a line.
 const MOST_QUOTED: usize = 60;
 
 /// A fault in the text of a capture: its line, the problem and the fix.
@@ -32,11 +32,11 @@ pub struct CaptureFault {
     pub line: usize,
     /// The fault.
     pub problem: String,
-    /// How to fix it.
+    /// The fix.
     pub fix: String,
 }
 
-/// The content of one file: a whole capture, or its differences from a base.
+/// The content of one capture file: a whole capture, or its differences from a base.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) base: Option<String>,
@@ -49,11 +49,11 @@ pub(super) struct Document {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Is(Entry),
-    /// The base has an entry at this path, but the derived machine does not.
+    /// The base has an entry at this path, but the derived capture does not.
     Removed,
 }
 
-/// Quotes a part of a capture for an error message: short, and safe for a terminal.
+/// Quotes a part of a capture for an error message. The result is short, and safe to print on a terminal.
 pub(super) fn quoted(text: &str) -> String {
     let mut letters = text.chars();
     let mut short: String = letters.by_ref().take(MOST_QUOTED).collect();
@@ -105,17 +105,17 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
         let separator = if index == 0 { "" } else { " " };
         write!(line, "{separator}{byte:02x}")?;
     }
-    // The text column of a short line is aligned with the others.
+    // The padding aligns the text column of a short line with that of the other lines.
     let width = BYTES_IN_A_LINE * 3;
     writeln!(f, "{line:width$}  {}", picture(bytes))
 }
 
-/// Returns the visible characters of bytes.
+/// Returns the bytes as text, with `.` in place of every byte that is not a visible ASCII character.
 fn picture(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
 }
 
-/// The lines of a file, each a `&str` without special characters.
+/// The unread lines of a file. Every line must be valid text without special characters.
 struct Lines<'a> {
     rest: &'a [u8],
     /// The number of the next line.
@@ -135,21 +135,21 @@ impl<'a> Lines<'a> {
         let Some(length) = self.rest.iter().position(|&byte| byte == b'\n') else {
             return Err(self.fault(
                 "the file ends within a line",
-                "it is truncated: request it again, or end the last line with a line break",
+                "it is truncated: obtain a new copy, or end the last line with a newline",
             ));
         };
         let Ok(line) = std::str::from_utf8(&self.rest[..length]) else {
-            return Err(self.fault("this is not UTF-8", "write the content as lines of hexadecimal numbers (=)"));
+            return Err(self.fault("the line is not UTF-8", "write the content as lines of hexadecimal numbers (=)"));
         };
         if line.ends_with('\r') {
             return Err(self.fault(
                 "the line ends with a carriage return",
-                "the line endings were changed in transit: convert them back (dos2unix)",
+                "the line endings have been changed in transit: restore them, for example with dos2unix",
             ));
         }
         if let Some(odd) = line.chars().find(|&letter| !is_plain(letter)) {
             return Err(self.fault(
-                format!("this contains the invisible character U+{:04X}", u32::from(odd)),
+                format!("the line contains the invisible character U+{:04X}", u32::from(odd)),
                 "write the content as lines of hexadecimal numbers (=)",
             ));
         }
@@ -162,7 +162,7 @@ impl<'a> Lines<'a> {
         self.number += 1;
     }
 
-    /// Consumes the next line if it starts with `mark`, and returns the rest.
+    /// Consumes the next line if it starts with `mark`, and returns the rest of that line.
     fn take_after(&mut self, mark: &str) -> Result<Option<&'a str>, CaptureFault> {
         let Some(line) = self.peek()? else { return Ok(None) };
         let Some(rest) = line.strip_prefix(mark) else { return Ok(None) };
@@ -179,7 +179,7 @@ impl<'a> Lines<'a> {
         Ok(is_next)
     }
 
-    /// Parses the content that follows.
+    /// Consumes and parses the content of a file, which is in the next lines.
     fn content(&mut self) -> Result<Vec<u8>, CaptureFault> {
         let mut content = Vec::new();
         while let Some(line) = self.take_after("|")? {
@@ -197,15 +197,15 @@ impl<'a> Lines<'a> {
         if self.peek()?.is_some_and(|line| line.starts_with('=')) {
             return Err(self.fault(
                 "text and hexadecimal numbers are mixed",
-                "write all of the content in one form: lines of text (|) or of hexadecimal numbers (=)",
+                "write the whole content either as lines of text (|) or as lines of hexadecimal numbers (=)",
             ));
         }
         if self.peek()? == Some(NO_NEWLINE) {
             content.pop();
             if content.is_empty() || content.ends_with(b"\n") {
                 return Err(self.fault(
-                    "there is no text before the missing line break",
-                    format!("remove this line and the empty line of text before it ({NO_NEWLINE})"),
+                    "the line of text before this line is empty",
+                    format!("remove this line ({NO_NEWLINE}) and the empty line of text before it"),
                 ));
             }
             self.skip(NO_NEWLINE);
@@ -213,20 +213,20 @@ impl<'a> Lines<'a> {
         Ok(content)
     }
 
-    /// Parses the content that follows as text.
+    /// Consumes and parses content that must be text.
     fn text(&mut self) -> Result<String, CaptureFault> {
         let line = self.number;
         String::from_utf8(self.content()?).map_err(|_| CaptureFault {
             line,
-            problem: "this is not UTF-8".to_owned(),
+            problem: "the content is not UTF-8".to_owned(),
             fix: "write the description and the facts as text".to_owned(),
         })
     }
 }
 
-/// Parses the part after the mark of a line of hexadecimal numbers.
+/// Parses a line of hexadecimal numbers, without its leading `=`, and appends the bytes to `content`.
 fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)> {
-    const FIX: &str = "write up to 16 bytes as two digits each (0-9, a-f) with a blank between them";
+    const FIX: &str = "write at most 16 bytes, each as two digits (0-9, a-f), with one space between bytes";
     let wrong = |what: &str| (what.to_owned(), FIX);
     let (numbers, shown) = line.split_once("  ").map_or((line, ""), |(numbers, rest)| (numbers, rest.trim_start()));
     let begin = content.len();
@@ -241,16 +241,17 @@ fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)
     }
     let expected = picture(read);
     if !shown.is_empty() && shown != expected {
-        let problem = format!("the bytes read {}, but the text next to them is {}", quoted(&expected), quoted(shown));
+        let problem =
+            format!("the bytes represent {}, but the text next to them is {}", quoted(&expected), quoted(shown));
         return Err((problem, "correct the bytes, or remove the text next to them"));
     }
     Ok(())
 }
 
-/// Parses a file. Reports its first fault.
+/// Parses a capture file. Returns the first fault, if there is one.
 pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     let mut lines = Lines { rest: content, number: 1 };
-    // A file that does not start as a capture is not quoted: it may contain anything.
+    // The error message does not quote a file that is not a capture, because such a file may contain anything.
     let is_capture = content.starts_with(NAME.as_bytes()) && content.get(NAME.len()) == Some(&b' ');
     if !is_capture {
         return Err(lines.fault(
@@ -259,7 +260,9 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
         ));
     }
     if !lines.take(&format!("{NAME} {VERSION}"))? {
-        return Err(lines.fault("the version of this capture is unknown", "read it with a newer version of hpt"));
+        return Err(
+            lines.fault("this version of the capture format is not supported", "read it with a newer version of hpt")
+        );
     }
     let base = lines.take_after("base ")?.map(str::to_owned);
     if let Some(base) = &base {
@@ -267,7 +270,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
         if name.is_none_or(|name| name.is_empty() || name.starts_with('.')) || base.contains('/') || base.len() > 255 {
             return Err(CaptureFault {
                 line: 2,
-                problem: format!("{} cannot be a base", quoted(base)),
+                problem: format!("{} is not a valid base", quoted(base)),
                 fix: format!("name a capture in the same directory, for example NAME{EXTENSION}"),
             });
         }
@@ -275,7 +278,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     if !lines.take(ABOUT)? {
         return Err(lines.fault(
             "the origin of the capture is missing",
-            format!("start with a line `{ABOUT}`, followed by a description in lines of text (|)"),
+            format!("add a line `{ABOUT}` here, followed by a description in lines of text (|)"),
         ));
     }
     let about = lines.text()?;
@@ -283,7 +286,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     if facts.is_none() && base.is_none() {
         return Err(lines.fault(
             "the facts are missing",
-            format!("add a line `{FACTS}` and the facts as JSON here; only a derived capture may omit them and use those of its base"),
+            format!("add a line `{FACTS}` and the facts as JSON here; only a derived capture may omit them, because it uses the facts of its base"),
         ));
     }
     let mut document = Document { base, about, facts, sections: BTreeMap::new() };
@@ -292,23 +295,23 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     }
     match lines.peek()? {
         None => Ok(document),
-        Some(_) => {
-            Err(lines.fault("there is text after the end", format!("remove it: `{END}` is the last line of a capture")))
-        }
+        Some(_) => Err(lines
+            .fault("there is text after the end", format!("remove it: `{END}` must be the last line of a capture"))),
     }
 }
 
 fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), CaptureFault> {
     let number = lines.number;
     let Some(line) = lines.peek()? else {
-        return Err(
-            lines.fault("the file ends here", format!("it is truncated: the last line of a capture is `{END}`"))
-        );
+        return Err(lines.fault(
+            "the file ends here",
+            format!("it is truncated: obtain a new copy, which must end with the line `{END}`"),
+        ));
     };
     let fault = |problem: String, fix: &str| CaptureFault { line: number, problem, fix: fix.to_owned() };
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     if !["file", "link", "unreadable", "absent", "removed"].contains(&word) {
-        let fix = "`file`, `link`, `unreadable`, `absent`, `removed` or `end` is expected here; a line of text starts with `|`, a line of hexadecimal numbers with `=`";
+        let fix = "write `file`, `link`, `unreadable`, `absent`, `removed` or `end` here; a line of text starts with `|`, and a line of hexadecimal numbers starts with `=`";
         return Err(fault(format!("{} is not recognized", quoted(line)), fix));
     }
     lines.skip(line);
@@ -329,7 +332,7 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
             let why = ReadRefused::parse(why).ok_or_else(|| {
                 fault(
                     format!("{} is not a valid reason", quoted(why)),
-                    "write `unreadable REASON PATH`, with permission-denied, not-a-regular-file, too-large or error-NUMBER",
+                    "write `unreadable REASON PATH`, where REASON is permission-denied, not-a-regular-file, too-large or error-NUMBER",
                 )
             })?;
             (path, Section::Is(Entry::Unreadable(why)))
@@ -349,11 +352,11 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
     if document.sections.len() >= MOST_PATHS {
         return Err(fault(
             "there are too many paths".to_owned(),
-            "remove some: no system has this many files that hpt reads",
+            "remove some of them: hpt reads fewer files on any system",
         ));
     }
     if let Some((first, _)) = document.sections.insert(path.to_owned(), (number, section)) {
-        return Err(fault(format!("{} is in line {first} already", quoted(path)), "remove one of the two"));
+        return Err(fault(format!("{} is already on line {first}", quoted(path)), "remove one of the two lines"));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The cycles of one thread, from a perf event of its own: read from a register if the kernel allows that, otherwise
-//! with a system call. Opens no event itself; `sys::perf` does.
+//! The cycles of one thread, counted by a perf event of this thread. They are read from a register if the kernel allows
+//! it, otherwise with a system call. The event itself is opened in `sys::perf`.
 
 mod page;
 
@@ -23,36 +23,38 @@ use crate::{
 
 const ID: SourceId = SourceId::new("perf-cycles");
 
-/// The highest `kernel.perf_event_paranoid` at which a process may count itself in user mode, and at which it may
-/// include the kernel. Linux, Documentation/admin-guide/sysctl/kernel.rst; the kernels of Debian and Ubuntu refuse
-/// everything from 3 and 4 on.
+/// The highest values of `kernel.perf_event_paranoid` at which a process may count its own cycles in user mode, and at
+/// which it may include the cycles in the kernel. Linux, Documentation/admin-guide/sysctl/kernel.rst; the Debian kernel
+/// refuses all events at 3 and above, and the Ubuntu kernel does so at 4 and above.
 const HIGHEST_FOR_USER_MODE: i32 = 2;
 const HIGHEST_FOR_KERNEL: i32 = 1;
 
-/// The cycles that this thread spends in user mode, counted by a perf event of its own.
+/// The cycles that a thread spends in user mode, counted by a perf event of this thread.
 ///
-/// Core cycles are not time: they follow the core's frequency, and advance only while the thread runs. The event
-/// follows the thread from CPU to CPU. It is bound to the thread that opened it: another thread has no such event, and
-/// would be killed by SIGILL.
+/// Core cycles are not time: their rate follows the core's frequency, and they are counted only while the thread runs.
+/// The event follows the thread from CPU to CPU. The source is bound to the thread that opened it: another thread has
+/// no such event, and its read would raise SIGILL.
 ///
 /// If the kernel lets programs read the counter of their own event (aarch64 with `kernel.perf_user_access` = 1, x86
-/// with `rdpmc`), a read is a few loads and one instruction. Otherwise, and whenever the event is not on its counter,
-/// it is a system call. A forked child reads its parent's event with a system call.
+/// with `rdpmc`), a read is a few loads and one instruction. Otherwise, and while no counter is assigned to the event,
+/// a read is a system call. A forked child reads its parent's event with a system call.
 ///
 /// If a thread opens two of these sources, only one of them is read from a register, because programs have 64-bit
-/// access to only one counter. On 32-bit ARM there is a single cycle counter, and the second open is refused.
+/// access to only one counter. 32-bit ARM has a single cycle counter, so the second open fails.
 ///
-/// Opening fails if the kernel module hpt_cycles has opened the counter to programs, and while this process has
-/// [`ArmCycles`](super::ArmCycles) open: an event would revoke the counter from the readers that depend on it.
+/// The source cannot be opened if the kernel module hpt_cycles has opened the counter to programs, or if this process
+/// has [`ArmCycles`](super::ArmCycles) open. In both cases, an event would revoke access from the readers that depend
+/// on it.
 ///
-/// Root can revoke access while the source is open, with the same settings. The next read then raises SIGILL, on x86
-/// SIGSEGV. An event that lost its counter reads 0.
+/// While the source is open, root can revoke access with the same settings. The next read then raises SIGILL, or
+/// SIGSEGV on x86. An event that has lost its counter reads 0.
 ///
 /// # Ordering
 ///
-/// From a register, [`ticks`](TimeSource::ticks) may be executed early; [`ticks_start`](TimeSource::ticks_start) has an
-/// ISB (on x86 LFENCE) before it, [`ticks_end`](TimeSource::ticks_end) has one on each side. A system call is
-/// inherently ordered.
+/// If the source is read from a register, the processor may execute the read in [`ticks`](TimeSource::ticks) early.
+/// [`ticks_start`](TimeSource::ticks_start) executes an ISB (LFENCE on x86) before the read.
+/// [`ticks_end`](TimeSource::ticks_end) executes one before and one after the read. A system call is inherently
+/// ordered.
 ///
 /// # References
 ///
@@ -68,13 +70,13 @@ pub struct PerfCycles {
 }
 
 impl PerfCycles {
-    /// Opens an event for the calling thread, and verifies that it counts, which takes a few milliseconds. Reads come
-    /// from a register if that works now.
+    /// Opens an event for the calling thread, and verifies that it counts. The call takes a few milliseconds. Reads use
+    /// a register if the kernel allows it at this time, otherwise a system call.
     ///
     /// # Errors
     ///
     /// Returns [`Unavailable`] if there is no cycle counter, if the permission is missing, if all counters are in use,
-    /// and for a system snapshot.
+    /// or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -115,7 +117,8 @@ impl PerfCycles {
         }
         let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned() };
         if let Some(state) = host.opened_cycles() {
-            // An event would revoke the counter from the programs that read it, and their next read would kill them.
+            // An event would revoke access from the programs that read the counter, and their next read would kill
+            // them.
             return Err(in_use(&format!("hpt_cycles has opened the counter to programs ({state})")));
         }
         let without_bare_counter =
@@ -187,17 +190,18 @@ fn info(read_path: ReadPath) -> SourceInfo {
     info
 }
 
-/// Opens the event. Also returns its page if it is read from a register, and whether it counts the kernel too.
+/// Opens the event. Also returns the event's page if the event is read from a register, and whether the event counts
+/// cycles in the kernel.
 ///
-/// Tries several forms: kernels before 5.17 do not support user-space reads, another event of this thread may have the
-/// only counter with that support, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot exclude the
-/// kernel.
+/// Tries several forms of the event: kernels before 5.17 do not support user-space reads, another event of this thread
+/// may have the only counter with that support, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot
+/// exclude the kernel.
 fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
-            // The page is read before the first read(2). Otherwise the driver of arm64 (seen under Linux 6.1) keeps a
-            // previous count of 32 bits, and the page of a 32-bit program is off by 2^32 until the next thread switch.
+            // The page is read before the first read(2). Otherwise, the arm64 driver (observed with Linux 6.1) keeps a
+            // previous 32-bit count, and the page of a 32-bit program is off by 2^32 until the next thread switch.
             let page = event.map().ok().filter(|page| page::count(page).is_some());
             if page.is_some() || event.count().is_some() {
                 return Ok((event, page, false));
@@ -223,12 +227,12 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Pa
     Ok((event, page, counts_kernel))
 }
 
-/// Returns whether the kernel supports the event, but not in this form.
+/// Returns whether the error means that the kernel supports the event, but not in the requested form.
 fn is_not_so(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Maps the kernel's error to its cause and fix. perf_event_open(2), ERRORS.
+/// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
 fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailable {
     let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
         evidence: format!("perf_event_open returns {name}: {meaning}"),
@@ -250,15 +254,15 @@ fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailabl
     }
 }
 
-/// Returns the properties of the event in a system snapshot, for an unprivileged process, according to its files.
+/// Returns the properties that the event has for an unprivileged process, according to the files of a system snapshot.
 fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, Unavailable> {
     match (&told.core_pmus, told.paranoid) {
         (Some(pmus), _) if pmus.is_empty() => {
             let evidence = "/sys/bus/event_source/devices lists no core counters".to_owned();
             Err(Unavailable::NoPmu { evidence, have: architecture })
         }
-        // Either the snapshot does not include these files, or the kernel has no perf events; the files do not show
-        // which.
+        // Either the snapshot does not include these files, or the kernel does not support perf events. The snapshot
+        // does not show which of the two is the case.
         (_, None) | (None, _) => Err(Unavailable::Captured),
         (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(Unavailable::NoRight {
             path: PARANOID.to_owned(),
@@ -275,7 +279,7 @@ fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo,
     }
 }
 
-/// The content of the files, one item per line.
+/// Returns the perf settings and the list of core counters, one item per line.
 fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
     let value = |value: Option<String>| value.unwrap_or_else(|| "not available".to_owned());
     let mut lines = vec![format!(
@@ -308,10 +312,10 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
     lines
 }
 
-/// The results of an open event, one item per line.
+/// Returns the modes that an open event counts, its read overhead, and its rate, one item per line.
 fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
     let modes = if cycles.counts_kernel {
-        "counted: user mode and kernel, which these counters cannot separate"
+        "counted: user mode and kernel mode, which these counters cannot separate"
     } else {
         "counted: user mode only"
     };
@@ -366,7 +370,7 @@ fn report(availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) 
         id: ID,
         description: "cycles of the reading thread, counted by its own perf event",
         availability,
-        kernel: KernelVerdict::Trusted("it is the kernel's own count".to_owned()),
+        kernel: KernelVerdict::Trusted("this is the kernel's own count".to_owned()),
         evidence,
     }
 }

@@ -1,12 +1,12 @@
-//! Computes the count of a perf event from its page and its counter. Pure: page and counter belong to the caller, and
-//! tests script both.
+//! Computes the count of a perf event from its page and its counter. All functions are pure: the caller supplies the
+//! page and the counter, and tests replace both with scripts.
 
 use crate::{
     source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
     sys::perf::EventPage,
 };
 
-/// Offsets in `struct perf_event_mmap_page`, in bytes. Linux, include/uapi/linux/perf_event.h.
+/// Offsets of fields in `struct perf_event_mmap_page`, in bytes. Linux, include/uapi/linux/perf_event.h.
 const INDEX: usize = 12;
 const OFFSET: usize = 16;
 const PMC_WIDTH: usize = 48;
@@ -14,8 +14,9 @@ const PMC_WIDTH: usize = 48;
 /// `cap_user_rdpmc`: programs may read the counter. Linux, include/uapi/linux/perf_event.h.
 const CAN_READ_COUNTER: u64 = 1 << 2;
 
-/// Returns the event's count; `None` while the counter must not be read, because the event is on no counter, or
-/// programs have no access. In that state the instruction would kill the process, so this is checked each time.
+/// Returns the event's count. Returns `None` while the counter must not be read, because no counter is assigned to the
+/// event, or because programs have no access to it. In that state, the instruction would kill the process, so each call
+/// checks the state.
 ///
 /// # References
 ///
@@ -31,7 +32,7 @@ pub(super) fn count<P: EventPage>(page: &P) -> Option<u64> {
         let offset = page.read_u64(OFFSET);
         let width = page.read_u16(PMC_WIDTH);
         let counter = page.counter(index)?;
-        // Odd while the kernel is changing it.
+        // The sequence number is odd while the kernel is changing the page.
         if changes.is_multiple_of(2) && page.read_u32(LOCK) == changes {
             return Some(offset.wrapping_add(sign_extended(counter, width)?));
         }
@@ -39,10 +40,10 @@ pub(super) fn count<P: EventPage>(page: &P) -> Option<u64> {
     None
 }
 
-/// Returns the counter's lower `bits` bits as a signed 64-bit number: it counts up from below zero to an overflow.
-/// `None` for a width that no counter has.
+/// Returns the counter's lower `bits` bits as a signed 64-bit number, because the counter counts up from a negative
+/// value to an overflow. Returns `None` if no counter has this width.
 #[inline(always)]
-#[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "the top bit is the sign: that is the point")]
+#[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "the top bit of the counter is the sign")]
 fn sign_extended(counter: u64, bits: u16) -> Option<u64> {
     let unused = 64_u32.checked_sub(bits.into()).filter(|&unused| unused < 64)?;
     Some((((counter << unused) as i64) >> unused) as u64)

@@ -1,5 +1,5 @@
 //! The kernel's scheduler clock, computed from the processor's counter and from the kernel's own multiplier and shift,
-//! which are in the page of a perf event. Opens no event itself; `sys::perf` does.
+//! which are in the page of a perf event. The event itself is opened in `sys::perf`.
 
 mod page;
 
@@ -22,25 +22,29 @@ use crate::{
 const ID: SourceId = SourceId::new("perf-time");
 const DESCRIPTION: &str = "kernel scheduler clock, from the processor's counter and a perf event's page";
 
-/// The highest `kernel.perf_event_paranoid` at which a process may have an event in user mode. Linux,
-/// Documentation/admin-guide/sysctl/kernel.rst; the kernels of Debian and Ubuntu refuse everything from 3 and 4 on.
+/// The highest value of `kernel.perf_event_paranoid` at which a process may open a user-mode event. Linux,
+/// Documentation/admin-guide/sysctl/kernel.rst; the Debian kernel refuses all events at 3 and above, and the Ubuntu
+/// kernel does so at 4 and above.
 const HIGHEST: i32 = 2;
 
-/// The kernel's scheduler clock in nanoseconds: the processor's counter, with the multiplier, shift and start value
-/// that the kernel itself uses to convert it.
+/// The kernel's scheduler clock, in nanoseconds. It is computed from the processor's counter with the multiplier, shift
+/// and start value that the kernel itself uses.
 ///
 /// These values are in the page of a perf event that counts nothing. The kernel updates the page whenever the thread
 /// that opened it is scheduled on a CPU, so the source is bound to that thread: another thread might read values from
-/// before a suspend. A forked child has no such page, and continues with the values from when the source was opened.
+/// before a suspend. A forked child process has no such page, and continues with the values that were valid when the
+/// source was opened.
 ///
 /// `perf` and the kernel log use this time. It starts near boot, stops during suspend, and is neither stepped nor
-/// slewed. The kernel provides the values if its scheduler clock *is* the counter: on x86-64, a TSC that the kernel
-/// considers stable, and not a paravirtual clock; on 64-bit ARM, since Linux 5.9, the generic timer.
+/// slewed. The kernel provides the values if its scheduler clock *is* the processor's counter. On x86-64, this requires
+/// a TSC that the kernel considers stable, and no paravirtual clock. On 64-bit ARM, it requires Linux 5.9 or newer; the
+/// counter is the generic timer.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may read the counter early; [`ticks_start`](TimeSource::ticks_start) and
-/// [`ticks_end`](TimeSource::ticks_end) read it like [`Tsc`](super::Tsc) and [`ArmCounter`](super::ArmCounter).
+/// The processor may execute the read in [`ticks`](TimeSource::ticks) early. [`ticks_start`](TimeSource::ticks_start)
+/// and [`ticks_end`](TimeSource::ticks_end) order the read of the counter as [`Tsc`](super::Tsc) and
+/// [`ArmCounter`](super::ArmCounter) do.
 ///
 /// # References
 ///
@@ -56,13 +60,13 @@ pub struct PerfTime {
 }
 
 impl PerfTime {
-    /// Opens an event that counts nothing for the calling thread, and compares the time of its page with
-    /// `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds.
+    /// Opens an event that counts nothing for the calling thread, and compares the time from its page with
+    /// `CLOCK_MONOTONIC_RAW`. The comparison takes a few milliseconds.
     ///
     /// # Errors
     ///
     /// Returns [`Unavailable`] if the permission is missing, if the kernel does not provide its time this way, if this
-    /// thread must not read the counter, and for a system snapshot.
+    /// thread must not read the counter, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -119,7 +123,8 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// Returns the properties of the source on this host, or why it is not available. Uses files and facts only.
+/// Returns the properties of the source on this host, or the reason why it is not available. Uses only the files and
+/// facts of the host.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if have == Architecture::Other {
@@ -136,7 +141,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// Maps the kernel's error to its cause and fix. perf_event_open(2), ERRORS.
+/// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
 fn refusal(error: &io::Error) -> Unavailable {
     let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
     match error.raw_os_error() {
@@ -166,7 +171,7 @@ fn not_told(why: NoLine, have: Architecture) -> Unavailable {
                 ),
                 Architecture::Aarch64 => Some("use Linux 5.9 or newer"),
                 Architecture::Arm => {
-                    Some("use a 64-bit kernel, Linux 5.9 or newer; 32-bit ARM kernels never provide it")
+                    Some("use a 64-bit kernel, Linux 5.9 or newer; 32-bit ARM kernels never provide the conversion")
                 }
                 Architecture::Other => None,
             },
@@ -186,15 +191,15 @@ fn evidence(time: &PerfTime) -> Vec<String> {
     ]
 }
 
-/// Returns the kernel's verdict: a kernel that publishes its own conversion trusts it, once it has measured the
-/// counter.
+/// Returns the kernel's verdict. A kernel that publishes its own conversion trusts the counter, unless the kernel is
+/// still calibrating it.
 fn verdict(host: &Host, is_published: bool) -> KernelVerdict {
     if !is_published {
         KernelVerdict::Unknown("the kernel does not publish this conversion".to_owned())
     } else if host.clock_sources().current.as_deref() == Some("tsc-early") {
         KernelVerdict::Unknown("the kernel is still calibrating the counter (clocksource tsc-early)".to_owned())
     } else {
-        KernelVerdict::Trusted("it is the kernel's scheduler clock".to_owned())
+        KernelVerdict::Trusted("this is the kernel's scheduler clock".to_owned())
     }
 }
 

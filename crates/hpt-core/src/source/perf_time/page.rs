@@ -1,44 +1,44 @@
-//! The kernel's own conversion from the processor's counter to nanoseconds, from the page of a perf event. Pure: the
-//! page belongs to the caller, and tests script it.
+//! The kernel's own conversion from the processor's counter to nanoseconds, from the page of a perf event. All
+//! functions are pure: the caller supplies the page, and tests replace it with a script.
 
 use crate::{
     source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
     sys::perf::EventPage,
 };
 
-/// Offsets in `struct perf_event_mmap_page`, in bytes. Linux, include/uapi/linux/perf_event.h.
+/// Offsets of fields in `struct perf_event_mmap_page`, in bytes. Linux, include/uapi/linux/perf_event.h.
 const TIME_SHIFT: usize = 50;
 const TIME_MULT: usize = 52;
 const TIME_ZERO: usize = 64;
 const TIME_CYCLES: usize = 80;
 const TIME_MASK: usize = 88;
 
-/// `cap_user_time`, `cap_user_time_zero` and `cap_user_time_short`: the multiplier and the shift are valid; the start
-/// value is valid; the counter has fewer than 64 bits. Linux, include/uapi/linux/perf_event.h.
+/// The capability bits `cap_user_time` (the multiplier and the shift are valid), `cap_user_time_zero` (the start value
+/// is valid) and `cap_user_time_short` (the counter has fewer than 64 bits). Linux, include/uapi/linux/perf_event.h.
 const TELLS_RATE: u64 = 1 << 3;
 const TELLS_ZERO: u64 = 1 << 4;
 const IS_SHORT: u64 = 1 << 5;
 
-/// Converts ticks of the processor's counter to nanoseconds of the kernel's scheduler clock.
+/// The conversion from ticks of the processor's counter to nanoseconds of the kernel's scheduler clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) mult: u32,
-    /// The shift, below 64.
+    /// The shift, which is less than 64.
     pub(super) shift: u32,
     zero_ns: u64,
-    /// A recent reading of the counter, and the number of its bits.
+    /// A recent reading of the counter. The field `mask` contains the counter's valid bits.
     cycles: u64,
     mask: u64,
 }
 
 impl Line {
-    /// Returns the nanoseconds at `ticks` of the counter. A narrow counter is extended to the reading nearest to the
-    /// one in the page.
+    /// Returns the time of the scheduler clock at a counter reading of `ticks`, in nanoseconds. The reading of a narrow
+    /// counter is extended to the 64-bit value nearest to the reading in the page.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^64, as the kernel's own clock")]
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^64, like the kernel's own clock")]
     pub(super) const fn nanoseconds(&self, ticks: u64) -> u64 {
-        // Signed, unlike in the kernel's own example: a reading from just before the page was updated must not count as
-        // one wrap later.
+        // The difference is signed, unlike in the kernel's own example: a reading from just before the page was updated
+        // must not be taken for a reading almost one wrap later.
         let since = ticks.wrapping_sub(self.cycles) & self.mask;
         let since = if since > self.mask >> 1 { since | !self.mask } else { since };
         let extended = self.cycles.wrapping_add(since);
@@ -46,18 +46,18 @@ impl Line {
         self.zero_ns.wrapping_add(scaled as u64)
     }
 
-    /// The number of valid bits of the counter.
+    /// Returns the number of valid bits of the counter.
     pub(super) const fn bits(&self) -> u32 {
         self.mask.count_ones()
     }
 }
 
-/// Why a page contains no conversion.
+/// The reason why a page contains no usable conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoLine {
-    /// The page's capability bits do not announce a conversion.
+    /// The page's capability bits do not indicate a conversion. The number contains the bits.
     NotTold(u64),
-    /// The page was being changed every time it was read.
+    /// The kernel was changing the page during each attempt to read it.
     Restless,
     /// The page's numbers do not form a valid conversion.
     NoSense,
@@ -81,7 +81,7 @@ pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
         } else {
             (page.read_u64(TIME_CYCLES), page.read_u64(TIME_MASK))
         };
-        // Odd while the kernel is changing it.
+        // The sequence number is odd while the kernel is changing the page.
         if !changes.is_multiple_of(2) || page.read_u32(LOCK) != changes {
             continue;
         }
@@ -98,7 +98,7 @@ pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
     Err(NoLine::Restless)
 }
 
-/// Describes the capability bits as text.
+/// Returns the capability bits as text.
 pub(super) fn told(capabilities: u64) -> String {
     let word = |bit, name: &'static str| if capabilities & bit == 0 { format!("no {name}") } else { name.to_owned() };
     [word(TELLS_RATE, "cap_user_time"), word(TELLS_ZERO, "cap_user_time_zero"), word(IS_SHORT, "cap_user_time_short")]

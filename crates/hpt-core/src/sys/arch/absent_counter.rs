@@ -8,13 +8,13 @@ use super::CounterRefused;
 pub(crate) enum CounterToken {}
 
 impl CounterToken {
-    /// Returns no token: this machine has no CNTVCT.
+    /// Returns an error, because this machine has no CNTVCT.
     pub(crate) fn detect(_permitted: bool, _self_synchronized: bool) -> Result<Self, CounterRefused> {
         Err(CounterRefused::NotReadable)
     }
 
-    /// This function is never called, because a token is installed only after `detect` returned it. It exists for
-    /// processors that the crate refuses, so that they get only that error message.
+    /// Never called, because a token is installed only after `detect` has returned it. This function exists so that a
+    /// build for an unsupported processor fails with only one error.
     #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "on x86-64 the TSC is installed"))]
     pub(in crate::sys) fn installed(_own_bit: bool) -> Self {
         unreachable!("`detect` returned no token")

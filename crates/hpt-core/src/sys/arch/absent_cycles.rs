@@ -8,7 +8,7 @@ use super::CyclesRefused;
 pub(crate) enum CyclesToken {}
 
 impl CyclesToken {
-    /// Returns no token: this machine has no cycle counter that is open to programs without a perf event.
+    /// Returns an error, because this machine has no cycle counter that programs can read without a perf event.
     pub(crate) fn detect(_platform: Option<&str>, _by_module: bool) -> Result<Self, CyclesRefused> {
         Err(CyclesRefused::NoAccessRegister)
     }

@@ -10,7 +10,7 @@ use crate::sys::port::InputPort;
 pub(crate) enum OpenPort {}
 
 impl OpenPort {
-    /// Returns no port: this machine has none that a program reads with an instruction.
+    /// Returns an error, because this machine has no ports that programs can read with an instruction.
     pub(crate) fn open(_port: u16) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -6,7 +6,7 @@
 pub(crate) enum TscToken {}
 
 impl TscToken {
-    /// Returns no token: this machine has no RDTSC.
+    /// Returns `None`, because this machine has no RDTSC.
     pub(crate) fn detect(_permitted: bool) -> Option<Self> {
         None
     }
@@ -24,7 +24,7 @@ impl TscToken {
     }
 }
 
-/// Returns `None`: there is no CPUID here.
+/// Returns `None`, because this machine has no CPUID.
 pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
     None
 }

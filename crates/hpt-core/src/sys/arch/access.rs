@@ -1,14 +1,14 @@
 //! Access to the cycle counter of an ARM core, according to PMUSERENR. Pure: the register is read elsewhere.
 
-/// Bits that let programs access all counters; the cycle counter; the other counters. Arm ARM (DDI 0487), D24.5,
-/// PMUSERENR_EL0; ARMv7 has EN only.
+/// The bits of the access register that let programs access all counters (EN), the cycle counter (CR), and the other
+/// counters (ER). Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0; ARMv7 has EN only.
 const EN: u32 = 1 << 0;
 const CR: u32 = 1 << 2;
 const ER: u32 = 1 << 3;
 
-/// Returns whether every program on this CPU may read the cycle counter. If the other counters are open as well, Linux
-/// has opened them for a thread with its own perf event and will close them after it, unless something else,
-/// `by_module`, keeps the counter open. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
+/// Returns whether every program on this CPU may read the cycle counter. If the other counters are open too, Linux has
+/// opened them for a thread with its own perf event and will close them after that thread, unless a kernel module keeps
+/// the cycle counter open (`by_module`). Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
 pub(super) const fn lets_in(access: u32, by_module: bool) -> bool {
     access & EN != 0 || (access & CR != 0 && (access & ER == 0 || by_module))
 }

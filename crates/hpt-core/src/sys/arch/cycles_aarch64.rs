@@ -17,9 +17,9 @@ pub(crate) struct CyclesToken {
 }
 
 impl CyclesToken {
-    /// Checks access on the current CPU; `by_module` means that a kernel module keeps the counter open. Both registers
-    /// are tried in a forked child first: a processor without counters, and a hypervisor that denies them, raise SIGILL
-    /// for either.
+    /// Checks access on the current CPU. `by_module` means that a kernel module keeps the counter open. Both registers
+    /// are tried in a forked child first, because reading either raises SIGILL if the processor has no counters or a
+    /// hypervisor denies access.
     pub(crate) fn detect(_platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         match attempt_in_child(|| {
             access_register();
@@ -43,59 +43,59 @@ impl CyclesToken {
         }
     }
 
-    /// Returns the number of bits after which the counter overflows. If PMCR_EL0 is not readable, it has the 64 that
-    /// Linux and hpt_cycles configure.
+    /// Returns the width of the counter in bits. If PMCR_EL0 is not readable, the width is the 64 bits that Linux and
+    /// hpt_cycles configure.
     pub(crate) fn bits(self) -> u8 {
         if self.control_register().is_none_or(|control| control & LC != 0) { 64 } else { 32 }
     }
 
-    /// Returns the counter, without ordering.
+    /// Reads the counter without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let cycles: u64;
-        // SAFETY: touches no memory and no flags. If EL1 does not allow the register it raises SIGILL, which is not
-        // undefined behavior, and `detect` returns this token only after a child executed it. Arm ARM (DDI 0487),
-        // D24.5, PMCCNTR_EL0 (S3_3_C9_C13_0). nomem: lets the compiler keep values in registers across a read that
-        // promises no ordering.
+        // SAFETY: the instruction touches no memory and no flags. If EL1 does not allow access to the register, the
+        // instruction raises SIGILL, which is not undefined behavior. `detect` returns this token only after a child
+        // has executed the instruction. Arm ARM (DDI 0487), D24.5, PMCCNTR_EL0 (S3_3_C9_C13_0). The option nomem lets
+        // the compiler keep values in registers across a read that promises no ordering.
         unsafe {
             asm!("mrs {}, S3_3_C9_C13_0", out(reg) cycles, options(nomem, nostack, preserves_flags));
         }
         cycles
     }
 
-    /// Returns the counter, not before all preceding instructions have completed.
+    /// Reads the counter after all preceding instructions have completed.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let cycles: u64;
-        // SAFETY: as `read`; ISB is in the base instruction set.
-        // No nomem: the compiler must not move the timed work's memory accesses above this read.
+        // SAFETY: as in `read`. ISB is in the base instruction set. The option nomem is not used, because the compiler
+        // must not move the timed work's memory accesses above this read.
         unsafe {
             asm!("isb", "mrs {}, S3_3_C9_C13_0", out(reg) cycles, options(nostack, preserves_flags));
         }
         cycles
     }
 
-    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
+    /// Reads the counter after all preceding instructions have completed and before any following instruction begins.
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let cycles: u64;
-        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
-        // read.
+        // SAFETY: as in `read_start`. The option nomem is not used, because the compiler must not move the timed work's
+        // memory accesses below this read.
         unsafe {
             asm!("isb", "mrs {}, S3_3_C9_C13_0", "isb", out(reg) cycles, options(nostack, preserves_flags));
         }
         cycles
     }
 
-    /// Returns PMCR_EL0, the configuration of the counters; `None` if programs may not read it.
+    /// Returns the value of PMCR_EL0, the configuration of the counters; `None` if programs may not read it.
     #[expect(clippy::cast_possible_truncation, reason = "the relevant bits are in the lower 32")]
     pub(crate) fn control_register(self) -> Option<u32> {
         let control: u64;
         if !self.shows_control {
             return None;
         }
-        // SAFETY: touches no memory; EN opens it to programs, and `detect` tried it. Arm ARM (DDI 0487), D24.5,
-        // PMCR_EL0 (S3_3_C9_C12_0).
+        // SAFETY: the instruction touches no memory. EN gives programs access to the register, and `detect` has tried
+        // the read. Arm ARM (DDI 0487), D24.5, PMCR_EL0 (S3_3_C9_C12_0).
         unsafe {
             asm!("mrs {}, S3_3_C9_C12_0", out(reg) control, options(nomem, nostack, preserves_flags));
         }
@@ -103,13 +103,13 @@ impl CyclesToken {
     }
 }
 
-/// Returns PMUSERENR_EL0: who may read the counters on this CPU.
+/// Returns the value of PMUSERENR_EL0, which controls access to the counters on this CPU.
 #[expect(clippy::cast_possible_truncation, reason = "the relevant bits are in the lower 32")]
 fn access_register() -> u32 {
     let access: u64;
-    // SAFETY: touches no memory. EL0 may read it wherever it exists. If it does not exist, or a hypervisor denies it,
-    // it raises SIGILL, which is not undefined behavior: `detect` tries it in a child first. Arm ARM (DDI 0487), D24.5,
-    // PMUSERENR_EL0 (S3_3_C9_C14_0).
+    // SAFETY: the instruction touches no memory. EL0 may read the register wherever it exists. If the register does not
+    // exist or a hypervisor denies access, the instruction raises SIGILL, which is not undefined behavior. `detect`
+    // tries the read in a child first. Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0 (S3_3_C9_C14_0).
     unsafe {
         asm!("mrs {}, S3_3_C9_C14_0", out(reg) access, options(nomem, nostack, preserves_flags));
     }

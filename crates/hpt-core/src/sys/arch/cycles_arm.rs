@@ -17,8 +17,8 @@ pub(crate) struct CyclesToken {
     shows_control: bool,
 }
 
-/// The location of the processor's counter. The two must not be mixed: the instruction for one reads another register,
-/// or none, on the other.
+/// The location of the processor's counter. The two locations must not be confused, because the instruction for one
+/// processor reads a different register, or none, on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// CP15, c9. Arm ARM for ARMv7-A (DDI 0406C.d), chapter C12, The Performance Monitors Extension.
@@ -27,8 +27,8 @@ enum Form {
     Arm1176,
 }
 
-/// ISB in the A32 encoding, written as a number: assemblers for ARMv6 do not know the name. Arm ARM for ARMv7-A (DDI
-/// 0406C.d), A8.8.54.
+/// ISB in the A32 encoding, written as a number because assemblers for ARMv6 do not support the name. Arm ARM for
+/// ARMv7-A (DDI 0406C.d), A8.8.54.
 macro_rules! isb {
     () => {
         ".inst 0xf57ff06f"
@@ -44,12 +44,12 @@ macro_rules! flush_prefetch {
 }
 
 impl CyclesToken {
-    /// Checks access on the current CPU. `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish
-    /// ARMv6 from later versions; `by_module` means that a kernel module keeps the counter open. An unavailable
-    /// register raises SIGILL, so everything is tried in a forked child first.
+    /// Checks access on the current CPU. `platform` is AT_PLATFORM of the auxiliary vector, which is the only way to
+    /// distinguish ARMv6 from later versions. `by_module` means that a kernel module keeps the counter open. All reads
+    /// are tried in a forked child first, because reading an unavailable register raises SIGILL.
     pub(crate) fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         let is_v6 = is_armv6(platform);
-        // The ARM1176 has an access register as well, but programs may not read it.
+        // The ARM1176 also has an access register, but programs may not read it.
         let mut token = Self { form: Form::Arm1176, shows_control: true };
         if !is_v6 {
             match attempt_in_child(|| {
@@ -75,21 +75,21 @@ impl CyclesToken {
         }
     }
 
-    /// Returns the number of bits after which the counter overflows.
+    /// Returns the width of the counter in bits.
     #[expect(clippy::unused_self, reason = "on another architecture it is used")]
     pub(crate) const fn bits(self) -> u8 {
         32
     }
 
-    /// Returns the counter, without ordering.
+    /// Reads the counter without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let cycles: u32;
         match self.form {
-            // SAFETY: touches no memory and no flags. If the kernel does not allow the register it raises SIGILL, which
-            // is not undefined behavior, and `detect` returns this token only after a child executed it. Arm ARM for
-            // ARMv7-A (DDI 0406C.d), B4.1, PMCCNTR. nomem: lets the compiler keep values in registers across a read
-            // that promises no ordering.
+            // SAFETY: the instruction touches no memory and no flags. If the kernel does not allow access to the
+            // register, the instruction raises SIGILL, which is not undefined behavior. `detect` returns this token
+            // only after a child has executed the instruction. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCCNTR. The
+            // option nomem lets the compiler keep values in registers across a read that promises no ordering.
             Form::V7 => unsafe {
                 asm!("mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nomem, nostack, preserves_flags));
             },
@@ -101,17 +101,17 @@ impl CyclesToken {
         cycles.into()
     }
 
-    /// Returns the counter, not before all preceding instructions have completed.
+    /// Reads the counter after all preceding instructions have completed.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let cycles: u32;
         match self.form {
-            // SAFETY: as `read`; ISB exists since ARMv7. No nomem: the compiler must not move the timed work's memory
-            // accesses above this read.
+            // SAFETY: as in `read`. ISB has existed since ARMv7. The option nomem is not used, because the compiler
+            // must not move the timed work's memory accesses above this read.
             Form::V7 => unsafe {
                 asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nostack, preserves_flags));
             },
-            // SAFETY: as `read`; programs may flush the prefetch buffer. No nomem: as above.
+            // SAFETY: as in `read`. Programs may flush the prefetch buffer. The option nomem is not used, as above.
             Form::Arm1176 => unsafe {
                 asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", cycles = out(reg) cycles, in("r0") 0, options(nostack, preserves_flags));
             },
@@ -119,17 +119,18 @@ impl CyclesToken {
         cycles.into()
     }
 
-    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
+    /// Reads the counter after all preceding instructions have completed and before any following instruction begins.
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let cycles: u32;
         match self.form {
-            // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
-            // read.
+            // SAFETY: as in `read_start`. The option nomem is not used, because the compiler must not move the timed
+            // work's memory accesses below this read.
             Form::V7 => unsafe {
                 asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", isb!(), out(reg) cycles, options(nostack, preserves_flags));
             },
-            // SAFETY: as `read_start`. No nomem: as above. lateout is not used: the second flush still needs the zero.
+            // SAFETY: as in `read_start`. The option nomem is not used, as above. The output is not `lateout`, because
+            // the second flush still needs the zero.
             Form::Arm1176 => unsafe {
                 asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", flush_prefetch!(), cycles = out(reg) cycles, in("r0") 0, options(nostack, preserves_flags));
             },
@@ -137,16 +138,16 @@ impl CyclesToken {
         cycles.into()
     }
 
-    /// Returns PMCR, on the ARM1176 the Performance Monitor Control Register: the configuration of the counters. The
-    /// lowest four bits have the same meaning in both. `None` if programs may not read it.
+    /// Returns the configuration of the counters: PMCR, or the Performance Monitor Control Register on the ARM1176;
+    /// `None` if programs may not read the register. The lowest four bits have the same meaning in both registers.
     pub(crate) fn control_register(self) -> Option<u32> {
         let control: u32;
         if !self.shows_control {
             return None;
         }
         match self.form {
-            // SAFETY: touches no memory; tried by `detect` like the counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1,
-            // PMCR.
+            // SAFETY: the instruction touches no memory, and `detect` has tried it together with the read of the
+            // counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR.
             Form::V7 => unsafe {
                 asm!("mrc p15, 0, {}, c9, c12, 0", out(reg) control, options(nomem, nostack, preserves_flags));
             },
@@ -159,12 +160,12 @@ impl CyclesToken {
     }
 }
 
-/// Returns PMUSERENR: who may read the counters on this CPU.
+/// Returns the value of PMUSERENR, which controls access to the counters on this CPU.
 fn access_register() -> u32 {
     let access: u32;
-    // SAFETY: touches no memory. Programs may read it wherever it exists. If it does not exist, or a hypervisor denies
-    // it, it raises SIGILL, which is not undefined behavior: `detect` tries it in a child first. Arm ARM for ARMv7-A
-    // (DDI 0406C.d), B4.1, PMUSERENR.
+    // SAFETY: the instruction touches no memory. Programs may read the register wherever it exists. If the register
+    // does not exist or a hypervisor denies access, the instruction raises SIGILL, which is not undefined behavior.
+    // `detect` tries the read in a child first. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMUSERENR.
     unsafe {
         asm!("mrc p15, 0, {}, c9, c14, 0", out(reg) access, options(nomem, nostack, preserves_flags));
     }

@@ -1,4 +1,4 @@
-//! Selects the instructions of the target: each architecture has its own file, and a counter that it lacks is a type
+//! Selects the instructions of the target. Each architecture has its own files, and a counter that it lacks is a type
 //! without values. Contains no logic of its own.
 
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
@@ -37,7 +37,7 @@ pub(crate) use port::OpenPort;
 pub(crate) use tsc::wait_for_earlier;
 pub(crate) use tsc::{TscToken, cpuid};
 
-/// Why there is no token for the core's cycle counter.
+/// The reason why there is no token for the core's cycle counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(any(target_arch = "aarch64", target_arch = "arm")),
@@ -47,7 +47,7 @@ pub(crate) enum CyclesRefused {
     /// The register that controls access to the counter cannot be read: there is no counter, or a hypervisor denies
     /// access.
     NoAccessRegister,
-    /// That register gives programs no access; contains its value.
+    /// That register gives programs no access. The field is the value of the register.
     Closed(u32),
     /// A child that read the counter was killed by a signal.
     Killed,
@@ -55,7 +55,7 @@ pub(crate) enum CyclesRefused {
     NotTried,
 }
 
-/// Why there is no token for the processor's own counter.
+/// The reason why there is no token for the processor's own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterRefused {
     /// The processor has no counter, reading it is forbidden, or a child that read it was killed by a signal.

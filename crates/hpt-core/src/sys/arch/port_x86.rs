@@ -1,20 +1,20 @@
-//! The instruction IN, for one register of 32 bits at a time. Does not decide which port is read; `source` does.
+//! The IN instruction, which reads one 32-bit register at a time. Does not decide which port is read; `source` does.
 
 use core::{arch::asm, cell::RefCell, marker::PhantomData};
 use std::io;
 
 use crate::sys::port::InputPort;
 
-/// The number of ports of a 32-bit register.
+/// The number of ports that a 32-bit register occupies.
 const PORTS: u16 = 4;
 
 thread_local! {
-    /// The ports that this thread opened, with the number of openings of each.
+    /// The ports that this thread has opened. A port that was opened twice is listed twice.
     static OPENED: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Proof that this thread may read the four ports from this one on. Threads and processes that it starts from then on
-/// may read them too; other threads may not, and would be killed by SIGSEGV.
+/// Proof that this thread may read the four ports from this one on. Threads and processes that this thread starts
+/// afterwards may read them too. Other threads may not, and would be killed by SIGSEGV.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
     port: u16,
@@ -27,7 +27,7 @@ impl OpenPort {
     ///
     /// # Errors
     ///
-    /// Returns the error of ioperm(2); [`io::ErrorKind::InvalidInput`] for a port whose register would extend beyond
+    /// Returns the error of ioperm(2), or [`io::ErrorKind::InvalidInput`] for a port whose register would extend beyond
     /// the last port.
     pub(crate) fn open(port: u16) -> io::Result<Self> {
         if port > u16::MAX - (PORTS - 1) {
@@ -43,10 +43,10 @@ impl InputPort for OpenPort {
     #[inline(always)]
     fn read_u32(&self) -> u32 {
         let value: u32;
-        // SAFETY: touches no memory and no flags. The kernel gave this thread access to these four ports, and revokes
-        // it only at this thread's request. Without access, IN raises SIGSEGV, which is not undefined behavior. Intel
-        // SDM vol. 2A (325383-085), IN; ioperm(2). No nomem: a device's register changes by itself, and reads of it
-        // stay in order with the rest.
+        // SAFETY: the instruction touches no memory and no flags. The kernel has given this thread access to these four
+        // ports, and revokes the access only at this thread's request. Without access, IN raises SIGSEGV, which is not
+        // undefined behavior. Intel SDM vol. 2A (325383-085), IN; ioperm(2). The option nomem is not used, because a
+        // device's register changes by itself and reads of it must stay in order.
         unsafe {
             asm!("in eax, dx", in("dx") self.port, out("eax") value, options(nostack, preserves_flags));
         }
@@ -72,8 +72,8 @@ impl Drop for OpenPort {
 }
 
 fn allow(port: u16, allowed: bool) -> io::Result<()> {
-    // SAFETY: the system call takes three numbers and changes only at which ports IN and OUT of this thread trap.
-    // ioperm(2).
+    // SAFETY: the system call takes three numbers and changes only the ports that this thread may access with IN and
+    // OUT. ioperm(2).
     let answer = unsafe {
         libc::syscall(
             libc::SYS_ioperm,
@@ -96,12 +96,12 @@ mod tests {
 
     #[test]
     fn a_port_is_opened_or_refused_with_an_error() {
-        // 0x80 takes diagnostic codes; reading it and the following three has no effect.
+        // Port 0x80 takes diagnostic codes. Reading it and the following three ports has no effect.
         match OpenPort::open(0x80) {
             Ok(port) => {
                 let second = OpenPort::open(0x80).expect("a second permission");
                 drop(second);
-                // The first one's permission still exists.
+                // The permission of the first `OpenPort` still exists.
                 port.read_u32();
             }
             Err(error) => skipped!("no port may be opened: {error}"),

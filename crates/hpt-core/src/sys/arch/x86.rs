@@ -16,33 +16,33 @@ pub(crate) struct TscToken {
 }
 
 impl TscToken {
-    /// Checks for the instruction; `permitted` means that `PR_GET_TSC` returned `PR_TSC_ENABLE` (or is not supported by
-    /// the kernel).
+    /// Checks whether the processor has the instruction. `permitted` means that `PR_GET_TSC` returned `PR_TSC_ENABLE`
+    /// or is not supported by the kernel.
     pub(crate) fn detect(permitted: bool) -> Option<Self> {
         let [_, _, _, edx] = cpuid(LEAF_FEATURES, 0)?;
         (permitted && edx & EDX_TSC != 0).then_some(Self { made_by_detect: PhantomData })
     }
 
-    /// Creates a copy of the token that `sys::native` received; only that module may create it.
+    /// Creates a copy of the token that `sys::native` received; only that module may call this function.
     #[inline(always)]
     pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
         Self { made_by_detect: PhantomData }
     }
 
-    /// Returns what this token holds beyond its existence: nothing.
+    /// Returns false, because this token holds no data.
     #[expect(clippy::unused_self, reason = "on another architecture it holds a value")]
     pub(in crate::sys) const fn own_bit(self) -> bool {
         false
     }
 
-    /// Returns the counter, without ordering.
+    /// Reads the counter without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: touches no memory and no flags. CPUID reports the instruction, so it cannot be undefined. If CR4.TSD
-        // forbids it the kernel sends SIGSEGV, which is not undefined behavior, and this token was created only after
-        // prctl permitted it. Intel SDM vol. 2B (325383-085), RDTSC. nomem: lets the compiler keep values in registers
-        // across a read that promises no ordering.
+        // SAFETY: the instruction touches no memory and no flags. CPUID reports the instruction, so it cannot be
+        // undefined. If CR4.TSD forbids the instruction, the kernel sends SIGSEGV, which is not undefined behavior.
+        // This token was created only after prctl had permitted the instruction. Intel SDM vol. 2B (325383-085), RDTSC.
+        // The option nomem lets the compiler keep values in registers across a read that promises no ordering.
         unsafe {
             asm!("rdtsc", out("rax") low, out("rdx") high, options(nomem, nostack, preserves_flags));
         }
@@ -50,12 +50,12 @@ impl TscToken {
     }
 
     /// Reads the counter like `read`, and also returns the low half as a value that the compiler cannot derive from the
-    /// whole: it is available two instructions sooner.
+    /// whole. The low half is available two instructions sooner.
     #[inline(always)]
     pub(crate) fn read_split(self) -> (u64, u32) {
         let (low, high): (u64, u64);
         let sooner: u32;
-        // SAFETY: as `read`; MOV touches no memory and no flags.
+        // SAFETY: as in `read`. MOV touches no memory and no flags.
         unsafe {
             asm!(
                 "rdtsc",
@@ -67,31 +67,32 @@ impl TscToken {
         (join(low, high), sooner)
     }
 
-    /// Returns the counter, not before all preceding instructions have completed and all preceding loads are done.
+    /// Reads the counter after all preceding instructions and loads have completed.
     ///
-    /// LFENCE, not CPUID: CPUID traps to the hypervisor (2 µs) and clobbers four registers. Not MFENCE: it orders
-    /// memory, not instructions. On AMD, LFENCE waits for the dispatch because Linux sets `DE_CFG` bit 1 at boot.
+    /// LFENCE is used instead of CPUID, which traps to the hypervisor (2 µs) and clobbers four registers. It is used
+    /// instead of MFENCE, which orders memory accesses but not instructions. On AMD processors, LFENCE is
+    /// dispatch-serializing because Linux sets `DE_CFG` bit 1 at boot.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: as `read`; LFENCE exists since SSE2, which x86-64 includes. Intel SDM vol. 2B (325383-085), LFENCE:
-        // "does not execute until all prior instructions have completed locally". No nomem: the compiler must not move
-        // the timed work's memory accesses above this read.
+        // SAFETY: as in `read`. LFENCE is part of SSE2, which x86-64 includes. Intel SDM vol. 2B (325383-085), LFENCE:
+        // "does not execute until all prior instructions have completed locally". The option nomem is not used, because
+        // the compiler must not move the timed work's memory accesses above this read.
         unsafe {
             asm!("lfence", "rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
         }
         join(low, high)
     }
 
-    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
+    /// Reads the counter after all preceding instructions have completed and before any following instruction begins.
     ///
-    /// LFENCE;RDTSC;LFENCE and not RDTSCP;LFENCE: it needs no second feature bit and was no slower on the measured
-    /// machines (docs/platform.md).
+    /// LFENCE;RDTSC;LFENCE is used instead of RDTSCP;LFENCE, because it needs no second feature bit and was no slower
+    /// on the measured machines (docs/platform.md).
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
-        // read.
+        // SAFETY: as in `read_start`. The option nomem is not used, because the compiler must not move the timed work's
+        // memory accesses below this read.
         unsafe {
             asm!("lfence", "rdtsc", "lfence", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
         }
@@ -99,26 +100,26 @@ impl TscToken {
     }
 }
 
-/// Returns when all preceding instructions have completed and all preceding loads are done; following ones begin after
-/// it. As in `TscToken::read_start`.
+/// Waits until all preceding instructions and loads have completed, as in `TscToken::read_start`. Following
+/// instructions begin only after that.
 #[inline(always)]
 pub(crate) fn wait_for_earlier() {
     // SAFETY: LFENCE is in the base instruction set of x86-64 and touches no memory. Intel SDM vol. 2A (325383-085),
-    // LFENCE. No nomem: the compiler must not move memory accesses across.
+    // LFENCE. The option nomem is not used, because the compiler must not move memory accesses across the barrier.
     unsafe {
         asm!("lfence", options(nostack, preserves_flags));
     }
 }
 
-/// Joins the two halves. RDTSC clears the upper halves of RAX and RDX, so that taken as 64 bits they need no extension.
+/// Joins the two halves. RDTSC clears the upper halves of RAX and RDX, so the 64-bit values need no zero extension.
 /// Intel SDM vol. 2B (325383-085), RDTSC.
 #[inline(always)]
 const fn join(low: u64, high: u64) -> u64 {
     high << 32 | low
 }
 
-/// Returns CPUID as `[eax, ebx, ecx, edx]`. Leaves above the processor's highest return meaningless values: the caller
-/// queries leaf 0 (or `0x8000_0000`, `0x4000_0000`) first.
+/// Returns the result of CPUID as `[eax, ebx, ecx, edx]`. Leaves above the processor's highest leaf return meaningless
+/// values, so the caller must query leaf 0 (or `0x8000_0000`, `0x4000_0000`) first.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     #[allow(unused_unsafe, reason = "the intrinsic is safe in newer Rust and unsafe in the oldest we support")]
     // SAFETY: every x86-64 processor has CPUID; it reads no memory. Intel SDM vol. 2A (325383-085), CPUID.

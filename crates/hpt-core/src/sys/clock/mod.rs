@@ -38,7 +38,7 @@ impl ClockId {
         Self::ThreadCpu,
     ];
 
-    /// Returns the kernel's name for it.
+    /// Returns the kernel's name of the clock.
     pub(crate) const fn kernel_name(self) -> &'static str {
         match self {
             Self::Realtime => "CLOCK_REALTIME",
@@ -53,10 +53,10 @@ impl ClockId {
         }
     }
 
-    /// Returns the resolution that `clock_getres` reports for it, in nanoseconds.
+    /// Returns the resolution that `clock_getres` reports for the clock, in nanoseconds.
     pub(crate) fn resolution_ns(self) -> io::Result<u64> {
         let mut claimed = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown id fails with EINVAL.
+        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown ID fails with EINVAL.
         // clock_getres(2).
         let answer = unsafe { libc::clock_getres(self.raw(), &raw mut claimed) };
         if answer != 0 {
@@ -80,7 +80,7 @@ impl ClockId {
     }
 }
 
-/// A clock that could be read once through this route, so that reading it cannot fail.
+/// A clock that has been read once through this route, so that later reads cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     id: libc::clockid_t,
@@ -88,36 +88,36 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Reads the clock once.
+    /// Opens a clock by reading it once.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel or a sandbox: EINVAL, EPERM, ENOSYS.
+    /// Returns the error of the kernel or of a sandbox: EINVAL, EPERM, or ENOSYS.
     pub(crate) fn open(clock: ClockId, route: Route) -> io::Result<Self> {
         let clock = Self { id: clock.raw(), by: kernel::Reader::find(route) };
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// Opens the clock of an open clock device, and reads it once with a system call, because the vDSO does not support
-    /// such clocks. Readings are zero after the file is closed.
+    /// Opens the clock of an open clock device by reading it once. The clock is read with a system call, because the
+    /// vDSO does not support such clocks. Readings are zero after the file is closed.
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel: EINVAL for a file of another kind, ENODEV for a device that was removed.
+    /// Returns the error of the kernel: EINVAL for a file of another kind, or ENODEV for a device that was removed.
     pub(crate) fn of_descriptor(descriptor: RawFd) -> io::Result<Self> {
         let clock = Self { id: clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// Returns the clock without reading it first. For a clock that every kernel has; may be called in a signal
-    /// handler.
+    /// Returns the clock without reading it first. The clock must be one that every kernel has. May be called in a
+    /// signal handler.
     #[inline]
     pub(crate) fn unasked(clock: ClockId, route: Route) -> Self {
         Self { id: clock.raw(), by: kernel::Reader::known(route) }
     }
 
-    /// Returns the nanoseconds since the clock's epoch, modulo 2^64. Zero if a sandbox closed the clock after it was
-    /// opened.
+    /// Returns the nanoseconds since the clock's epoch, modulo 2^64. The result is zero if a sandbox has forbidden
+    /// access since the clock was opened.
     #[inline(always)]
     pub(crate) fn nanoseconds(self) -> u64 {
         self.by.nanoseconds(self.id).unwrap_or(0)
@@ -131,14 +131,14 @@ const fn clock_id(descriptor: RawFd) -> libc::clockid_t {
     (!descriptor << 3) | CLOCKFD
 }
 
-/// gettimeofday, which could be called once through this route.
+/// The function gettimeofday, which has been called once through this route, so that later calls cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeOfDay {
     by: kernel::DayReader,
 }
 
 impl TimeOfDay {
-    /// Calls gettimeofday once.
+    /// Calls gettimeofday once to check the route.
     pub(crate) fn open(route: Route) -> io::Result<Self> {
         let clock = Self { by: kernel::DayReader::find(route) };
         clock.by.microseconds().map(|_| clock).ok_or_else(io::Error::last_os_error)

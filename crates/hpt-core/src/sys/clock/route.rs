@@ -5,6 +5,6 @@
 pub(crate) enum Route {
     /// The C library, which uses the vDSO if the kernel provides one.
     Library,
-    /// The plain system call: slower, and correct even if the vDSO's counter is closed.
+    /// The plain system call, which is slower but correct even if programs may not read the vDSO's counter.
     SystemCall,
 }

@@ -1,10 +1,11 @@
 //! Clock reads for a C library whose `time_t` may have 32 bits: the wall clock is nevertheless read with 64-bit
 //! seconds. The counterpart of `seconds_64.rs`.
 //!
-//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. If it does not exist
-//! (older versions, and static programs, which export nothing) the plain `clock_gettime` is called. If that fails with
-//! EOVERFLOW, as in glibc after 2038, the system call clock_gettime64 (Linux 5.1) is used. On older kernels the old
-//! system call is used, whose truncated seconds are read as unsigned numbers, which is correct until 2106.
+//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; this function is looked up once. If it does
+//! not exist (in older versions, and in static programs, which export nothing), the plain `clock_gettime` is called. If
+//! that fails with EOVERFLOW, as in glibc after 2038, the system call clock_gettime64 (Linux 5.1) is used. On older
+//! kernels, the old system call is used. Its truncated seconds are read as unsigned numbers, which is correct until
+//! 2106.
 
 use core::{
     mem::transmute,
@@ -28,8 +29,8 @@ pub(super) struct Timeval64 {
     microseconds: i64,
 }
 
-/// The number is the same on every 32-bit architecture; the libc crate does not name it on ARM.
-/// Linux, arch/arm/tools/syscall.tbl, `clock_gettime64`.
+/// The number of the system call, which is the same on every 32-bit architecture. The libc crate does not define it on
+/// ARM. Linux, arch/arm/tools/syscall.tbl, `clock_gettime64`.
 const CLOCK_GETTIME64: libc::c_long = 403;
 
 type Gettime64 = unsafe extern "C" fn(libc::clockid_t, *mut Timespec64) -> libc::c_int;
@@ -47,13 +48,13 @@ pub(super) enum Reader {
 static GETTIME: Symbol = Symbol::new(c"__clock_gettime64");
 
 impl Reader {
-    /// Looks up the C library's function, which must not be done in a signal handler.
+    /// Looks up the C library's function. Must not be called in a signal handler.
     pub(super) fn find(route: Route) -> Self {
         GETTIME.look_up();
         Self::known(route)
     }
 
-    /// Returns the best function known so far; may be called in a signal handler.
+    /// Returns the best function known so far. May be called in a signal handler.
     pub(super) fn known(route: Route) -> Self {
         /// Whether the kernel has the system call with 64-bit seconds: 0 means not tried, 1 yes, 2 no.
         static HAS_64: AtomicU8 = AtomicU8::new(0);
@@ -80,7 +81,7 @@ impl Reader {
     pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = Timespec64 { seconds: 0, nanoseconds: 0 };
         let answer = match self {
-            // SAFETY: `now` is live and has the layout the function fills; an unknown id fails with EINVAL.
+            // SAFETY: `now` is live and has the layout that the function fills; an unknown ID fails with EINVAL.
             Self::Library(gettime) => unsafe { gettime(id, &raw mut now) },
             Self::PlainLibrary => return Self::plain(id),
             // SAFETY: as above; clock_gettime64 takes the same two arguments.
@@ -92,7 +93,7 @@ impl Reader {
 
     fn plain(id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is a live timespec that the call fills; an unknown id fails with EINVAL. clock_gettime(2).
+        // SAFETY: `now` is a live timespec that the call fills; an unknown ID fails with EINVAL. clock_gettime(2).
         let answer = unsafe { libc::clock_gettime(id, &raw mut now) };
         if answer == 0 { Some(join_native(&now)) } else { Self::known(Route::SystemCall).nanoseconds(id) }
     }
@@ -134,7 +135,7 @@ impl DayReader {
         let (answer, seconds, microseconds) = match self {
             Self::Library(gettimeofday) => {
                 let mut now = Timeval64 { seconds: 0, microseconds: 0 };
-                // SAFETY: `now` is live and has the layout the function fills; a null zone is allowed.
+                // SAFETY: `now` is live and has the layout that the function fills; a null zone is allowed.
                 let answer = unsafe { gettimeofday(&raw mut now, no_zone) };
                 (answer, now.seconds, now.microseconds)
             }
@@ -172,13 +173,13 @@ impl Symbol {
         Self { name, found: AtomicPtr::new(core::ptr::null_mut()), looked_up: AtomicBool::new(false) }
     }
 
-    /// The address of the symbol, if it was looked up and the library has it.
+    /// Returns the address of the symbol; `None` if it was not looked up or the library does not have it.
     fn address(&self) -> Option<*mut libc::c_void> {
         let found = self.found.load(Ordering::Relaxed);
         (!found.is_null()).then_some(found)
     }
 
-    /// Allocates in a static program, so it must not be called in a signal handler.
+    /// Looks up the symbol. Allocates in a static program, so it must not be called in a signal handler.
     fn look_up(&self) {
         if self.looked_up.load(Ordering::Relaxed) {
             return;
@@ -195,7 +196,8 @@ pub(super) fn join_native(time: &libc::timespec) -> u64 {
     join(time.tv_sec.into(), time.tv_nsec.into())
 }
 
-/// Seconds and nanoseconds as nanoseconds modulo 2^64. The upper half of a C library's nanoseconds may be padding.
+/// Converts seconds and nanoseconds to nanoseconds, modulo 2^64. The upper half of a C library's nanoseconds may be
+/// padding.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "nanoseconds of a second fit in 30 bits; the rest may be padding")]
 pub(super) const fn join(seconds: i64, nanoseconds: i64) -> u64 {

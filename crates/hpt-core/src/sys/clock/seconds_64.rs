@@ -1,4 +1,4 @@
-//! Clock reads for a `time_t` of 64 bits: the C library's types are those of the kernel. The counterpart of
+//! Clock reads for a `time_t` of 64 bits: the types of the C library are those of the kernel. The counterpart of
 //! `seconds_32.rs`.
 
 use super::Route;
@@ -10,12 +10,12 @@ pub(super) type Reader = Route;
 pub(super) type DayReader = Route;
 
 impl Route {
-    /// Returns the route: on 64 bits there is nothing to look up.
+    /// Returns the route unchanged, because there is nothing to look up on 64-bit machines.
     pub(super) const fn find(route: Self) -> Self {
         route
     }
 
-    /// Returns the route: on 64 bits there is nothing to look up.
+    /// Returns the route unchanged, because there is nothing to look up on 64-bit machines.
     pub(super) const fn known(route: Self) -> Self {
         route
     }
@@ -24,10 +24,10 @@ impl Route {
     pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let answer = match self {
-            // SAFETY: `now` is a live timespec that the call fills; an unknown id fails with EINVAL. clock_gettime(2).
+            // SAFETY: `now` is a live timespec that the call fills; an unknown ID fails with EINVAL. clock_gettime(2).
             Self::Library => unsafe { libc::clock_gettime(id, &raw mut now) }.into(),
-            // SAFETY: as above; the system call takes the same two arguments, and the C library's timespec is the
-            // kernel's on 64 bits.
+            // SAFETY: as above; the system call takes the same two arguments, and the C library's timespec is the same
+            // as the kernel's on 64-bit machines.
             Self::SystemCall => unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut now) },
         };
         (answer == 0).then(|| join(now.tv_sec, now.tv_nsec))
@@ -53,7 +53,7 @@ pub(super) const fn join_native(time: &libc::timespec) -> u64 {
     join(time.tv_sec, time.tv_nsec)
 }
 
-/// Seconds and nanoseconds as nanoseconds modulo 2^64.
+/// Converts seconds and nanoseconds to nanoseconds, modulo 2^64.
 #[inline(always)]
 #[expect(clippy::cast_sign_loss, reason = "modulo 2^64: differences across the epoch stay correct")]
 pub(super) const fn join(seconds: i64, nanoseconds: i64) -> u64 {
