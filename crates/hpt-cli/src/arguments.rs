@@ -1,4 +1,5 @@
-//! Values that several commands accept: their types, parsers and help texts. Does not depend on individual commands.
+//! Values that several commands accept: their types, parsers and help texts. This module does not depend on
+//! individual commands.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,7 +13,7 @@ use crate::output::{
     message::{ColorChoice, Manner},
 };
 
-/// The help heading for options that set how a thread is scheduled.
+/// The help heading for options that control the scheduling of a thread.
 pub(crate) const SCHEDULING: &str = "Scheduling";
 
 /// The help heading for options that change system-wide settings.
@@ -40,7 +41,7 @@ impl Codes {
         Self { no, on_signals }
     }
 
-    /// Returns the exit codes of a command that measures until Ctrl-C, unless it has a duration.
+    /// Returns the exit codes of a command that measures until Ctrl-C or until `--duration` ends.
     pub(crate) const fn watching(no: Option<&'static str>) -> Self {
         let on_signals = "
   130  interrupted by Ctrl-C before --duration ended; results are printed
@@ -56,16 +57,17 @@ fn exit_codes(Codes { no, on_signals }: Codes) -> String {
 Exit codes:
   0    success, or yes{no}
   2    usage error
-  3    unknown: a permission, hardware or samples are missing{on_signals}"
+  3    unknown: permissions, hardware or samples are missing{on_signals}"
     )
 }
 
-/// Output options of all commands: the format, a file for metrics, and messages other than the result.
+/// The output options of all commands: the format of the result, a file for metrics, and the verbosity and color of
+/// messages.
 #[derive(Debug, Args)]
 pub(crate) struct Printed {
     /// human, json, csv or openmetrics
     ///
-    /// human: tables. json: the complete result. csv: the result rows. openmetrics: metrics for Prometheus.
+    /// human prints tables, json the complete result, csv the result rows, and openmetrics metrics for Prometheus.
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "human", hide_possible_values = true, help_heading = OUTPUT)]
     pub(crate) format: Format,
     /// Same as --format json
@@ -73,10 +75,10 @@ pub(crate) struct Printed {
     pub(crate) json: bool,
     /// Also write metrics for node_exporter to FILE (.prom)
     ///
-    /// For the textfile collector of node_exporter. The name must end in .prom. The file is replaced atomically.
+    /// The textfile collector of node_exporter reads FILE. The name must end in .prom. hpt replaces FILE atomically.
     #[arg(long, global = true, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) textfile: Option<PathBuf>,
-    /// Print only the result: no progress bar, no notes
+    /// Print only the result, without a progress bar or notes
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) quiet: bool,
     /// Print each step to standard error
@@ -101,14 +103,14 @@ impl Printed {
     }
 }
 
-/// Returns an option of `Printed`, so that a command can change its help text. An option that a command defines takes
-/// precedence over the global option with the same name.
+/// Returns the option of `Printed` with this name, for a command that changes the help text of the option. An option
+/// that a command defines takes precedence over the global option with the same name.
 fn printed(name: &str) -> Arg {
     let options = Printed::augment_args(clap::Command::new("hpt"));
     options.get_arguments().find(|option| option.get_id() == name).expect("the option exists").clone()
 }
 
-/// Returns an option of `Printed`, hidden from the help of a command that always rejects it.
+/// Returns the option of `Printed` with this name, hidden from the help of a command that always rejects the option.
 fn refused(name: &str) -> Arg {
     printed(name).hide(true)
 }
@@ -118,7 +120,7 @@ pub(crate) fn without_documents() -> [Arg; 3] {
     [refused("format"), refused("json"), refused("textfile")]
 }
 
-/// Returns the options of `Printed` for a command without metrics, whose help must not mention metrics.
+/// Returns the options of `Printed` for a command without metrics. The help of such a command must not mention metrics.
 pub(crate) fn without_metrics() -> [Arg; 2] {
     let names = Format::value_variants()
         .iter()
@@ -126,7 +128,7 @@ pub(crate) fn without_metrics() -> [Arg; 2] {
     let read = |name: String| Format::from_str(&name, false).expect("it is one of the values");
     let format = printed("format")
         .help("human, json or csv")
-        .long_help("human: tables. json: the complete result. csv: the result rows.")
+        .long_help("human prints tables, json the complete result, and csv the result rows.")
         .value_parser(PossibleValuesParser::new(names).map(read));
     [format, refused("textfile")]
 }
@@ -136,7 +138,7 @@ pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
     format!("{}\n\nExamples:\n{examples}", exit_codes(codes))
 }
 
-/// The CPU a measurement runs on.
+/// The CPU on which a measurement runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuChoice {
     /// Any CPU: the thread is not pinned.
@@ -182,13 +184,13 @@ pub(crate) fn is_bare_number(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit()) && text.parse::<f64>().is_ok()
 }
 
-/// Lists the number with each unit that makes it a valid duration, for example `1ms or 1s`. Returns `None` if no unit
-/// does.
+/// Lists the number with each unit that makes it a valid duration, for example `1ms or 1s`. Returns `None` if there
+/// is no such unit.
 fn with_units(number: &str, (least, most): (Duration, Duration)) -> Option<String> {
     let value = |unit| format!("{number}{unit}");
     let is_valid = |text: &String| humantime::parse_duration(text).is_ok_and(|time| (least..=most).contains(&time));
     let valid: Vec<String> = ["ns", "us", "ms", "s"].map(value).into_iter().filter(is_valid).collect();
-    // Nanoseconds are the least likely unit.
+    // List at most three units. If there are four, omit nanoseconds, the least likely unit.
     let (last, others) = valid[valid.len().saturating_sub(3)..].split_last()?;
     Some(if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) })
 }
@@ -207,7 +209,8 @@ pub(crate) fn duration_in(
             |units| format!("time unit missing: write {units}"),
         ));
     }
-    let duration = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like {example}"))?;
+    let duration =
+        humantime::parse_duration(text).map_err(|error| format!("{error}; write, for example, {example}"))?;
     if (least..=most).contains(&duration) { Ok(duration) } else { Err(format!("must be {limits}")) }
 }
 
@@ -238,8 +241,8 @@ pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
     ppm.ok_or_else(|| "must be positive, and at most 1000000 ppm".to_owned())
 }
 
-/// Parses a duration with a unit, from 1 µs to ten seconds. The upper limit exists because Ctrl-C takes effect only
-/// when a sleep ends.
+/// Parses the duration of a sleep with a unit, from 1 µs to ten seconds. The duration has an upper limit because Ctrl-C
+/// takes effect only when a sleep ends.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("between 1us and 10s", "250us or 1ms"))
 }

@@ -1,5 +1,5 @@
-//! The command line: the subcommands and the global options. This module only parses. Only `main` uses it, because each
-//! subcommand defines its own arguments.
+//! The command line: the subcommands and the global options. This module only parses the command line. Only `main`
+//! uses the module, because each subcommand defines its own arguments.
 
 use std::ffi::OsString;
 
@@ -16,9 +16,9 @@ const EXAMPLES: &str = "  \
   hpt doctor                find what causes latency, and how to fix it
   hpt latency timer -d 1m   measure wake-up latency, as cyclictest does
   hpt bench --json          measure the read overhead of each time source
-  hpt report                measure everything (90 s), write an HTML page";
+  hpt report                measure everything (90 s), and write an HTML page";
 
-const MORE: &str = "More: hpt COMMAND -h (options), hpt COMMAND --help (examples, exit codes)";
+const MORE: &str = "Run hpt COMMAND -h for options, or --help for examples and exit codes.";
 
 /// The subcommands, in the order in which the help lists them. A test compares this list with the definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
 
 /// Measure and diagnose clocks, timers and latency on Linux
 #[derive(Debug, Parser)]
-#[command(name = "hpt", version, max_term_width = 80, after_help = MORE, after_long_help = after_help(Codes::measuring(Some("depends on the command")), EXAMPLES))]
+#[command(name = "hpt", version, max_term_width = 80, after_help = MORE, after_long_help = after_help(Codes::measuring(Some("the meaning depends on the command")), EXAMPLES))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) printed: Printed,
@@ -106,11 +106,11 @@ pub(crate) enum Command {
     Run(cmd::run::Arguments),
 }
 
-/// The options that may precede a subcommand and whose value is the next argument.
+/// The options that are valid before a subcommand and take the next argument as their value.
 pub(crate) const OPTIONS_WITH_VALUE: [&str; 4] = ["--format", "-f", "--textfile", "--color"];
 
-/// Returns whether the arguments invoke `hpt run`. The exit code of its usage errors must differ from the exit codes of
-/// the program that it runs.
+/// Returns whether the arguments invoke `hpt run`. A usage error of `hpt run` has an exit code of its own, to
+/// distinguish it from the exit codes of the program that `hpt run` starts.
 pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -124,7 +124,7 @@ pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool 
 }
 
 impl Command {
-    /// Returns whether the last document of the command has metrics.
+    /// Returns whether the last document that the command prints has metrics.
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
             Self::Probe(_) => "probe",
@@ -281,10 +281,10 @@ mod tests {
         }
         for line in [
             "A thread per CPU: 0,2-5, all, any [default: highest]",
-            "kernel, or hpt (timer, then spin) [default: kernel]",
-            "Stop after N samples per CPU, instead of --duration",
-            "Stop at the first sample above this (exit code 1)",
-            "FIFO f:80, RR r:80, DEADLINE d:2ms/10ms, OTHER o",
+            "Sleep method: kernel or hpt [default: kernel]",
+            "Stop after N samples per CPU, not after --duration",
+            "Stop at the first sample above TIME (exit code 1)",
+            "Scheduling policy: f:80, r:80, d:2ms/10ms or o",
             "Disable idle states with exit latency above TIME",
             "Example: sudo hpt latency timer -c all -P f:80 --mlockall --dma-latency 0 -d 1h",
         ] {
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_main_help_refers_to_the_help_of_commands() {
         let help = Cli::definition().render_help().to_string();
-        assert!(help.trim_end().ends_with("More: hpt COMMAND -h (options), hpt COMMAND --help (examples, exit codes)"));
+        assert!(help.trim_end().ends_with("Run hpt COMMAND -h for options, or --help for examples and exit codes."));
         assert!(help.lines().count() <= 34, "{help}");
     }
 

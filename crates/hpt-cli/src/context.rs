@@ -1,4 +1,4 @@
-//! The context of every subcommand: the machine, its sources, the output settings, and the directory of saved state.
+//! The context of every subcommand: the machine, its sources, the output settings, and the state directory.
 //! Prints nothing.
 
 use std::{
@@ -43,7 +43,7 @@ pub(crate) struct Context {
     pub(crate) host: Host,
     /// Whether access to the counter was disabled with prctl when hpt started. hpt has since enabled it.
     pub(crate) counter_was_forbidden: bool,
-    /// The output settings, for commands that print results as they come.
+    /// The output format, for commands that print results during the measurement.
     pub(crate) format: Format,
     /// The file to which metrics are written.
     textfile: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub(crate) struct Context {
     is_of_a_part: bool,
 }
 
-/// A device that every thread may read, with a lower read overhead than a system call.
+/// A device that every thread can read, with a lower read overhead than a system call.
 pub(crate) const DEVICE: &str = "bcm-systimer";
 
 /// Returns a note if a device is faster to read than the kernel's clock. `timed_by` is the source that provided the
@@ -138,7 +138,7 @@ impl Context {
             let why = whole.strip_prefix(&format!("cannot read {}: ", path.display())).unwrap_or(&whole).to_owned();
             Failure::NotACapture { path: path.to_owned(), why }
         };
-        message::detail(format_args!("reading the capture {}", path.display()));
+        message::detail(format_args!("reading the system snapshot {}", path.display()));
         let capture = Capture::open(path).map_err(|refused| wrong(refused.into()))?;
         let facts: Facts =
             serde_json::from_str(capture.facts()).map_err(|cause| wrong(format!("its facts: {cause}").into()))?;
@@ -152,12 +152,12 @@ impl Context {
         Ok(journal)
     }
 
-    /// Returns the number of the signal that requested the end, if any.
+    /// Returns the number of the signal that asked hpt to stop, if any.
     pub(crate) fn signal(&self) -> Option<u8> {
         self.signals.signal()
     }
 
-    /// Returns whether Ctrl-C or SIGTERM requested the end. The command then prints its partial result.
+    /// Returns whether Ctrl-C or SIGTERM asked hpt to stop. If so, the command prints its partial result.
     pub(crate) fn interrupted(&self) -> bool {
         self.signals.interrupted()
     }
@@ -167,8 +167,8 @@ impl Context {
         let mut notes = Vec::new();
         if self.counter_was_forbidden {
             notes.push(
-                "access to the counter was disabled (PR_TSC_SIGSEGV) when hpt started; hpt enabled it for itself, but SIGSEGV ends \
-                 other programs that are started from the same shell when they read a clock"
+                "access to the counter was disabled (PR_TSC_SIGSEGV) when hpt started; hpt enabled it for itself, but other programs \
+                 that are started from the same shell receive SIGSEGV when they read a clock"
                     .to_owned(),
             );
         }
@@ -190,7 +190,7 @@ impl Context {
         }
     }
 
-    /// Opens the sources with these `names`, each once.
+    /// Opens the sources with these `names`. Opens each source only once.
     pub(crate) fn open_all(&self, names: &[String]) -> Result<Vec<Opened>, Failure> {
         let repeated = |index: usize, name: &String| names[..index].contains(name);
         let once = names.iter().enumerate().filter(|&(index, name)| !repeated(index, name));
@@ -201,16 +201,16 @@ impl Context {
     pub(crate) fn open(&self, name: &str) -> Result<Opened, Failure> {
         let opened =
             source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })?;
-        message::detail(format_args!("opened {name}, read by {}", opened.as_dyn().info().read_path.name()));
+        message::detail(format_args!("opened {name} (read path: {})", opened.as_dyn().info().read_path.name()));
         Ok(opened)
     }
 
-    /// Returns the chosen CPU; `None` if the thread is not to be pinned.
+    /// Returns the chosen CPU, or `None` if the thread must not be pinned.
     pub(crate) fn cpu(choice: Option<CpuChoice>) -> Option<usize> {
         match choice {
             Some(CpuChoice::Any) => None,
             Some(CpuChoice::Number(cpu)) => Some(cpu),
-            // The highest allowed CPU, because interrupts and the kernel's own work concentrate on the lowest CPUs.
+            // Choose the highest allowed CPU, because interrupts and kernel work concentrate on the lowest CPUs.
             None => allowed_cpus().last().copied(),
         }
     }
@@ -224,7 +224,7 @@ impl Context {
         Ok(pinned)
     }
 
-    /// Opens the state directory: `--state-dir` if given, otherwise $XDG_STATE_HOME/hpt or ~/.local/state/hpt.
+    /// Opens the state directory, which is `--state-dir` if given, otherwise $XDG_STATE_HOME/hpt or ~/.local/state/hpt.
     pub(crate) fn store(&self, folder: Option<&Path>) -> Result<Store, Failure> {
         let given = folder.map(Path::to_owned);
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

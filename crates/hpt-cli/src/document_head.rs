@@ -1,4 +1,4 @@
-//! The first keys of every document (its kind, the version of hpt, and the machine), and the machine described as text.
+//! The first keys of every document: its kind, the version of hpt, and the machine. Also describes the machine as text.
 
 use hpt_core::{
     Host,

@@ -1,4 +1,4 @@
-//! Exit codes, and errors with their fixes.
+//! Exit codes, errors, and the fixes for errors.
 
 use std::{error::Error, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
@@ -14,7 +14,7 @@ use hpt_core::{
     stopwatch::StopwatchError,
 };
 
-/// The exit code for a command line that requests something impossible.
+/// The exit code for a command line that is invalid or requests something impossible.
 pub(crate) const USAGE: u8 = 2;
 
 /// Returns the exit code of an answer: 0 yes, 1 no, 3 unknown.
@@ -42,7 +42,7 @@ pub(crate) fn causes(error: &dyn Error) -> String {
     without_numbers(&text)
 }
 
-/// Returns whether no user could create a file at that path, so that only a different path helps.
+/// Returns whether the path itself is the problem. In this case, only a different path helps.
 fn is_no_place(cause: &io::Error) -> bool {
     matches!(
         cause.kind(),
@@ -53,7 +53,7 @@ fn is_no_place(cause: &io::Error) -> bool {
     )
 }
 
-/// Returns the error text of the system in a form that fits into a sentence.
+/// Adapts an error text of the system for use within a sentence.
 fn in_a_sentence(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {
@@ -95,7 +95,7 @@ pub(crate) enum Failure {
     #[error("cannot access the saved calibration")]
     State(#[from] StateError),
     #[error(
-        "cannot save the calibration: another hpt process holds the lock on {0} and does not finish; stop it and try again"
+        "cannot save the calibration: another hpt process has held the lock on {0} for too long; stop that process and try again"
     )]
     SavedByAnother(PathBuf),
     #[error("cannot tie the calibration to this boot: cannot read /proc/sys/kernel/random/boot_id; mount /proc")]
@@ -134,7 +134,7 @@ pub(crate) enum Failure {
     Unwritten { path: PathBuf },
     #[error("{samples} samples are missing from {path}: writing was slower than measuring")]
     Dropped { path: PathBuf, samples: u64 },
-    #[error("cannot read the capture {path}: {why}")]
+    #[error("cannot read the system snapshot {path}: {why}")]
     NotACapture { path: PathBuf, why: String },
     #[error("cannot start {name:?}: {why}")]
     NotStarted {
@@ -148,7 +148,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(&'static str),
     #[error(
-        "{option} is not available for hpt {command}, which has no metrics (only probe, calibrate, watch, doctor, and latency timer, poll, stall and gpio do)"
+        "{option} is not available for hpt {command}, which has no metrics (only probe, calibrate, watch, doctor, and latency timer, poll, stall and gpio have metrics)"
     )]
     NoMetrics { option: &'static str, command: &'static str },
     #[error("--textfile {0}: the name must end in .prom")]
@@ -177,7 +177,7 @@ pub(crate) enum Failure {
     ChangedMeanwhile(String),
     #[error("aborted; nothing was changed")]
     NotMeant,
-    #[error("confirmation needs a terminal; nothing was changed; use --yes to confirm")]
+    #[error("nothing was changed, because confirmation needs a terminal; use --yes to confirm")]
     NoTerminal,
     #[error("cannot change the setting")]
     Knob(#[from] KnobError),
@@ -188,7 +188,7 @@ pub(crate) enum Failure {
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
     #[error(
-        "cannot create a thread; nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
+        "cannot create a thread, so nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
     )]
     NoThread(#[source] io::Error),
     #[error("cannot listen for Ctrl-C")]
@@ -218,7 +218,7 @@ impl From<RealtimeError> for Failure {
 }
 
 impl Failure {
-    /// Creates the error for a CPU that this process may not use. It may use only the `allowed` CPUs.
+    /// Creates the error for a CPU that is not one of the `allowed` CPUs of this process.
     pub(crate) fn no_such_cpu(cpu: usize, allowed: Vec<usize>) -> Self {
         Self::NoSuchCpu { cpu, usable: allowed.into_iter().collect::<CpuList>().to_string() }
     }

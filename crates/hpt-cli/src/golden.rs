@@ -1,4 +1,5 @@
-//! Compares the output for documents with fixed values with snapshots. Only the tests of subcommands use this module.
+//! Compares output with stored snapshots. The printed documents have fixed values. Only the tests of subcommands use
+//! this module.
 
 use std::path::Path;
 
@@ -20,13 +21,13 @@ pub(crate) fn host() -> Host {
 pub(crate) fn captured(name: &str) -> Host {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
     let capture = Capture::open(&hosts.join(format!("{name}.capture")));
-    let capture = capture.expect("the captured machine is among hpt-core's tests");
-    let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt writes");
+    let capture = capture.expect("the snapshot is one of the test data files of hpt-core");
+    let facts = serde_json::from_str(capture.facts()).expect("hpt wrote the facts");
     Host::captured(capture, facts)
 }
 
-/// Returns the first keys of a document of that machine. The version is fixed, so that the output is the same in every
-/// release.
+/// Returns the first keys of a document about the machine of [`host`]. The version is fixed, so that the output is the
+/// same in every release.
 pub(crate) fn head(kind: &str) -> Head {
     let mut head = head_of(kind, &host());
     "0.0.0".clone_into(&mut head.hpt);

@@ -1,5 +1,5 @@
-//! Measures the read overhead of the kernel's clocks under each clocksource. Switches the clocksource only if the user
-//! confirms, and restores it afterwards. Prints nothing.
+//! Measures the read overhead of the kernel's clocks under each clocksource. The module switches the clocksource only
+//! if the user confirms, and restores the original clocksource afterwards. Prints nothing.
 
 use std::{path::Path, time::Duration};
 
@@ -35,8 +35,8 @@ pub(crate) fn common_counter<'a>(
     let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
     (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
         format!(
-            "{id} uses {counter} itself: comparing the two shows disagreement between program and kernel, differences between CPUs, and the effect of time daemons, but not \
-             frequency errors or steps that both share; to detect these, choose a --reference with its own counter"
+            "{id} uses {counter} itself: this comparison shows disagreement between program and kernel, differences between CPUs, and the effect of time daemons, but no \
+             frequency errors or steps that both share; to detect shared errors, choose a --reference with its own counter"
         )
     })
 }
@@ -74,7 +74,8 @@ pub(crate) fn offered(context: &Context, sources: &Sources, name: &str) -> Resul
 /// A comparison that is permitted and that the user has confirmed.
 pub(crate) struct Comparison {
     pub(crate) before: Sources,
-    /// The clocksources to compare. The current clocksource is first, and is measured even if no other can be set.
+    /// The clocksources to compare. The current clocksource is first. It is measured even if no other clocksource can
+    /// be set.
     pub(crate) names: Vec<String>,
     pub(crate) journal: Journal,
 }
@@ -140,7 +141,7 @@ impl Comparison {
         progress: &dyn Fn(&str, u64),
     ) -> Result<Compared, Failure> {
         let knob = Knob::clock_source();
-        // Begin before measuring: from here on, no other hpt process can change the clocksource.
+        // Begin the change before measuring, so that no other hpt process can change the clocksource from here on.
         let mut change =
             if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
         let timing = Timing::of(context)?;
@@ -162,7 +163,7 @@ impl Comparison {
             }
             let measured_before = results.len();
             measure(context, &timing, name, clocks, calls, &|done| progress(name, done), &mut results)?;
-            // The kernel or another program may have changed the clocksource. The results then belong to an unknown
+            // The kernel or another program may have changed the clocksource. If so, the results belong to an unknown
             // clocksource.
             let is = knob.value()?;
             if is != *name {
@@ -170,7 +171,7 @@ impl Comparison {
                 refused.push(RefusedClocksource { clocksource: name.clone(), reason: did_not_stay(&is) });
             }
         }
-        // Results are reported even if the clocksource could not be restored.
+        // Report the results even if the clocksource cannot be restored.
         let mut warnings = Vec::new();
         if let Err(error) = change.map_or(Ok(()), Change::restore) {
             let told = format!("cannot restore the clocksource {}: {}", self.before.current, causes(&error));

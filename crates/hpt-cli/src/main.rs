@@ -38,10 +38,10 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // Must be first: under PR_TSC_SIGSEGV, the clocks of the standard library would end this process.
+    // This call must be first, because under PR_TSC_SIGSEGV, the clocks of the standard library would end this process.
     let forbidden = hpt_core::source::permit_counter();
-    // Must precede every read of a counter whose access can be revoked. Without it, the process would end without a
-    // message.
+    // This call must precede every read of a counter whose access can be revoked. Otherwise, the process would end
+    // without a message.
     let _ = hpt_core::source::explain_refused_cycles(cycle_counters::WHY_ENDED);
     // If a shell requests completions, hpt prints them and exits.
     shell_completion::answer_the_shell(Cli::definition);
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
                 let is_for_run = cli::is_for_run(std::env::args_os().skip(1));
                 return ExitCode::from(if is_for_run { cmd::run::FAILED } else { USAGE });
             }
-            // This prints the help. If that fails, an error message could not be printed either.
+            // This call prints the help. If it fails, hpt could not print an error message either.
             let _ = answer.print();
             return code(Answer::Yes);
         }
@@ -109,7 +109,7 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
     }?;
     let kept = [context.keep_metrics(&document.data), chart.map_or(Ok(()), |chart| Ok(chart.draw(&document.data)?))];
     for failure in kept.into_iter().filter_map(Result::err) {
-        // The result is still printed.
+        // hpt still prints the result.
         document.warnings.push(causes(&failure));
         document.answer = Answer::Unknown;
     }
@@ -142,7 +142,7 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
     }
 }
 
-/// Runs a command line as a part of a report, and returns its document.
+/// Runs a command line as part of a report, and returns its document.
 fn part(line: &[String], context: &Context) -> Result<Document, Failure> {
     let cli = Cli::read(line, clap::ColorChoice::Never).expect("the command lines of a report are valid");
     document(&cli.command.expect("they name a command"), context)

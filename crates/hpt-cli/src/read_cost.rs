@@ -1,4 +1,4 @@
-//! The read overhead in documents: many back-to-back reads, and single reads. Measures nothing.
+//! Converts measured read overhead for documents: back-to-back reads and single reads. Measures nothing.
 
 use hpt_core::{Spread, measure::ReadCost};
 use hpt_document::read_cost::{RepeatedReads, SingleReads};

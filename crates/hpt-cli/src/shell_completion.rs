@@ -1,5 +1,5 @@
-//! Shell completion: subcommands and options from their definitions, values from this machine. Only reads lists, and
-//! opens no source.
+//! Shell completion. Subcommands and options come from their definitions, and values come from this machine. This
+//! module only reads lists; it opens no source.
 
 use std::ffi::OsStr;
 

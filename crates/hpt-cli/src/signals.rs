@@ -13,7 +13,7 @@ use hpt_core::sleep::Interrupter;
 
 use crate::exit::Failure;
 
-/// The state of the signals that ask this run to end.
+/// The state of the signals that ask hpt to stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signals {
     interrupted: Arc<AtomicBool>,
@@ -23,7 +23,7 @@ pub(crate) struct Signals {
     listens: Arc<AtomicBool>,
 }
 
-/// A thread that interrupts a sleeper on a signal. It ends when this value is dropped.
+/// A thread that interrupts a sleeper on a signal. The thread ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
     handle: signal_hook::iterator::Handle,
@@ -38,17 +38,17 @@ impl Drop for Listening {
 }
 
 impl Signals {
-    /// Returns whether Ctrl-C or SIGTERM requested the end.
+    /// Returns whether a signal asked hpt to stop.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of the signal that requested the end.
+    /// Returns the number of the signal that asked hpt to stop, if any.
     pub(crate) fn signal(&self) -> Option<u8> {
         u8::try_from(self.signal.load(Ordering::Relaxed)).ok().filter(|&signal| signal > 0)
     }
 
-    /// Registers a handler that records the signal number. It runs before the handler that sets the flag.
+    /// Registers a handler that records the signal number. This handler runs before the handler that sets the flag.
     fn note(&self, signal: i32) -> io::Result<()> {
         let number = usize::try_from(signal).expect("a signal's number is positive");
         signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number).map(drop)
@@ -63,8 +63,8 @@ impl Signals {
             return Ok(());
         }
         let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
-        // The shutdown handler must precede the flag that it checks. A Ctrl-C between the two would be lost, so it sets
-        // another flag.
+        // The shutdown handler must be registered before the handler that sets its flag. A Ctrl-C between the two
+        // registrations would be lost, so an earlier handler sets another flag.
         let early = Arc::new(AtomicBool::new(false));
         self.note(key)
             .and_then(|()| self.note(request))

@@ -9,7 +9,8 @@ use hpt_core::{Frequency, TimeSource, measure, measure::Granularity};
 const RESOLUTIONS: u64 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(40);
-/// The number of attempts if a source has not advanced: a virtual machine on a busy host receives its ticks late.
+/// The maximum number of attempts to see a source advance. Several attempts are necessary, because a virtual machine on
+/// a busy host receives its ticks late.
 const WATCHES: u32 = 10;
 
 /// Returns the granularity of `source`, which ticks at `frequency`, or `None` if it never advanced.

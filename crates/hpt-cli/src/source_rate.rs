@@ -11,14 +11,14 @@ use hpt_document::bench::FrequencyOrigin;
 
 use crate::cycle_counters::counts_cycles;
 
-/// The default calibration time of a source with unknown frequency.
+/// The calibration time of a source with unknown frequency.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
 
 /// A frequency with its origin and its error bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate {
     pub(crate) frequency: Frequency,
-    /// The origin of the frequency, as documents name it: `definition`, `kept` or `measured`.
+    /// The origin of the frequency, as documents name it: `definition`, `saved` or `measured`.
     pub(crate) origin: FrequencyOrigin,
     pub(crate) bound_ppm: Option<f64>,
 }
@@ -49,8 +49,8 @@ impl Rate {
     }
 }
 
-/// Returns the frequency of a source if it is fixed by definition; otherwise measures it. For a cycle counter, returns
-/// the frequency of a busy core.
+/// Returns the frequency of a source by definition, or measures the frequency if none is defined. For a cycle counter,
+/// returns the frequency of a busy core.
 pub(crate) fn frequency_of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
     if counts_cycles(source) {
         return source::busy_rate(source);

@@ -1,4 +1,5 @@
-//! The stopwatch that times single reads. Reads a clock only to determine the frequency of the stopwatch.
+//! The stopwatch that times single reads. This module reads a clock only to determine the frequency of
+//! the stopwatch.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::{context::Context, exit::Failure, source_rate::Rate};
 
 /// The time for which a source with unknown frequency is calibrated before it times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// The largest bound of a saved calibration that is still used.
+/// The largest bound at which a saved calibration is still used.
 const LOOSEST_KEPT_PPM: f64 = 10.0;
 
 /// The source that times single reads, and its frequency.

@@ -9,7 +9,7 @@ use clap::{
 
 use crate::cli::OPTIONS_WITH_VALUE;
 
-/// Options of cyclictest and rtla, the start of the hpt option that replaces them, and the hint.
+/// Options of cyclictest and rtla, each with the start of the corresponding hpt option and with a hint.
 const FAMILIAR: [(&[&str], &str, &str); 9] = [
     (&["-p"], "--interval", "use --interval for a period (rtla), or -P f:80 for a priority (cyclictest)"),
     (&["--period"], "--interval", "use --interval"),
@@ -36,7 +36,7 @@ pub(crate) fn text(mut error: Error, arguments: impl IntoIterator<Item = OsStrin
     let text = error.render().to_string();
     let mut paragraphs: Vec<String> = text.trim_end().split("\n\n").map(str::to_owned).collect();
     match (error.kind(), better(&error, command)) {
-        // The message is the help text, which contains no error.
+        // Clap's message is the help text, so the error text must precede it.
         (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, Some(better)) => paragraphs.insert(0, better),
         (_, Some(better)) => better.clone_into(&mut paragraphs[0]),
         (_, None) => {}
@@ -91,7 +91,7 @@ fn better(error: &Error, command: &Command) -> Option<String> {
     }
 }
 
-/// Returns a hint for a word that other tools, or other commands, accept.
+/// Returns a hint for a word that another tool or another command of hpt accepts.
 fn hint(error: &Error, hpt: &Command, command: &Command) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {

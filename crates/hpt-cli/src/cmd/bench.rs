@@ -1,4 +1,4 @@
-//! `hpt bench`: the read overhead of each source.
+//! `hpt bench`: measures the read overhead of each source.
 
 use std::time::Duration;
 
@@ -50,12 +50,14 @@ pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: all]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Back-to-back reads of each source
+    /// Number of back-to-back reads per source
     ///
-    /// For example 1000000 or 1e6.
+    /// Examples: 1000000, 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "1000000", value_parser = calls)]
     count: u64,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// Run on this CPU, or on any [default: highest]
+    ///
+    /// With any, hpt does not pin its thread.
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -116,7 +118,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 /// Returns the requested sources. By default, returns all available sources. If clock_gettime(CLOCK_MONOTONIC) or the
-/// cycle counter is read without a system call, the result also contains the source that reads it with one.
+/// cycle counter needs no system call, the default also contains a source that reads the same clock or counter with a
+/// system call.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
@@ -142,7 +145,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
 fn read_less(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "{} read fewer times than requested: if a read takes 10 µs or more, back-to-back reads are limited to 2 s; if a single read including the stopwatch takes that long, single reads are limited to 1 s",
+            "{} read fewer times than requested, because reads that take 10 µs or more are limited to 2 s back to back and to 1 s one at a time (including the overhead of the stopwatch)",
             match names {
                 [one] => format!("{one} was"),
                 several => format!("{} were", several.join(", ")),
@@ -151,8 +154,8 @@ fn read_less(names: &[String]) -> Option<String> {
     })
 }
 
-/// Opens the source that counts the cycles of the reads. Not for use while a measured source counts cycles, because a
-/// core may have only one counter.
+/// Opens the source that counts the cycles of the reads. It must not be open while a measured source counts cycles,
+/// because some cores have only one counter.
 fn cycles(context: &Context) -> Option<Opened> {
     CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
@@ -187,7 +190,8 @@ fn row(
     }
 }
 
-/// Computes the ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) of the C library.
+/// Computes the ratio of each read overhead to the lowest read overhead, and to that of clock_gettime(CLOCK_MONOTONIC)
+/// in the C library.
 fn compare(rows: &mut [BenchRow]) {
     let cheapest = rows.iter().filter_map(|row| row.repeated.per_read_ns).min_by(f64::total_cmp);
     let monotonic = rows.iter().find(|row| row.id == "monotonic").and_then(|row| row.repeated.per_read_ns);
@@ -271,9 +275,9 @@ fn page(data: &BenchDocument) -> Vec<Block> {
     });
     let counted = counted.unwrap_or_default();
     let summary = format!(
-        "user, sys: CPU time as accounted by the kernel, with a granularity of up to one tick. vs best: relative to the \
-         cheapest read; vs mono: relative to clock_gettime(CLOCK_MONOTONIC). {samples} single reads of each source, timed with \
-         {}{empty} (its frequency: {}{bound}). resol.: resolution; granul.: observed granularity.{counted} {cpu}. {}",
+        "user, sys: CPU time as accounted by the kernel, with a granularity of up to one tick. vs best: ratio to the \
+         lowest read overhead. vs mono: ratio to clock_gettime(CLOCK_MONOTONIC). single reads: {samples} of each source, timed \
+         with {}{empty} (frequency: {}{bound}). resol.: resolution. granul.: observed granularity.{counted} {cpu}. {}",
         data.stopwatch,
         data.stopwatch_frequency_origin.name(),
         machine_line(&data.head.machine)

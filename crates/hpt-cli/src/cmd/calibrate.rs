@@ -1,4 +1,4 @@
-//! `hpt calibrate`: the frequency of each source, with an error bound.
+//! `hpt calibrate`: measures the frequency of each source, with an error bound.
 
 use std::{
     path::PathBuf,
@@ -49,13 +49,15 @@ pub(crate) struct Arguments {
     /// Ten times the run time gives a bound ten times tighter.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = window)]
     duration: Duration,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// Run on this CPU, or on any [default: highest]
+    ///
+    /// With any, hpt does not pin its thread.
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
-    /// Save the result, which is valid until the next boot
+    /// Save the result, which remains valid until the next boot
     #[arg(long)]
     save: bool,
-    /// Print the saved result; measure nothing
+    /// Print the saved result without measuring
     #[arg(long, conflicts_with_all = ["save", "reference", "duration", "cpu"])]
     saved: bool,
     /// Directory of saved results [default: $XDG_STATE_HOME/hpt or ~/.local/state/hpt]
@@ -67,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if arguments.saved { show(arguments, context) } else { measure(arguments, context) }
 }
 
-/// Returns the saved result, or why it is not valid.
+/// Returns the saved result, or an error if the result is not valid.
 fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     for name in &arguments.source {
         context.known(name)?;
@@ -108,7 +110,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         })
     };
     let stayed = parts.end("all of them");
-    // A thread that is not pinned, or whose CPU went offline, may have run on another CPU temporarily.
+    // A thread that is not pinned, or whose CPU went offline, may have run on several CPUs.
     let results: Vec<_> = results
         .into_iter()
         .map(|result| {
@@ -133,7 +135,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         let saved = context.store(arguments.state_dir.as_deref()).and_then(|store| context.save(&store, &good));
         match saved {
             Ok(path) => data.saved_to = path.map(|path| path.to_string_lossy().into_owned()),
-            // The result is still printed, followed by the reason.
+            // hpt still prints the result, followed by the reason for the failure.
             Err(failure) => warnings.push(failure),
         }
     }
@@ -163,8 +165,8 @@ fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec
     Ok((sources, left_out.iter().map(|opened| opened.as_dyn().info().id.to_string()).collect()))
 }
 
-/// Returns whether the resolution of a source is too coarse to measure its frequency in the run time. The kernel's tick
-/// is shorter than any useful run time; the resolution of a clock that counts whole seconds is not.
+/// Returns whether the resolution of a source is too coarse to measure its frequency within the run time. Every useful
+/// run time is longer than the kernel's tick, so only resolutions that are coarser than the tick matter.
 fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
     const KERNELS_TICK: Duration = Duration::from_millis(10);
     let claimed = Duration::from_nanos(claimed_resolution_ns.unwrap_or(0));
@@ -174,7 +176,7 @@ fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
 fn left_out_note(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "skipped {}: too coarse for this run time; calibrate with --source {} --duration 5m",
+            "skipped {}: the resolution is too coarse for this run time; run `hpt calibrate --source {} --duration 5m`",
             names.join(", "),
             names.join(",")
         )
@@ -281,7 +283,7 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
     blocks.extend(summary(data).map(Block::Text));
     if data.interrupted {
         blocks.push(Block::Text(
-            "Interrupted: the run time was shorter than requested, and the bounds are wider.".to_owned(),
+            "Interrupted; the run time was shorter than requested, so the bounds are wider.".to_owned(),
         ));
     }
     blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Saved to {path}, valid until the next boot."))));
@@ -304,7 +306,7 @@ fn summary(data: &CalibrateDocument) -> Option<String> {
     ))
 }
 
-/// Formats a value with about three digits, and with an exponent only if four decimals would show zero.
+/// Formats a value with about three digits. A positive value below 0.0005 has an exponent.
 fn figures(value: f64) -> String {
     let decimals = match value {
         _ if value >= 100.0 => 0,

@@ -1,4 +1,4 @@
-//! `hpt capture`: saves a system snapshot, which contains everything that hpt reads on this machine, to one file.
+//! `hpt capture`: saves a system snapshot to one file. The snapshot contains everything that hpt reads on this machine.
 //! Snapshots are used for bug reports, tests, and diagnosis on other machines. `Context::captured` opens a snapshot.
 
 use std::{
@@ -28,21 +28,21 @@ const EXAMPLES: &str = "  \
   hpt capture - | less                    review the snapshot without saving it
   hpt doctor --host my-machine.capture    diagnose it on any other machine";
 
-/// The name of standard output.
+/// The file name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 const NOTE: &str = "The snapshot contains no serial number, boot ID, host name, address or user name. The only programs that it lists are time \
-                    daemons, and it contains only those lines of the kernel log and options of the kernel command line that concern time and latency. Look through it before you send it.";
+                    daemons. From the kernel log and the kernel command line, the snapshot contains only the parts that concern time and latency. Review the snapshot before you send it.";
 
 /// Save a snapshot of this system to a file
 ///
-/// The snapshot contains everything that hpt reads of this system. It is a text file. Other hpt commands read it with
-/// --host, on any machine. It contains no serial number, boot ID, host name, address or user name, and the only
-/// programs that it lists are time daemons. Look through it before you send it.
+/// The snapshot is a text file that contains everything that hpt reads on this system. Other hpt commands can read the
+/// snapshot with --host, on any machine. The snapshot contains no serial number, boot ID, host name, address or user
+/// name, and the only programs that it lists are time daemons. Review the snapshot before you send it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// File to write; - prints it
+    /// File to write, or - for standard output
     ///
     /// A new file is readable only by its owner.
     #[arg(value_name = "FILE")]
@@ -53,16 +53,16 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns whether the capture itself is printed instead of a document about it.
+    /// Returns whether hpt prints the snapshot itself instead of a document about it.
     pub(crate) fn is_printed(&self) -> bool {
         self.file.as_os_str() == STANDARD_OUTPUT
     }
 }
 
-/// Prints the capture.
+/// Prints the snapshot.
 pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
     if context.format != Format::Human {
-        return Err(Failure::Usage("- prints the capture itself: omit --format, or specify a file"));
+        return Err(Failure::Usage("- prints the snapshot itself; omit --format, or specify a file"));
     }
     let (capture, _) = taken(context);
     output::print_as_it_is(capture.to_string().as_bytes()).map_err(Failure::Print)?;
@@ -70,12 +70,12 @@ pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// Writes the capture to a file, and returns its content.
+/// Writes the snapshot to a file, and returns a document that lists the captured files.
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     let replaces = may_replace(path, arguments.force)?;
-    // Check this before reading the files of the system.
+    // Create the file first, so that hpt reads nothing if it cannot write the file.
     let mut file = Unfinished::next_to(path).map_err(failed)?;
     let (capture, files) = taken(context);
     file.fill_for_the_owner(capture.to_string().as_bytes()).and_then(|()| file.put(replaces)).map_err(failed)?;
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document::new(data, blocks))
 }
 
-/// Returns a snapshot of this machine, and a list of all files that hpt tries to read.
+/// Returns a snapshot of this machine and a list of all files that hpt tries to read.
 fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     let captured = context.host.capture();
     let mut capture = captured.capture;
@@ -120,9 +120,9 @@ fn may_replace(path: &Path, force: bool) -> Result<bool, Failure> {
     let failed = |cause| Err(Failure::NothingWritten { path: path.to_owned(), cause });
     match fs::symlink_metadata(path) {
         Ok(what) if what.is_dir() => failed(io::ErrorKind::IsADirectory.into()),
-        // Neither a device nor a link to a device may be replaced.
+        // A device must not be replaced. A symbolic link to a device may be replaced, because the device stays.
         Ok(what) if !what.is_file() && !what.is_symlink() => {
-            failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; use - to print the capture"))
+            failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; use - to print the snapshot"))
         }
         Ok(what) if force || what.is_file() && what.len() == 0 => Ok(true),
         Ok(_) => Err(Failure::CapturedAlready(path.to_owned())),

@@ -16,8 +16,8 @@ const EXAMPLES: &str = "  \
 
 /// Generate a shell completion script
 ///
-/// The script completes subcommands and options, and the sources, CPUs, clocksources and GPIO lines that the machine
-/// has when you request completion. The Debian package installs all three scripts.
+/// The script completes subcommands, options, and the sources, CPUs, clocksources and GPIO lines of this machine. At
+/// each completion, it queries the machine again. The Debian package installs the scripts for all three shells.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {

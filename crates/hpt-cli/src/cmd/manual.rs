@@ -1,4 +1,4 @@
-//! `hpt manual`: the manual pages, one for each subcommand, with the content of `--help`.
+//! `hpt manual`: writes the manual pages, one for each command, with the content of `--help`.
 
 use std::{fs, io, path::PathBuf};
 
@@ -20,18 +20,19 @@ const SYNOPSIS_WIDTH: usize = 72;
 const ENVIRONMENT: &str = "\
 NO_COLOR         disables colors, unless --color enables them (no-color.org)
 CLICOLOR_FORCE   enables colors even if the output is a pipe or a file
-XDG_STATE_HOME   hpt saves results in the subdirectory hpt of this directory";
+XDG_STATE_HOME   names the directory in which hpt/ contains saved results";
 
 const EXAMPLES: &str = "  \
   hpt manual ~/.local/share/man/man1  then run `man hpt-latency-timer`";
 
 /// Write the manual pages to a directory
 ///
-/// Writes one page for hpt and one for each subcommand, with the content of --help. The Debian package installs them.
+/// Writes one page for hpt and one for each subcommand, with the content of --help. The Debian package installs these
+/// pages.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {
-    /// Directory to write to; created if missing
+    /// Output directory, which is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -154,7 +155,7 @@ fn add(lines: &mut Vec<String>, indent: &str, word: &str) {
     }
 }
 
-/// Formats the files that the options of a command refer to.
+/// Lists the files that the options of a command use.
 fn files(command: &Command) -> String {
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
     let is_whole = command.get_name() == "hpt";

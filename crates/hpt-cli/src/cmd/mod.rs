@@ -1,4 +1,4 @@
-//! The subcommands: one file or directory each.
+//! The subcommands, each in its own file or directory.
 
 pub(crate) mod bench;
 pub(crate) mod calibrate;

@@ -1,5 +1,5 @@
-//! `hpt` without a command: the machine, its recommended time source, the most severe problems, and
-//! commands to try next, on one screen.
+//! The overview that `hpt` prints without a command. On one screen, it shows the machine, its recommended time source,
+//! the most severe problems, and commands to try next.
 
 use hpt_core::{
     diagnose::{Finding, MachineFacts, Rule, Severity, Verdict, examine},
@@ -13,7 +13,7 @@ use crate::{
     output::{Answer, Block, Cell, Format, Tone, print_page, short_time},
 };
 
-/// The number of problems shown.
+/// The maximum number of problems shown.
 const SHOWN: usize = 3;
 
 const NEXT: [(&str, &str); 3] = [

@@ -1,4 +1,4 @@
-//! `hpt probe`: lists every time source, and why it is or is not available.
+//! `hpt probe`: lists every time source, and explains why it is or is not available.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "  \
   hpt probe tsc                   explain tsc; exit code 0 if available, else 1
   hpt probe --host my.capture     list the sources in a system snapshot";
 
-/// List time sources, and why each is available or not
+/// List time sources, and explain why each is available or not
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(Some("the source is not available (hpt probe SOURCE)")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     source: Option<String>,
     /// Read the system snapshot in FILE (see hpt capture)
     ///
-    /// hpt then opens no source.
+    /// With this option, hpt does not open any source.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     if host.is_live() {
-        // The survey takes long enough for the clock to determine the frequency of the counter.
+        // Start the clock before the survey, so that it determines the frequency of the counter during the survey.
         clock::prime();
     }
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);
@@ -102,7 +102,7 @@ fn instant_status() -> InstantStatus {
     }
 }
 
-/// Formats the source and the error bound of the library's own clock.
+/// Formats the source and the error bound of `Instant`, the clock of the library.
 fn instant_line(status: &InstantStatus) -> String {
     if status.bound_ns == 0 {
         return format!("{}: {}", status.source, status.reason);
@@ -246,7 +246,7 @@ fn page(data: &ProbeDocument) -> Vec<Block> {
     let others =
         data.sources.iter().filter(|row| row.available && Some(&row.id) != data.recommendation.source.as_ref());
     blocks.push(Block::Section(
-        "Why hpt did not choose the others".to_owned(),
+        "Why hpt did not choose the other sources".to_owned(),
         others.map(|row| vec![Cell::plain(row.id.as_str()), Cell::plain(&row.suitability)]).collect(),
     ));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));

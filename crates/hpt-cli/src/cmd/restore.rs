@@ -1,4 +1,4 @@
-//! `hpt restore`: restores system-wide settings that hpt changed.
+//! `hpt restore`: restores system-wide settings that hpt has changed.
 
 use std::{fs, io::ErrorKind, path::PathBuf};
 
@@ -20,14 +20,15 @@ const EXAMPLES: &str = "  \
 
 /// Restore the settings that hpt changed
 ///
-/// hpt records each system setting in a journal before changing it. This command restores the
-/// settings that a command intentionally left changed, and the settings that a killed command left
-/// behind. It does not touch a setting that another program has changed since. The journal is valid
-/// for the current boot only, because the settings do not survive a reboot.
+/// hpt records each system setting in a journal before changing it. This command restores settings
+/// that hpt left changed on purpose, such as a new clocksource, and settings that a killed hpt
+/// process could not restore. It does not touch a setting that another program has changed in the
+/// meantime. The journal is valid only for the current boot, because the settings do not survive a
+/// reboot.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(Some("a setting was not restored, because another program changed it")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// List the recorded settings; change nothing
+    /// List the recorded settings without restoring them
     #[arg(long)]
     list: bool,
     /// Directory of the journal [default: /run/hpt]
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let journal = context.journal(arguments.journal.as_deref())?;
-    // /run/hpt is created by the first change; a directory given by the user must exist.
+    // The first change creates /run/hpt. A directory that the user specifies must already exist.
     let is_missing = || matches!(fs::metadata(journal.folder()), Err(error) if error.kind() == ErrorKind::NotFound);
     if arguments.journal.is_some() && is_missing() {
         return Err(Failure::NoJournalFolder(journal.folder().to_owned()));
@@ -97,7 +98,7 @@ fn row(outcome: Outcome) -> RestoredSetting {
         Restored::PutBack { from } => (Some(from), RestoreOutcome::Restored, None),
         Restored::WasBack => (None, RestoreOutcome::AlreadyRestored, None),
         Restored::ChangedSince { is } => {
-            let reason = format!("now {is}, which hpt did not set; not restored");
+            let reason = format!("not restored: the value is now {is}, which hpt did not set");
             (Some(is), RestoreOutcome::ChangedSince, Some(reason))
         }
         Restored::Failed(error) => (None, RestoreOutcome::Failed, Some(why(&error))),
@@ -113,9 +114,9 @@ fn page(data: &RestoreDocument) -> Vec<Block> {
     let mut blocks = Vec::new();
     if data.settings.is_empty() {
         let void = if data.from_other_boot {
-            "the journal belongs to an earlier boot, and its settings are gone"
+            "the journal belongs to an earlier boot, whose settings no longer apply"
         } else {
-            "the journal lists no changed setting"
+            "the journal lists no changed settings"
         };
         blocks.push(Block::Text(format!("Nothing to restore: {void} ({}).", data.journal)));
     } else {

@@ -1,5 +1,5 @@
 //! `hpt run`: starts a program with real-time settings, forwards signals to it, and restores the system settings
-//! afterwards. Prints nothing on standard output, which belongs to the program.
+//! afterwards. `hpt run` prints nothing on standard output, which is reserved for the program.
 
 use std::{
     env,
@@ -40,22 +40,25 @@ Examples:
   sudo hpt run --cpu 3 -P f:80 --no-throttling --dma-latency 0 -- ./loop --fast
   hpt run --cpu 3 -- make bench";
 
-/// Run a program with real-time settings, then restore them
+/// Run a program with temporary real-time settings
 ///
 /// The CPU and the scheduling policy apply to the program from its first instruction, and to the
-/// threads and programs that it starts (with --deadline, those run under SCHED_OTHER). Under --fifo
-/// and --rr, the kernel pauses a program that never blocks for part of each second, unless
-/// --no-throttling is given. Since Linux 6.12, --no-throttling needs debugfs; hpt prints a warning
-/// if it is not available.
+/// threads and programs that it starts (with --deadline, those run under SCHED_OTHER). With --fifo
+/// or --rr, the kernel throttles a program that never blocks: it pauses the program during a part
+/// of each second, unless --no-throttling is given. Since Linux 6.12, --no-throttling needs
+/// debugfs; hpt prints a warning if debugfs is not available.
 ///
 /// hpt waits for the program, and keeps system-wide settings and /dev/cpu_dma_latency active until
 /// it ends. If hpt itself is killed (SIGKILL), the program keeps its CPU and policy, idle states
 /// are enabled again, and `hpt restore` restores the system-wide settings. hpt cannot lock memory
-/// for the program, because starting a program unlocks it; the program has to call mlockall itself.
+/// for the program, because a memory lock does not survive the start of a program; the program has
+/// to call mlockall itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP, args(without_documents()), mut_arg("mlockall", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
 pub(crate) struct Arguments {
-    /// Run only on this CPU; any: not pinned [default: any]
+    /// Run only on this CPU, or on any [default: any]
+    ///
+    /// With any, hpt does not pin the program.
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, help_heading = SCHEDULING)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -74,7 +77,7 @@ const BY_SIGNAL: i32 = 128;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// Returns the exit code of the program, or that of hpt if it failed.
+/// Runs the program, and returns its exit code, or the exit code of hpt if hpt failed.
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
     match run_to_its_end(arguments, context) {
         Ok(code) => ExitCode::from(code),
@@ -92,10 +95,10 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
     let options = &arguments.realtime;
     if options.locks_memory() {
         return Err(Failure::Usage(
-            "--mlockall has no effect on a program: starting it unlocks memory; the program has to call mlockall itself",
+            "--mlockall has no effect, because a memory lock does not survive the start of a program; the program has to call mlockall itself",
         ));
     }
-    // From here until everything is restored, only SIGKILL ends hpt.
+    // From here until all settings are restored, only SIGKILL ends hpt.
     let signals = Signals::hold().map_err(Failure::Signals)?;
     let cpu = match arguments.cpu {
         Some(CpuChoice::Number(cpu)) => Some(cpu),
@@ -142,7 +145,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
     }
     let (name, rest) = arguments.command.split_first().expect("clap requires one");
     let started = signals.start(Command::new(name).args(rest), class);
-    // Pin the program to this CPU, not hpt, which only waits.
+    // The program stays pinned to its CPU. hpt only waits, so hpt need not stay pinned.
     drop(pinned);
     match started {
         Ok(program) => match program.wait().map_err(Failure::LostProgram)? {
@@ -171,7 +174,7 @@ fn by(signal: i32) -> u8 {
 fn not_started(cause: &io::Error) -> u8 {
     match cause.kind() {
         ErrorKind::NotFound => NOT_FOUND,
-        // The system is out of processes, memory or files. The program is not the cause.
+        // The system has run out of processes, memory or files. The program is not the cause.
         ErrorKind::WouldBlock | ErrorKind::OutOfMemory => FAILED,
         _ if [Some(ENFILE), Some(EMFILE)].contains(&cause.raw_os_error()) => FAILED,
         _ => NOT_EXECUTABLE,
@@ -188,7 +191,7 @@ fn is_there(name: &OsStr) -> bool {
 const fn why(code: u8) -> &'static str {
     match code {
         NOT_FOUND => "there is no such program, or its interpreter (#!) or loader is missing",
-        NOT_EXECUTABLE => "it cannot be executed: it must be a program or a script that this user may execute",
+        NOT_EXECUTABLE => "it is not a program or a script that this user is permitted to execute",
         _ => "the system has run out of processes or open files",
     }
 }

@@ -1,4 +1,4 @@
-//! `hpt sleep`: the overshoot of sleeps with several methods, and the CPU time of each.
+//! `hpt sleep`: measures the overshoot and the CPU time of sleeps with several methods.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ const EXAMPLES: &str = "  \
 ///
 /// Sleeps with each method in turn: std (the standard library), nanosleep (clock_nanosleep with a
 /// timer slack of 1 ns), fixed (nanosleep until 125 µs before the deadline, then spinning), busy
-/// (spinning all the time), hpt (blocking until a learned reserve before the deadline, then
+/// (spinning all the time), and hpt (blocking until a learned reserve before the deadline, then
 /// spinning).
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
@@ -52,17 +52,17 @@ pub(crate) struct Arguments {
     count: u32,
     /// std, nanosleep, fixed, busy, hpt [default: all]
     ///
-    /// Methods, separated by commas.
+    /// Separate several methods with commas.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Target fraction of wake-ups on time (hpt), 0 to 1
+    /// Target fraction of on-time wake-ups (hpt)
     ///
-    /// A larger fraction uses more CPU time.
+    /// The fraction, from 0 to 1, applies to the method hpt. A larger fraction uses more CPU time.
     #[arg(long, value_name = "FRACTION", value_parser = part)]
     quantile: Option<f64>,
     /// Maximum fraction of time spent spinning (hpt)
     ///
-    /// A number from 0 to 1.
+    /// The fraction, from 0 to 1, applies to the method hpt.
     #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile")]
     cpu_budget: Option<f64>,
     #[command(flatten)]
@@ -191,8 +191,8 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trim 1 %: mean without the largest hundredth of the samples. CPU %: CPU time of this \
-         thread relative to elapsed time. {thread}. {}",
+        "Each row shows the overshoot of {samples} sleeps, timed with {}; the methods took turns. trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this \
+         thread as a percentage of elapsed time. {thread}. {}",
         data.source,
         machine_line(&data.head.machine)
     );

@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "a million reads of each clock, and of the counter register itself",
     published_in: "article (2015)",
     hardware: "Raspberry Pi 1 (revision 000f), Linux 3.12, C without optimization",
-    differs: "here, the code is optimized, and the register is the counter register of this system; if fewer calls are made, their time is scaled to a million calls",
+    differs: "in hpt, the code is optimized, and the register is the counter register of this system; if hpt makes fewer calls, it scales their time to a million calls",
     published: &[
         published("realtime", 0.806_555),
         published("monotonic", 0.793_926),

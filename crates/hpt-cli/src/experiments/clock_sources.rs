@@ -22,8 +22,8 @@ const fn resolution(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The kernel's names of the published clocksources, and their names in example 15.1. That example is the
-/// same measurement as the one of CLOCK_MONOTONIC in example 15.5.
+/// The kernel's names of the published clocksources, and their names in example 15.1. Examples 15.1 and 15.5
+/// both measure CLOCK_MONOTONIC.
 const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
 const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
 /// The published number of reads.
@@ -31,10 +31,10 @@ const READS: f64 = 1e7;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "clock-sources",
-    title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and their resolution, under each of the kernel's clocksources",
+    title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and the resolution of both clocks, under each of the kernel's clocksources",
     published_in: "chapter, examples 15.1, 15.3 and 15.5",
     hardware: "a PC with RHEL 8 for Real Time",
-    differs: "by default, hpt measures only the active clocksource; --all-clock-sources, which requires root, also measures the other clocksources; example 15.1 times a whole program, hpt only \
+    differs: "by default, hpt measures only the active clocksource; --all-clock-sources, which requires root, also measures the other clocksources; example 15.1 times a whole program, but hpt times only \
               the reads; user and system times have the granularity of the kernel's tick; times of fewer reads are scaled to ten million",
     published: &[
         published("15.1, TSC", 0.601),
@@ -118,11 +118,11 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
         (Some(refused), _) => format!("the kernel did not switch to {name}: {refused}"),
         (None, Some(true)) => {
             format!(
-                "{current} is the active clocksource; as root, --all-clock-sources measures {name} as well and then restores {current}"
+                "{current} is the active clocksource; run hpt as root with --all-clock-sources to measure {name}, too; hpt then restores {current}"
             )
         }
         (None, Some(false)) => format!(
-            "the kernel of this system does not offer {name}: it requires a PC with this device and a kernel that has not disabled it; `hpt clocksource` shows the reason"
+            "the kernel of this system does not offer {name}, which requires a PC with this device and a kernel that has not disabled the device; `hpt clocksource` shows the reason"
         ),
         (None, None) => {
             "cannot read the kernel's clocksources: /sys/devices/system/clocksource does not exist; mount /sys"
@@ -131,12 +131,12 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
     }
 }
 
-/// Returns the values that are measured in addition to those of the examples.
+/// Returns the values of one clock under one clocksource, including the values of the examples.
 #[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
 fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
     let ClockCost { clocksource, clock, repeated, single, .. } = cost;
     let how = format!("{clock} ({})", cost.read_path);
-    // Returns the time of fewer reads, scaled to ten million.
+    // Scales the time of fewer reads to ten million reads.
     let as_published = |seconds: f64| seconds * READS / (repeated.reads as f64).max(1.0);
     let figure =
         |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.reads, how.as_str());
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_missing_clocksource_states_its_requirement() {
         assert!(why_not("hpet", "tsc", Some(true), None).contains("--all-clock-sources"));
-        assert!(why_not("hpet", "tsc", Some(false), None).contains("does not offer hpet: it requires"));
+        assert!(why_not("hpet", "tsc", Some(false), None).contains("does not offer hpet, which requires"));
         assert!(why_not("hpet", "unknown", None, None).contains("mount /sys"));
         assert!(why_not("hpet", "tsc", Some(true), Some("overridden")).contains("did not switch to hpet: overridden"));
     }

@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "read overhead of the kernel's clock, read in the usual way and with a system call, and of hpt's clock",
     published_in: "HighPerTimer (2012 to 2016), Table 1",
     hardware: "eight machines, each named with its figures; 10^8 calls",
-    differs: "the publication measured the C++ library HighPerTimer, hpt measures its own Instant; the two figures of this machine are compared with the figures of every published machine of the same kind, x86 or ARM",
+    differs: "the publication measured the C++ library HighPerTimer, but hpt measures its own Instant; the two figures of this machine are compared with the figures of every published machine of the same kind, x86 or ARM",
     published: &[
         published("i7-2600, system", 0.031),
         published("i7-2600, library", 0.017),
@@ -95,7 +95,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(compared_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
 }
 
-/// Returns this machine's values under the names of the published machines of the same kind.
+/// Returns the values of this machine, under the names of the published machines of the same kind.
 fn compared_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
     let is_arm = |name: &str| name.starts_with("Cortex");
     let here_is_arm = architecture != "x86-64";

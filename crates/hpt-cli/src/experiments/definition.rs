@@ -11,21 +11,22 @@ pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// A description of the measurement.
     pub(crate) title: &'static str,
-    /// The publication, and the hardware of the published measurement.
+    /// The publication.
     pub(crate) published_in: &'static str,
+    /// The hardware of the published measurement.
     pub(crate) hardware: &'static str,
-    /// How hpt's measurement differs from the published one, on any machine.
+    /// The differences between hpt's measurement and the published measurement, on any machine.
     pub(crate) differs: &'static str,
     pub(crate) published: &'static [Published],
-    /// Determines the conditions that identify the samples, such as sources and scheduling policy, in
-    /// addition to the conditions of the system and the thread. Reports anything that would fail during
-    /// the measurement.
+    /// The function that determines the conditions of the samples, such as sources and scheduling policy, in
+    /// addition to the conditions of the system and the thread. It also reports anything that would fail
+    /// during the measurement.
     pub(crate) way: Option<Way>,
     /// The parts of the measurement, which are measured and saved one after another.
     pub(crate) parts: &'static [Part],
 }
 
-/// Determines the conditions of a measurement before it starts.
+/// A function that determines the conditions of a measurement before the measurement starts.
 pub(crate) type Way = fn(&Context, &Ways) -> Result<Preflight, Failure>;
 
 /// The conditions under which an experiment would run now.
@@ -46,21 +47,22 @@ pub(crate) struct Published {
     pub(crate) unit: &'static str,
 }
 
-/// A part measured in one run.
+/// A part of an experiment, which is measured in one run.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// The number of samples as published, and with `--short`.
+    /// The published number of samples.
     pub(crate) count: u64,
+    /// The number of samples with `--short`.
     pub(crate) short: u64,
     /// The approximate duration of one sample.
     pub(crate) each: Duration,
-    /// Whether an interrupted run can be resumed. If so, its state is saved once per minute.
+    /// Whether an interrupted run can be resumed. If so, its state is saved at regular intervals.
     pub(crate) continues: bool,
     pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Measured>, Failure>,
 }
 
-/// The requested settings: for the thread, and system-wide.
+/// The requested settings of the thread and of the system.
 #[derive(Default)]
 pub(crate) struct Ways {
     /// The CPU of the thread.
@@ -69,7 +71,7 @@ pub(crate) struct Ways {
     pub(crate) alone: Alone,
     /// The comparison of all clocksources, if requested.
     pub(crate) clock_sources: Option<Comparison>,
-    /// The journal, which records system-wide settings before they are changed.
+    /// The directory of the journal, which records system-wide settings before they are changed.
     pub(crate) journal: Option<PathBuf>,
 }
 
@@ -81,9 +83,9 @@ pub(crate) struct Run<'a> {
     pub(crate) count: u64,
     /// The result of an earlier run that was interrupted.
     pub(crate) before: &'a [Measured],
-    /// Reports progress from 0 to 1.
+    /// A function that reports the progress, from 0 to 1.
     pub(crate) progress: &'a dyn Fn(f64),
-    /// Reports how many of the `count` samples are done, and all values so far.
+    /// A function that saves all values so far. Its first argument is the number of finished samples, at most `count`.
     pub(crate) keep: &'a dyn Fn(u64, Vec<Measured>),
     /// Warnings for standard error after the result.
     pub(crate) warnings: &'a RefCell<Vec<String>>,

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::rounded;
 
-/// A value that was measured on this machine. `what` is the same as in the published value, if there is one.
+/// A value that was measured on this machine. `what` is the name of the published value, if one exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) standing: FigureState,
-    /// The value; `None` if it was not measured. In that case, `how` contains the reason.
+    /// The value, or `None` if it was not measured. In that case, `how` contains the reason.
     pub(crate) value: Option<f64>,
     pub(crate) samples: u64,
     pub(crate) p50: Option<f64>,
@@ -22,7 +22,7 @@ pub(crate) struct Measured {
     pub(crate) max: Option<f64>,
     /// The durations in this unit, with at least three digits, and the number of samples of each duration.
     pub(crate) distribution: Vec<(f64, u64)>,
-    /// The source of the value, or the reason why it was not measured and the requirements for measuring it.
+    /// The source of the value. If the value was not measured, the reason and the requirements for measuring it.
     pub(crate) how: String,
 }
 
@@ -33,13 +33,13 @@ pub(super) fn to_digits(value: f64) -> f64 {
         return rounded(value);
     }
     let step = 10_f64.powf(size.log10().floor() - 3.0);
-    // Parsed back from text, which removes rounding errors of a division.
+    // Formatting and parsing the value removes the rounding error of the division.
     let digits = format!("{:.*}", decimals(step), (value / step).round() * step);
     digits.parse().unwrap_or(value)
 }
 
-/// Returns the number of decimals of a step below one.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the decimals of a step, a few at most")]
+/// Returns the number of decimal places of a step below one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a step has few decimal places")]
 pub(crate) fn decimals(step: f64) -> usize {
     (-step.log10()).round().clamp(0.0, 15.0) as usize
 }
@@ -61,7 +61,7 @@ impl Measured {
         }
     }
 
-    /// Creates the mean and the quantiles of a distribution; `scale` converts nanoseconds to the unit.
+    /// Creates a value from the mean and the quantiles of a distribution; `scale` converts nanoseconds to the unit.
     pub(crate) fn mean_of(what: &str, spread: &Spread, scale: f64, unit: &str, how: impl Into<String>) -> Self {
         let figure = |ns: f64| Some(to_digits(ns * scale));
         Self {
@@ -86,7 +86,7 @@ impl Measured {
 /// A growing distribution, which can include the counts of an earlier run.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Durations in picoseconds, with five digits, and the number of samples of each duration.
+    /// Durations in picoseconds, rounded to five digits, and the number of samples of each duration.
     counts: BTreeMap<u64, u64>,
     /// The exact maximum, in nanoseconds.
     longest_ns: f64,
@@ -107,7 +107,7 @@ impl Tally {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "durations, neither negative nor as long as years"
+        reason = "durations are neither negative nor as long as years"
     )]
     pub(super) fn add(&mut self, classes: impl Iterator<Item = (f64, u64)>, unit_ns: f64) {
         for (length, samples) in classes {
@@ -118,7 +118,7 @@ impl Tally {
     }
 
     /// Adds counts of durations in ticks of a source.
-    #[expect(clippy::cast_precision_loss, reason = "durations, below 2^53 ticks")]
+    #[expect(clippy::cast_precision_loss, reason = "durations are below 2^53 ticks")]
     pub(super) fn add_ticks(&mut self, ticks: &Histogram, tick_ns: f64) {
         // Each bin is represented by its upper end, and the upper end of the last bin may exceed the maximum.
         let longest = ticks.spread(1.0).map_or(0.0, |spread| spread.max_ns);
@@ -134,7 +134,7 @@ impl Tally {
     }
 
     /// Returns the quantile `part`, in nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "counts and durations, below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "counts and durations are below 2^53")]
     pub(super) fn quantile_ns(&self, part: f64) -> f64 {
         let wanted = (self.counts.values().sum::<u64>() as f64 * part).ceil().max(1.0);
         let mut seen = 0;
@@ -151,7 +151,7 @@ impl Tally {
     }
 
     /// Returns the mean, the quantiles and the whole distribution; `None` if there are no samples.
-    #[expect(clippy::cast_precision_loss, reason = "counts and durations, below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "counts and durations are below 2^53")]
     pub(super) fn figure(&self, what: &str, unit_ns: f64, unit: &str, how: impl Into<String>) -> Option<Measured> {
         let samples: u64 = self.counts.values().sum();
         let sum_ns: f64 = self.counts.iter().map(|(&length, &samples)| length as f64 / 1e3 * samples as f64).sum();

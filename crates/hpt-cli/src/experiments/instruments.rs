@@ -32,8 +32,8 @@ impl Bench {
         Ok(Self { wall, stopwatch })
     }
 
-    /// Reads the source the requested number of times. `(place, of)` is the index of the source and the
-    /// number of sources of the part.
+    /// Reads the source the requested number of times. `(place, of)` contains the index of the
+    /// source and the number of sources in the part.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> ReadCost {
         let instruments = Instruments {
@@ -48,7 +48,7 @@ impl Bench {
         })
     }
 
-    /// Returns the duration of this number of reads, and the distribution of single reads.
+    /// Returns the duration of `reads` reads, and the distribution of single reads.
     pub(super) fn figures(
         &self,
         what: &str,
@@ -82,7 +82,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Describes a source that does not replace another source.
+    /// Adds a description to a source that does not replace another source.
     pub(super) fn of(opened: Opened) -> Self {
         let info = opened.as_dyn().info();
         let how = format!("{} ({})", info.id, info.read_path.name());
@@ -90,8 +90,8 @@ impl Chosen {
     }
 }
 
-/// Returns the first of these sources that can be read on this system. If it replaces the first one, its
-/// description has the reason. Fails with the reasons if none can be read.
+/// Returns the first of these sources that can be read on this system. If an earlier source cannot be read, the
+/// description contains the reason. Fails with all reasons if no source can be read.
 pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<Chosen, String> {
     let mut refused = Vec::new();
     for name in names {
@@ -109,7 +109,7 @@ pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<
     Err(format!("this system has no counter that programs can read: {}", refused.join("; ")))
 }
 
-/// Returns a counter register that is read without the kernel: the System Timer of a Raspberry Pi, or
+/// Returns a counter register that is read without the kernel: the System Timer of a Raspberry Pi if available,
 /// otherwise the cheapest counter of this machine.
 pub(super) fn register(context: &Context) -> Result<Chosen, String> {
     best(context, &["bcm-systimer", "arm-counter", "tsc"], "the System Timer")
@@ -150,13 +150,13 @@ impl Run<'_> {
     }
 }
 
-/// Returns what failed, why, and how to fix it, on one line.
+/// Returns the error, its cause and its fix, on one line.
 pub(crate) fn in_one_line(failure: &Failure) -> String {
     failure.text()
 }
 
 /// Measures the periods of a loop, in stretches. Draws the progress bar only between stretches. `(place, of)`
-/// is the index of the loop and the number of loops of the part.
+/// contains the index of the loop and the number of loops in the part.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 pub(super) fn beats_of(
     run: &Run<'_>,
@@ -178,7 +178,7 @@ pub(super) fn beats_of(
     Ok((longer, format!("{}{}", chosen.how, cycles_remark(source))))
 }
 
-/// Returns a remark for cycle counters: their cycles are converted at the rate of a busy core.
+/// Returns a remark for cycle counters, whose cycles are converted at the rate of a busy core.
 pub(super) fn cycles_remark(source: &dyn TimeSource) -> &'static str {
     if counts_cycles(source) { "; cycles converted at the rate of a busy core" } else { "" }
 }

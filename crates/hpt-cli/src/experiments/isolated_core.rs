@@ -20,16 +20,16 @@ use crate::{
 
 /// The time from the end of one delay to the end of the next.
 const PERIOD: Duration = Duration::from_millis(1);
-/// Delays between two updates of the progress bar.
+/// The number of delays between two updates of the progress bar.
 const STRETCH: u64 = 1_000;
-/// Time between two saves of the counts.
+/// The time between two saves of the counts.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 const UNDER: &str = "under 3 µs, more than";
 const WORST: &str = "worst";
-/// The line of counts in the post: the number of delays for each latency in whole microseconds.
+/// The names of the counts in the post. Each is the number of delays with this latency in whole microseconds.
 const COUNTS: [&str; 4] = ["latency 0 µs", "latency 1 µs", "latency 2 µs", "latency 3 µs"];
 const MISSED: &str = "missed while the thread was not running";
-/// The kernel's list of isolated CPUs.
+/// The path of the kernel's list of isolated CPUs.
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const BY: &str = "hpt experiment";
 
@@ -43,9 +43,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     published_in: "post (2018)",
     hardware: "Raspberry Pi 3B+, Raspbian 2018-06-27, isolcpus=3, no turbo, SCHED_FIFO, no throttling",
     differs: "hpt measures one delay per millisecond, under SCHED_FIFO 99 if permitted, on a core that is isolated only if the system was booted with isolcpus; the conditions of the \
-              post require --no-throttling and, for a single frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise, the \
+              post require --no-throttling and, for a constant frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise, the \
               RT throttling of the system (by default 50 ms of each second) and its frequency settings apply; delays that ended while the thread was not running \
-              count as late in the share, and are in no other figure; the post's line of counts has more delays than this run, and only its first four counts are shown",
+              count as late in the percentage, but are not included in other figures; the post's line of counts has more delays than this run, and only its first four counts are shown",
     published: &[
         Published { what: UNDER, value: 99.0, unit: "%" },
         Published { what: WORST, value: 41.0, unit: "µs" },
@@ -79,7 +79,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(figures)
 }
 
-/// Runs a function with the settings of the thread and the system applied. Also returns warnings on
+/// Runs a function with the settings of the thread and the system applied. Also returns warnings about
 /// settings that could not be restored.
 fn held<T>(
     context: &Context,
@@ -137,7 +137,7 @@ fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) ->
     late.go_on(run.before, WORST, 1e3);
     late.add_ticks(lateness.counts(), 1.0);
     let Some(all) = late.figure(WORST, 1e3, "µs", how) else { return Vec::new() };
-    // In whole microseconds, as in the post.
+    // Latencies are counted in whole microseconds, as in the post.
     let whole = |us: usize| {
         let is_so = |late_us: f64| (us as f64..us as f64 + 1.0).contains(&late_us);
         all.distribution.iter().filter(|(late_us, _)| is_so(*late_us)).map(|(_, samples)| samples).sum::<u64>()
@@ -147,7 +147,7 @@ fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) ->
     let counts: Vec<_> = counts.collect();
     let under: u64 = all.distribution.iter().filter(|(late_us, _)| *late_us < 3.0).map(|(_, samples)| samples).sum();
     let missed = missed_before + lateness.missed() as f64;
-    // A delay that ended while the thread was not running counts as late as well.
+    // A delay that ended while the thread was not running also counts as late.
     let under = under as f64 / (all.samples as f64 + missed) * 100.0;
     let under = Measured::figure(UNDER, under, "%", all.samples, how);
     let missed = Measured::figure(MISSED, missed, "delays", all.samples, how);

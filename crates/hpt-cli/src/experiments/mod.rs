@@ -1,6 +1,6 @@
-//! Published measurements and how hpt repeats them. Each has its own module and an entry in
+//! Published measurements, and the code that repeats them. Each measurement has its own module and an entry in
 //! [`EXPERIMENTS`].
-//! Prints nothing. hpt-core takes the measurements, as it does for the other subcommands.
+//! These modules print nothing. hpt-core takes the measurements, as it does for the other subcommands.
 
 mod calls;
 mod clock_sources;
@@ -21,7 +21,7 @@ pub(crate) use self::{
     instruments::in_one_line,
 };
 
-/// All experiments, in the order in which hpt lists them. A new one needs an entry here and a module above.
+/// All experiments, in the order in which hpt lists them. A new experiment needs an entry here and a module above.
 pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &calls::EXPERIMENT,
     &steps::EXPERIMENT,

@@ -15,8 +15,9 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The number of back-to-back pairs between two checks for Ctrl-C: at first, and at most.
+/// The initial number of back-to-back pairs between two checks for Ctrl-C.
 const FIRST_STRETCH: u64 = 1_000;
+/// The maximum number of back-to-back pairs between two checks for Ctrl-C.
 const LONGEST_STRETCH: u64 = 100_000;
 /// The intended time between two checks for Ctrl-C. A pair takes from 20 ns to 100 µs, depending on the source, on the
 /// build, and on whether the system is emulated.
@@ -25,7 +26,7 @@ const IN_A_ROW: [&str; 2] = ["back to back, system clock", "back to back, cycle 
 const EACH_SECOND: [&str; 2] = ["every second, system clock", "every second, cycle counter"];
 const IN_TURN: [&str; 2] =
     ["alternating 1 s and 5 s pauses, system clock", "alternating 1 s and 5 s pauses, cycle counter"];
-/// Time between two saves of the counts.
+/// The time between two saves of the counts.
 const KEEP_EVERY: Duration = Duration::from_secs(20);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -33,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "mean interval between two back-to-back reads: without pauses, every second, and with alternating 1 s and 5 s pauses",
     published_in: "paper (2020), Table 1 and Figures 3 to 5",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; getnstimeofday compared with the cycle counter",
-    differs: "the paper measured in the kernel, hpt measures in a program; if programs cannot read a cycle counter, hpt uses the best counter of this machine instead",
+    differs: "the paper measured in the kernel, but hpt measures in a program; if programs cannot read a cycle counter, hpt uses the best counter of this machine instead",
     published: &[
         published(IN_A_ROW[0], 288.0),
         published(IN_A_ROW[1], 6.0),
@@ -98,7 +99,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.interrupter())?;
 
-    // Whole cycles of pauses, so that each stretch begins with the first pause.
+    // A stretch consists of whole cycles of pauses, so that the next stretch begins with the first pause.
     let turn: Duration = waits.iter().sum();
     let turns = KEEP_EVERY.as_nanos().checked_div(turn.as_nanos()).unwrap_or(0);
     let stretch = u64::try_from(turns).unwrap_or(1).max(1) * waits.len() as u64;

@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "mean overshoot and CPU time of three ways to sleep, for sleeps of 1 ms and longer, and for shorter sleeps",
     published_in: "HighPerTimer (2012 to 2016), Table 2",
     hardware: "i7-2600, 10 000 steps (the system's sleep on ARM: 100 to 400 µs late)",
-    differs: "the publication measured the C++ library HighPerTimer, hpt measures its own Sleeper; the publication used sleeps of many durations, hpt uses 1 ms and 100 µs; the CPU time is that of the longer sleeps",
+    differs: "the publication measured the C++ library HighPerTimer, but hpt measures its own Sleeper; the publication used sleeps of many durations, but hpt uses 1 ms and 100 µs; the CPU time is that of the longer sleeps",
     published: &[
         late("system, 1 ms and longer", 61.985),
         late("system, below 1 ms", 50.879),
@@ -82,7 +82,8 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
     for miss in &misses {
         let Some((_, name)) = names.iter().find(|(name, _)| *name == miss.method) else { continue };
         let Some(spread) = &miss.late else { continue };
-        let how = format!("hpt sleep's {}, {length:?}, timed with {}", miss.method, hpt_core::clock::source().0);
+        let how =
+            format!("method {} of hpt sleep, {length:?}, timed with {}", miss.method, hpt_core::clock::source().0);
         found.push(Measured::mean_of(&format!("{name}, {which}"), spread, 1e-3, "µs", how.clone()));
         let share = miss.cpu_share.filter(|_| with_cpu);
         found.extend(

@@ -10,12 +10,12 @@ use super::{
     files::{self, WriteError},
 };
 
-/// The reason why a chart was not written.
+/// The error for a chart that could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChartError {
     #[error(transparent)]
     Write(#[from] WriteError),
-    #[error("cannot draw a chart to {path}")]
+    #[error("cannot write a chart to {path}")]
     Undrawn {
         path: PathBuf,
         #[source]
@@ -26,7 +26,7 @@ pub(crate) enum ChartError {
 /// The options of a subcommand whose result can be drawn.
 #[derive(Debug, Args)]
 pub(crate) struct ChartOption {
-    /// Also draw the result to FILE, as SVG
+    /// Write a chart of the result to FILE, in SVG format
     ///
     /// The file is replaced atomically.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
@@ -44,7 +44,7 @@ impl ChartOption {
 }
 
 impl ChartFile<'_> {
-    /// Rejects a file that cannot be written. Runs before the measurement.
+    /// Rejects a file that cannot be written. Called before the measurement.
     pub(crate) fn check(self) -> Result<(), WriteError> {
         files::check(self.0).map_err(|cause| self.failed(cause))
     }

@@ -1,5 +1,5 @@
-//! The rows of a document as CSV: a header, then one line per row. The columns are the keys of the
-//! JSON rows; list items are joined with `; `.
+//! The rows of a document as CSV: a header, followed by one line per row. The columns are the keys of the JSON rows.
+//! List items are joined with `; `.
 
 use serde_json::Value;
 
@@ -27,8 +27,8 @@ fn field(value: Option<&Value>) -> String {
     }
 }
 
-/// Makes text safe for spreadsheets (formulas) and terminals (control characters), because it may
-/// come from a file that another user created. Follows OWASP, CSV Injection.
+/// Makes text safe for spreadsheets (formulas) and terminals (control characters), because the text may come from a
+/// file that another user created. Follows the OWASP advice on CSV injection.
 fn data_only(text: &str) -> String {
     let is_number = text.parse::<f64>().is_ok();
     let quote = if !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };

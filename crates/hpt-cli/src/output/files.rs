@@ -1,6 +1,6 @@
-//! Files that results are written to. They are checked before the measurement, and replaced atomically.
-//! Independent of the format. Resolves each path itself, because root must not follow the symbolic
-//! links of other users.
+//! Files that results are written to. These files are checked before the measurement and replaced atomically. This
+//! module is independent of the format. It resolves each path itself, because root must not follow the symbolic links
+//! of other users.
 
 use std::{
     collections::hash_map::RandomState,
@@ -36,13 +36,13 @@ pub(crate) struct WriteError {
     pub(crate) cause: io::Error,
 }
 
-/// Time after which hpt stops retrying a write to a full pipe.
+/// The time after which hpt stops retrying a write to a full pipe.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);
 
 /// The maximum number of symbolic links that Linux follows. See path_resolution(7).
 const MOST_LINKS: usize = 40;
 
-/// Mode of a new file.
+/// The mode of a new file.
 const NEW_FILE: u32 = 0o644;
 
 /// Rejects a file that cannot be written. Changes nothing: an existing file keeps its content, and the
@@ -55,8 +55,8 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     place.check()
 }
 
-/// Checks a file that programs read during the run. A new file always replaces it, so the existing
-/// file need not be writable.
+/// Checks a file that programs read during the run. A new file always replaces it. Therefore, the existing file need
+/// not be writable.
 pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
     Place::of(path, Last::Followed)?.check()
 }
@@ -83,7 +83,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         let _ = fchown(&new.file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     }
     match new.put(true) {
-        // A bind-mounted file, as in containers, cannot be replaced.
+        // A bind-mounted file, which is common in containers, cannot be replaced.
         Err(busy) if busy.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             let mut file = place.open_found(OFlags::TRUNC)?;
             file.write_all(content)
@@ -92,8 +92,8 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Opens a file for incremental writing, without blocking, and keeps its old content. A new file is
-/// removed again unless [`Made::keep`] is called.
+/// Opens a file for incremental writing without blocking, and keeps its old content. A newly created file is removed
+/// again unless [`Made::keep`] is called.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
     let place = Place::of(path, Last::Followed)?;
     if place.found.is_some() {
@@ -105,7 +105,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
     Ok((file.into(), Made(Some((place.folder, place.name)))))
 }
 
-/// A file that was opened without blocking. Retries writes to a full pipe.
+/// A file that was opened without blocking. Writes to a full pipe are retried.
 #[derive(Debug)]
 pub(crate) struct Patient {
     file: File,
@@ -113,7 +113,7 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// Wraps a file that was opened without blocking. A write to it may wait up to `longest`.
+    /// Wraps a file that was opened without blocking. A write to the file waits for at most `longest`.
     pub(crate) const fn new(file: File, longest: Duration) -> Self {
         Self { file, longest }
     }
@@ -201,12 +201,12 @@ impl Unfinished {
     /// Writes the whole content to disk.
     pub(crate) fn fill(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)?;
-        // Other users must be able to read it: for example, the user of a web server.
+        // Other users, for example the user of a web server, must be able to read the file.
         fchmod(&self.file, Mode::from_raw_mode(NEW_FILE))?;
         self.file.sync_all()
     }
 
-    /// Moves the file to its final name atomically. Replaces an existing file only if `replacing`.
+    /// Moves the file to its final name atomically. Replaces an existing file only if `replacing` is true.
     pub(crate) fn put(mut self, replacing: bool) -> io::Result<()> {
         let Some(unfinished) = self.unfinished.clone() else { return Ok(()) };
         if replacing {
@@ -239,7 +239,7 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     Place::of(&path.join("any"), Last::Kept).map(drop)
 }
 
-/// How to treat a symbolic link at the end of a path.
+/// The treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Followed,
@@ -265,7 +265,7 @@ struct Place {
 }
 
 impl Place {
-    /// Follows a path component by component. The caller must be permitted to follow each link.
+    /// Follows a path component by component. Rejects each link that the caller must not follow.
     fn of(path: &Path, last: Last) -> io::Result<Self> {
         let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
         let mut folder = opened_folder(CWD, OsStr::new("."))?;
@@ -293,7 +293,7 @@ impl Place {
                     let is_open_file =
                         fstatfs(&found)?.f_type == PROC_SUPER_MAGIC && name.as_bytes().iter().all(u8::is_ascii_digit);
                     if is_open_file && is_last {
-                        // The target of the link need not be a path: for example, `pipe:[7]`.
+                        // The target of the link, for example `pipe:[7]`, need not be a path.
                         let found = openat(&folder, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
                         let about = fstat(&found)?;
                         return Ok(Self { folder, name, found: Some((found, about)), is_open_file });
@@ -312,7 +312,7 @@ impl Place {
         self.found.as_ref().map(|(_, about)| FileType::from_raw_mode(about.st_mode))
     }
 
-    /// Whether a new file replaces the existing one. Devices and pipes are written in place.
+    /// Returns whether a new file replaces the existing one. Devices and pipes are written in place.
     fn is_replaced(&self) -> bool {
         !self.is_open_file && self.kind().is_none_or(|kind| kind == FileType::RegularFile)
     }
@@ -321,8 +321,8 @@ impl Place {
         if self.kind() == Some(FileType::Directory) { Err(Errno::ISDIR.into()) } else { Ok(()) }
     }
 
-    /// Tries the steps that writing requires, and reverts them. Does not open devices or pipes: opening a
-    /// pipe can block, or can end the program that reads from it.
+    /// Tries the steps that writing requires, and reverts them. Does not open devices or pipes, because opening a pipe
+    /// can block or can end the program that reads from the pipe.
     fn check(&self) -> io::Result<()> {
         self.refuse_a_folder()?;
         if self.is_replaced() { self.unfinished().map(drop) } else { Ok(()) }
@@ -337,7 +337,7 @@ impl Place {
         }
     }
 
-    /// Opens the file that was found. Fails if another file has replaced it since then.
+    /// Opens the existing file that was found earlier. Fails if another file has replaced it since then.
     fn open_found(&self, flags: OFlags) -> io::Result<File> {
         let Some((_, about)) = &self.found else { return Err(Errno::NOENT.into()) };
         if FileType::from_raw_mode(about.st_mode) == FileType::RegularFile {
@@ -357,7 +357,7 @@ impl Place {
         Ok(file.into())
     }
 
-    /// Refuses to write as root to a file to which another user may have created a hard link.
+    /// Rejects, if this process runs as root, a file that may have a hard link created by another user.
     fn refuse_a_second_name(&self, about: &Stat) -> io::Result<()> {
         if !geteuid().is_root() || self.is_open_file || about.st_nlink < 2 {
             return Ok(());
@@ -366,8 +366,8 @@ impl Place {
         if folder.st_uid == 0 && folder.st_mode & 0o022 == 0 {
             return Ok(());
         }
-        let why = "the file has more than one hard link, and other users can write to its directory; \
-                   as root, hpt does not write to such a file";
+        let why = "hpt, running as root, does not write to a file that has several hard links \
+                   and is in a directory to which other users can write";
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 }
@@ -383,16 +383,15 @@ fn opened_folder(at: impl std::os::fd::AsFd, name: &OsStr) -> io::Result<OwnedFd
     Ok(openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | links, Mode::empty())?)
 }
 
-/// Rejects a symbolic link of another user if this process runs as root. Root follows its own links.
-/// The kernel rejects links of other users only in sticky directories, and only if
-/// fs.protected_symlinks is 1.
+/// Rejects a symbolic link of another user if this process runs as root. Links that root owns are followed. The kernel
+/// itself rejects links of other users only in sticky directories, and only if fs.protected_symlinks is 1.
 fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
     if !geteuid().is_root() || link.st_uid == 0 {
         return Ok(());
     }
     let (name, owner) = (name.display(), link.st_uid);
     let why = format!(
-        "the symbolic link {name:?} belongs to user {owner}, and as root, hpt does not follow symbolic links of other users; use the path of the target instead",
+        "hpt, running as root, does not follow the symbolic link {name:?}, which belongs to user {owner}; use the path of the target instead",
         name = name.to_string()
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))

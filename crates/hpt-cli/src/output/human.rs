@@ -1,5 +1,5 @@
-//! Tables and text for people: at most as wide as the terminal, or 80 columns if there is none, and
-//! colored on request.
+//! Tables and text for people. The output is at most as wide as the terminal, or 80 columns if there is no terminal,
+//! and can be colored.
 
 use std::io::IsTerminal;
 
@@ -11,13 +11,13 @@ use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 const USUAL_WIDTH: u16 = 80;
 const NARROWEST: u16 = 40;
 
-/// The width from which table columns are further apart.
+/// The minimum width at which table columns are further apart.
 const ROOMY_WIDTH: u16 = 110;
 
 /// A block of output.
 #[derive(Debug)]
 pub(crate) enum Block {
-    /// Names and values, one pair per line.
+    /// Pairs of a name and a value, one pair per line.
     Facts(Vec<(&'static str, String)>),
     /// A table with a header.
     Table(Table),
@@ -68,7 +68,7 @@ impl Cell {
         Self(text.into(), Tone::Faint)
     }
 
-    /// Creates a cell with the text, or with a dash if there is no text.
+    /// Creates a cell with `text`, or with a dash if there is no text.
     pub(crate) fn or_dash<T: Into<String>>(text: Option<T>) -> Self {
         text.map_or_else(|| Self::faint("-"), Self::plain)
     }
@@ -100,8 +100,8 @@ fn usable_width(told: Option<u16>) -> u16 {
     told.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).max(NARROWEST)
 }
 
-/// Returns the remarks to print below the result of a measurement: first a remark if Ctrl-C ended the
-/// measurement, then the notes.
+/// Returns the remarks to print below the result of a measurement: a remark if the measurement was interrupted,
+/// followed by the notes.
 pub(crate) fn remarks(interrupted: bool, notes: &[String]) -> impl Iterator<Item = Block> {
     let cut_short = "Interrupted; the results above are partial.";
     let cut_short = interrupted.then(|| Block::Text(cut_short.to_owned()));
@@ -141,7 +141,7 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     if rows.is_empty() {
         return String::new();
     }
-    // Columns are closer together on narrow terminals.
+    // On narrow terminals, columns are closer together.
     let gap = if look.width >= ROOMY_WIDTH { 3 } else { 1 };
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
@@ -168,8 +168,8 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     text
 }
 
-/// Sanitizes text that may come from a file of another system: replaces control characters, which a
-/// terminal might interpret, and truncates overlong words and texts.
+/// Sanitizes text that may come from a file of another system. Replaces control characters, which a terminal might
+/// interpret, and truncates overlong words and texts.
 fn harmless(text: &str) -> String {
     const LONGEST_TEXT: usize = 4_000;
     const LONGEST_WORD: usize = 300;

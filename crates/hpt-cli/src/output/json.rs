@@ -1,8 +1,9 @@
-//! One JSON document with a trailing newline: indented, or on one line if there are several.
+//! A JSON document with a trailing newline. A single document is indented; if there are several documents, each is on
+//! one line.
 
 use serde_json::Value;
 
-/// Returns the document as JSON, without line breaks if it is `one_of_several`.
+/// Returns the document as JSON. If `one_of_several` is true, the JSON is on one line.
 pub(super) fn render(data: &Value, one_of_several: bool) -> String {
     let text = if one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };
     let mut text = obeyed_by_no_terminal(text(data).expect("a value has a text form"));
@@ -10,8 +11,8 @@ pub(super) fn render(data: &Value, one_of_several: bool) -> String {
     text
 }
 
-/// Escapes the control characters from 127 to 159, which occur only in strings. In JSON, the control
-/// characters below 32 are already escaped.
+/// Escapes the control characters from 127 to 159, which occur only in strings. The control characters below 32 are
+/// already escaped in JSON.
 fn obeyed_by_no_terminal(text: String) -> String {
     let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
     if !text.contains(is_obeyed) {

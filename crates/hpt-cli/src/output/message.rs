@@ -1,5 +1,5 @@
-//! Messages on standard error: errors, warnings, hints and notes, their verbosity and colors.
-//! Does not choose exit codes.
+//! Messages on standard error (errors, warnings, hints and notes), and their verbosity and colors. This module does not
+//! choose exit codes.
 
 use std::{
     env, fmt,
@@ -11,15 +11,15 @@ use clap::ValueEnum;
 
 use super::without_escapes;
 
-/// When to use colors.
+/// The conditions under which colors are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// Only on a terminal.
+    /// Use colors only on a terminal.
     #[default]
     Auto,
-    /// Even in a pipe or a file.
+    /// Use colors even if the output is a pipe or a file.
     Always,
-    /// No colors.
+    /// Do not use colors.
     Never,
 }
 
@@ -34,14 +34,14 @@ impl ColorChoice {
     }
 }
 
-/// Verbosity and colors of the messages.
+/// The verbosity and the colors of messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
     /// Whether to suppress the progress bar, notes and hints.
     pub(crate) quiet: bool,
     /// Whether to report each step.
     pub(crate) verbose: bool,
-    /// When to use colors.
+    /// The conditions under which colors are used.
     pub(crate) color: ColorChoice,
 }
 
@@ -61,13 +61,13 @@ pub(crate) fn is_quiet() -> bool {
     manner().quiet
 }
 
-/// Returns whether to use colors on a stream, depending on whether the stream is a terminal.
+/// Returns whether to use colors on a stream. `is_terminal` states whether the stream is a terminal.
 pub(super) fn is_colored(is_terminal: bool) -> bool {
     colors(manner().color, is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))
 }
 
-/// Returns whether to use colors. In order of precedence: `--color`, NO_COLOR (no-color.org),
-/// CLICOLOR_FORCE, then CLICOLOR and TERM.
+/// Returns whether to use colors. These settings are considered, in order of precedence: `--color`, NO_COLOR
+/// (no-color.org), CLICOLOR_FORCE, and finally CLICOLOR and TERM.
 fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is = |name: &str, value: &str| variable(name).is_some_and(|set| set == value);
@@ -104,7 +104,7 @@ impl Kind {
     }
 }
 
-/// Writes a message with its label. Ignores errors when writing to standard error.
+/// Writes a message with its label. Ignores write errors on standard error.
 fn tell(kind: Kind, text: &str) {
     let mut out = io::stderr();
     let is_colored = is_colored(out.is_terminal());
@@ -121,7 +121,7 @@ fn line(kind: Kind, text: &str, is_colored: bool) -> String {
     }
 }
 
-/// Reports an error: the reason why there is no result.
+/// Reports an error, which is the reason why there is no result.
 pub(crate) fn error(text: impl fmt::Display) {
     tell(Kind::Error, &text.to_string());
 }
@@ -140,12 +140,12 @@ pub(crate) fn wrong_usage(text: &str) {
     }
 }
 
-/// Reports a warning: a problem in addition to the result.
+/// Reports a warning: a problem that did not prevent the result.
 pub(crate) fn warning(text: impl fmt::Display) {
     tell(Kind::Warning, &text.to_string());
 }
 
-/// Reports a hint: how to fix the problem.
+/// Reports a hint on how to fix the problem.
 pub(crate) fn hint(text: impl fmt::Display) {
     tell(Kind::Hint, &text.to_string());
 }

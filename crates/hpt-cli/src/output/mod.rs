@@ -1,5 +1,5 @@
-//! Results as text, report pages, charts and files. Re-exports the names that other modules use most.
-//! Does not depend on subcommands, and measures nothing.
+//! Results as text, report pages, charts and files. This module re-exports the names that other modules use most. It
+//! does not depend on subcommands and measures nothing.
 
 pub(crate) mod chart;
 pub(crate) mod chart_option;
@@ -17,7 +17,7 @@ mod printable;
 pub(crate) mod progress;
 mod text;
 
-/// The help heading of the output options.
+/// The heading of the output options in help texts.
 pub(crate) const OUTPUT: &str = "Output";
 
 #[cfg(test)]

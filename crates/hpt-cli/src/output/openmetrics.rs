@@ -1,5 +1,5 @@
-//! The metrics of a document as text: OpenMetrics 1.0 for scrapers, and the older Prometheus text
-//! format for node_exporter's textfile collector, which has no units and no end marker.
+//! The metrics of a document as text. Scrapers receive OpenMetrics 1.0. The textfile collector of node_exporter
+//! receives the older Prometheus text format, which has neither units nor an end marker.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use prometheus_client::{
 
 use super::metrics::{self, gauge::Gauge};
 
-/// Returns OpenMetrics text; `None` for a document without metrics.
+/// Returns the metrics as OpenMetrics text, or `None` for a document without metrics.
 pub(super) fn render(document: &Document) -> Option<String> {
     Some(render_gauges(metrics::of(document)?))
 }
@@ -26,8 +26,8 @@ fn render_gauges(gauges: Vec<Gauge>) -> String {
     obeyed_by_no_terminal(&text)
 }
 
-/// Replaces control characters: a label may come from a file that another user created, and the
-/// format has no escapes for them.
+/// Replaces control characters, because a label may come from a file that another user created and the format has no
+/// escapes for these characters.
 fn obeyed_by_no_terminal(text: &str) -> String {
     text.replace(|letter: char| letter.is_control() && letter != '\n', "\u{fffd}")
 }

@@ -1,5 +1,5 @@
-//! Prints documents on standard output. Each format has its own module.
-//! Does not depend on subcommands, and measures nothing.
+//! Functions that print documents on standard output. Each format has its own module. This module does not depend on
+//! subcommands and measures nothing.
 
 use std::io::{self, Write};
 
@@ -28,13 +28,13 @@ pub(crate) fn has_metrics(kind: &str) -> bool {
     metrics::are_of(kind)
 }
 
-/// Returns the metrics of a document in the format of node_exporter's textfile collector; `None` for
-/// a document without metrics.
+/// Returns the metrics of a document in the format of node_exporter's textfile collector, or `None` for a document
+/// without metrics.
 pub(crate) fn textfile(data: &hpt_document::Document) -> Option<String> {
     Some(openmetrics::textfile(metrics::of(data)?))
 }
 
-/// Returns the metrics of a measurement that is still running, in the same format.
+/// Returns the metrics of a measurement that is still running, in the format of node_exporter's textfile collector.
 pub(crate) fn textfile_so_far(head: &Head, gauges: Vec<Gauge>) -> String {
     openmetrics::textfile(metrics::complete(head, gauges))
 }
@@ -54,8 +54,8 @@ pub(crate) fn print_page(blocks: &[Block]) -> io::Result<()> {
     write_out(human::render(blocks, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
-/// Prints one of several documents. Returns whether standard output still has a reader. `first` marks
-/// the first document of its kind, which is printed with a header if the format has one.
+/// Prints one of several documents. Returns whether standard output still has a reader. `first` marks the first
+/// document of a kind, which is printed with a header if the format has headers.
 pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
     let text = rendered(document, format, Look::of_stdout());
     let shown = match (format, first) {
@@ -76,7 +76,7 @@ pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> Strin
     }
 }
 
-/// Writes to standard output. Returns whether it still has a reader.
+/// Writes to standard output. Returns whether standard output still has a reader.
 fn write_out(content: &[u8]) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(content).and_then(|()| out.flush()) {

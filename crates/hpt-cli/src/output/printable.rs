@@ -1,11 +1,10 @@
-//! The result of a subcommand, ready to be printed in any format.
-//! Prints nothing.
+//! The result of a subcommand, ready to be printed in any format. This module prints nothing.
 
 use serde_json::Value;
 
 use super::human::Block;
 
-/// The answer for scripts, which `exit` turns into an exit code.
+/// The answer for scripts. The module `exit` converts it to an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The operation succeeded, or the item is usable.
@@ -27,7 +26,7 @@ pub(crate) struct Document {
     pub(crate) warnings: Vec<String>,
     /// The answer for scripts.
     pub(crate) answer: Answer,
-    /// Whether this is one of several documents, each of which is printed as one line of JSON.
+    /// Whether this is one of several documents. Each of several documents is printed as one line of JSON.
     pub(crate) one_of_several: bool,
 }
 

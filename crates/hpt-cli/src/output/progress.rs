@@ -1,4 +1,4 @@
-//! A progress bar on standard error, only on a terminal, drawn between timed regions.
+//! A progress bar on standard error. It is shown only on a terminal and drawn only between timed regions.
 
 use std::{
     fmt,
@@ -9,12 +9,12 @@ use std::{
 use super::message::is_quiet;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// The shortest run that has a progress bar.
+/// The duration of the shortest run that has a progress bar.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
-/// The number of steps of the bar: even in a run of several days, each step is less than a millisecond.
+/// The number of steps of the bar. Even in a run of several days, each step takes less than a millisecond.
 const STEPS: u64 = 1_000_000_000;
 
-/// Reports on a terminal which of several measurements has begun.
+/// Reports on a terminal which of several measurements has started.
 pub(crate) fn say_on_a_terminal(text: &str) {
     let mut err = std::io::stderr();
     if err.is_terminal() && !is_quiet() {
@@ -33,8 +33,8 @@ fn decimals(expected: Duration) -> usize {
     }
 }
 
-/// Estimates the remaining time: from the expected duration at first, and increasingly from the
-/// progress so far. indicatif's own estimate uses only completed steps, so there is none before the first step.
+/// Estimates the remaining time. At first, the estimate is based on the expected duration, and then increasingly on the
+/// progress. indicatif's own estimate is based on completed steps and is therefore not available before the first step.
 fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
     let rest = 1.0 - done.clamp(0.0, 1.0);
     (expected.mul_f64(rest) + elapsed).mul_f64(rest)

@@ -1,4 +1,4 @@
-//! Numbers and text that look the same in every format.
+//! Functions that format numbers and text in the same way for every output format.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Makes text safe for a terminal, because parts of it may come from a file that another user created.
-/// Escapes control characters, and characters that change the writing direction.
+/// Makes text safe for a terminal, because parts of the text may come from a file that another user created. Escapes
+/// control characters and characters that change the writing direction.
 pub(crate) fn without_escapes(text: &str) -> String {
     let is_obeyed = |letter: char| {
         let turns_around =

@@ -40,8 +40,8 @@ fn note(absence: &CpuAbsence, what: &str) -> String {
     }
 }
 
-/// Tracks a thread through the parts of a measurement. The system call that checks the thread runs between two parts,
-/// and therefore affects no measured value.
+/// Tracks a thread through the parts of a measurement. The system call for this check is made between two parts,
+/// so it affects no measured value.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     begun: Instant,
@@ -92,7 +92,7 @@ pub(crate) fn except(absences: &[CpuAbsence]) -> String {
     match absences {
         [] => String::new(),
         [absence] => format!("; not on its CPU {}", span(absence.from_s, absence.to_s)),
-        _ => "; not on its CPU during the times in the notes".to_owned(),
+        _ => "; not on its CPU during the times listed in the notes".to_owned(),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) mod tests {
 
     use super::{except, notes, span};
 
-    /// Returns an absence to print.
+    /// Returns an example of an absence, for tests of the output.
     pub(crate) fn example() -> CpuAbsence {
         CpuAbsence { cpu: 1, from_s: 0.25, to_s: Some(0.75), offline: true, ran_on_cpus: vec![0, 2], samples: 48 }
     }
@@ -121,7 +121,7 @@ pub(crate) mod tests {
             (except(&[]), except(&[moved])),
             (String::new(), "; not on its CPU from 0.250 s to the end".to_owned())
         );
-        assert_eq!(except(&[example(), example()]), "; not on its CPU during the times in the notes");
+        assert_eq!(except(&[example(), example()]), "; not on its CPU during the times listed in the notes");
         assert_eq!(span(1.0, None), "from 1.000 s to the end");
     }
 }

@@ -29,7 +29,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
     let mut numbers = Vec::new();
     for part in text.split(',') {
         let (first, last) = range(part)?;
-        // This is checked first, so that no range allocates more entries than that.
+        // Check the size before extending the list, so that a large range does not exhaust the memory.
         if last - first >= MOST_CPUS - numbers.len() {
             return Err(format!("too many CPUs at {part}: Linux supports at most {MOST_CPUS} CPUs"));
         }
@@ -58,8 +58,8 @@ fn range(text: &str) -> Result<(usize, usize), String> {
 pub(crate) struct CpuOptions {
     /// A thread per CPU: 0,2-5, all, any [default: highest]
     ///
-    /// any: one thread, not pinned. Default: the highest CPU that hpt may use. rtla measures all CPUs by default: use
-    /// `--cpu all`.
+    /// any: one thread, not pinned. Default: the highest CPU that hpt is allowed to use. To measure all CPUs, as rtla
+    /// does by default, use `--cpu all`.
     #[arg(short, long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
     #[command(flatten)]

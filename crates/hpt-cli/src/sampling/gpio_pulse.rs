@@ -6,12 +6,12 @@ use hpt_core::gpio::{GpioError, LineName, Output};
 
 use crate::exit::causes;
 
-/// The line and its last level. A single thread drives the line.
+/// A GPIO line, which is driven by a single thread, and its last level.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     output: Output,
     level: AtomicBool,
-    /// The last error number that the kernel returned. Zero if there was no error.
+    /// The last error number that the kernel returned, or zero if no error occurred.
     refused: AtomicI32,
 }
 

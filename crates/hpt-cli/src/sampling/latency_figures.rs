@@ -62,7 +62,7 @@ pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
     if beyond < BEYOND { None } else { counts.quantile(part) }
 }
 
-/// The upper limits of the displayed histogram bins, in nanoseconds: at least three per power of ten.
+/// The upper limits of the displayed histogram bins, in nanoseconds: at least three per power of ten up to 10 ms.
 const CLASSES_NS: [u64; 28] = [
     1_000,
     2_000,
@@ -99,7 +99,7 @@ const LONGEST_BAR: usize = 40;
 /// Returns the upper limit and the count of each bin, from the first to the last bin with samples.
 fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
     let mut counts = [0; CLASSES_NS.len()];
-    // The counts are exact up to ten milliseconds, and have a resolution of three digits above.
+    // Latencies up to ten milliseconds are counted per microsecond. Longer latencies have a resolution of three digits.
     let whole = lateness.microseconds();
     let whole_ns = whole.len() as u64 * 1_000;
     let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));

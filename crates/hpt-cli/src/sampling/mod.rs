@@ -1,5 +1,5 @@
-//! Runs that take samples for seconds or days: their threads, their options, and the files that they write. Measures
-//! nothing itself, and is independent of subcommands.
+//! Runs that take samples for seconds or days: their threads, their options, and the files that they write. This
+//! module measures nothing itself, and is independent of subcommands.
 
 pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;

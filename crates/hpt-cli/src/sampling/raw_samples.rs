@@ -1,5 +1,5 @@
 //! Transfer of samples out of the measuring thread: into shared counts, and into a file with one line per sample. The
-//! measuring thread waits neither for a reader of the counts nor for the file.
+//! measuring thread never waits for the file, and waits for a reader of the counts only if its backlog is full.
 
 use std::{
     io::{self, Write},
@@ -21,17 +21,19 @@ use crate::{
     output::files::{self, Made, Patient, WriteError},
 };
 
-/// The number of samples that a thread can hold back while another thread reads the counts, or until they are written.
+/// The number of samples that a thread can buffer while another thread reads the counts, or before it hands them over
+/// to the writer.
 pub(crate) const BACKLOG: usize = 4_096;
 
-/// The number of full vectors that can wait to be written. If it is exceeded, writing is slower than measuring.
+/// The maximum number of full vectors that wait to be written. If the writer is too slow, further vectors are dropped.
 const MOST_BATCHES: usize = 64;
 /// The number of empty vectors that a thread has at the start.
 const SPARE_VECTORS: usize = 4;
 /// The time limit for writing the remaining samples at the end.
 const LONGEST_FINISH: Duration = Duration::from_secs(10);
 
-/// Samples to be added to counts that another thread reads. The measuring thread does not wait for the reader.
+/// Samples to be added to counts that another thread reads. The measuring thread waits for the reader only if the
+/// backlog is full.
 #[derive(Debug)]
 pub(crate) struct Backlog<'a, C, S> {
     counts: &'a Mutex<C>,
@@ -46,7 +48,7 @@ impl<'a, C, S> Backlog<'a, C, S> {
 
     pub(crate) fn add(&mut self, sample: S) {
         self.waiting.push(sample);
-        // If another thread is copying the counts, the sample waits.
+        // If another thread is copying the counts, the sample remains in the backlog.
         if let Ok(mut counts) = self.counts.try_lock() {
             self.waiting.drain(..).for_each(|sample| (self.record)(&mut counts, sample));
         } else if self.waiting.len() == BACKLOG {
@@ -111,7 +113,7 @@ impl RawSample for Wake {
     }
 }
 
-/// The samples of one thread that still have to be written.
+/// The samples of one thread that have not been handed over to the writer.
 #[derive(Debug)]
 pub(crate) struct RawLines<S: RawSample> {
     cpu: Option<usize>,
@@ -139,7 +141,7 @@ impl<S: RawSample> Raw<S> {
                 }
                 let cpu = cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
                 let text: String = samples.drain(..).map(|sample| format!("{cpu} {}\n", sample.text())).collect();
-                // Fails if the thread has ended.
+                // This fails if the measuring thread has ended.
                 let _ = back.send(samples);
                 file.write_all(text.as_bytes())?;
             }
@@ -165,7 +167,8 @@ impl<S: RawSample> Raw<S> {
         RawLines { cpu, gathered: Vec::with_capacity(BACKLOG), batches, dropped, back }
     }
 
-    /// Waits until the remaining samples are written, with a time limit. The result is printed even if a reader stalls.
+    /// Waits until the remaining samples are written, with a time limit. The result is printed even if the reader of a
+    /// pipe stalls.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let Self { batches, dropped, writer, path, made } = self;
         made.keep();
@@ -198,7 +201,7 @@ impl<S: RawSample> RawLines<S> {
         let samples = std::mem::replace(&mut self.gathered, empty);
         let count = samples.len() as u64;
         match self.batches.try_send(Batch { cpu: self.cpu, samples, back: self.back.0.clone() }) {
-            // A writer that failed reports it at the end.
+            // A writer that has failed reports its error at the end.
             Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => {}
             Err(mpsc::TrySendError::Full(batch)) => {
                 self.dropped.fetch_add(count, Ordering::Relaxed);

@@ -16,9 +16,9 @@ use crate::{
     exit::Failure,
 };
 
-/// The part of the stack that is allocated in advance if memory is locked: more than any measurement needs.
+/// The number of bytes of stack that are prefaulted if memory is locked. No measurement needs more.
 const STACK_BYTES: usize = 256 << 10;
-/// The kernel's default for the exit latency, which means no limit, in microseconds.
+/// The kernel's default limit for the exit latency, in microseconds. This value means that there is no limit.
 const LONGEST_EXIT_US: u32 = 2_000_000_000;
 
 /// The options of a measurement on one thread, to be flattened into the options of a subcommand.
@@ -31,14 +31,14 @@ pub(crate) struct ThreadOptions {
     realtime: RealtimeOptions,
 }
 
-/// These options without the CPU, for a measurement on several threads.
+/// The real-time options without the CPU, for a measurement on several threads.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RealtimeOptions {
-    /// FIFO f:80, RR r:80, DEADLINE d:2ms/10ms, OTHER o
+    /// Scheduling policy: f:80, r:80, d:2ms/10ms or o
     ///
     /// f: SCHED_FIFO with a priority from 1 to 99. r: SCHED_RR with a priority from 1 to 99. d:
     /// SCHED_DEADLINE with a runtime and a period. o: SCHED_OTHER. A SCHED_DEADLINE thread is
-    /// pinned only with --cpu. Default: the policy that hpt was started with.
+    /// pinned only with --cpu. Default: the policy with which hpt was started.
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy, conflicts_with_all = ["fifo", "rr", "deadline"], help_heading = SCHEDULING)]
     priority: Option<Policy>,
     /// SCHED_FIFO with this priority: same as -P f:PRIORITY
@@ -64,7 +64,7 @@ pub(crate) struct RealtimeOptions {
     /// Sets kernel.sched_rt_runtime_us to -1, and the runtime of the fair server (Linux 6.12) to 0.
     #[arg(long, help_heading = SYSTEM_WIDE, hide_short_help = true)]
     no_throttling: bool,
-    /// Spin under a real-time policy even if it is throttled
+    /// Spin under a real-time policy despite throttling
     #[arg(long, conflicts_with = "no_throttling", help_heading = SCHEDULING, hide_short_help = true)]
     accept_throttling: bool,
     /// Set the cpufreq governor, for example performance
@@ -75,17 +75,18 @@ pub(crate) struct RealtimeOptions {
     no_turbo: bool,
     /// Continue without settings that are refused
     ///
-    /// The result lists them.
+    /// The result lists the refused settings.
     #[arg(long, help_heading = SCHEDULING, hide_short_help = true)]
     best_effort: bool,
     /// Directory of the change journal [default: /run/hpt]
     ///
-    /// hpt records each setting in the journal before changing it. `hpt restore` restores it after a crash.
+    /// hpt records each setting in the journal before changing it. `hpt restore` restores the settings
+    /// after a crash.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
 }
 
-/// A runtime within each period.
+/// The runtime that a SCHED_DEADLINE thread has in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartOfPeriod {
     runtime: Duration,
@@ -129,7 +130,7 @@ fn deadline(text: &str) -> Result<PartOfPeriod, String> {
     part_of_period(text, "")
 }
 
-/// Parses `2ms/10ms`. `prefix` precedes it on the command line.
+/// Parses `2ms/10ms`. `prefix` is the text before the value on the command line, for messages.
 fn part_of_period(text: &str, prefix: &str) -> Result<PartOfPeriod, String> {
     let wrong = || format!("expected a runtime and a period, for example {prefix}2ms/10ms");
     let (runtime, period) = text.split_once('/').ok_or_else(wrong)?;
@@ -161,10 +162,10 @@ fn exit_latency(text: &str) -> Result<u32, String> {
     u32::try_from(us).ok().filter(|us| *us <= LONGEST_EXIT_US).ok_or_else(|| "must be between 0 and 2000s".to_owned())
 }
 
-/// Fails if this process may not run on one of these CPUs. `None` means any CPU.
+/// Fails if this process is not allowed to run on one of these CPUs. `None` means any CPU.
 pub(crate) fn check_cpus(cpus: &[Option<usize>]) -> Result<(), Failure> {
     let allowed = allowed_cpus();
-    // If the list is unavailable, the kernel decides when the thread is pinned.
+    // If the list is unavailable, an unusable CPU is reported later, when the kernel refuses to pin the thread.
     let unusable = cpus.iter().flatten().find(|cpu| !allowed.is_empty() && !allowed.contains(cpu));
     unusable.map_or(Ok(()), |&cpu| Err(Failure::no_such_cpu(cpu, allowed)))
 }
@@ -186,17 +187,17 @@ pub(crate) struct Alone {
 }
 
 impl ThreadOptions {
-    /// Returns the options of a thread with default settings.
+    /// Returns the default options of a thread on this CPU.
     pub(crate) fn on(cpu: Option<CpuChoice>) -> Self {
         Self { cpu, ..Self::default() }
     }
 
-    /// Like [`RealtimeOptions::leaves_nothing`], for a machine with only one CPU.
+    /// Returns whether hpt may use only one CPU and a thread that never blocks would leave no CPU time to others.
     pub(crate) fn leaves_nothing(&self) -> bool {
         self.realtime.leaves_nothing() && allowed_cpus().len() <= 1
     }
 
-    /// Fails if this process may not run on the requested CPU.
+    /// Fails if this process is not allowed to run on the requested CPU.
     pub(crate) fn check_cpu(&self) -> Result<(), Failure> {
         match self.cpu {
             Some(CpuChoice::Number(cpu)) if !self.realtime.best_effort => check_cpus(&[Some(cpu)]),
@@ -204,13 +205,13 @@ impl ThreadOptions {
         }
     }
 
-    /// Like [`RealtimeOptions::listen`].
+    /// Calls [`RealtimeOptions::listen`].
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         self.realtime.listen(context)
     }
 
-    /// Applies the requested settings to the calling thread, which is the one that measures, and to
-    /// the machine. `by` is the command, which is recorded in the journal.
+    /// Applies the requested settings to the calling thread, which takes the measurements, and to the
+    /// system. `by` is the command that the journal records.
     pub(crate) fn hold(&self, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
         // The kernel does not allow pinning a SCHED_DEADLINE thread.
         let pinned = if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) };
@@ -220,8 +221,8 @@ impl ThreadOptions {
 }
 
 impl RealtimeOptions {
-    /// Returns the options of the machine and of a thread with a dedicated core. The settings of
-    /// the machine are required; the thread gets SCHED_FIFO 99 if permitted.
+    /// Returns the options of the system and of a thread with a dedicated core. The settings of
+    /// the system are required; the thread gets SCHED_FIFO 99 if permitted.
     pub(crate) fn of_a_core_of_its_own(alone: &Alone, journal: Option<&Path>) -> (Self, Self) {
         let Alone { no_throttling, no_turbo, governor } = alone.clone();
         let machine =
@@ -270,8 +271,8 @@ impl RealtimeOptions {
         self.no_throttling
     }
 
-    /// Applies the requested settings to the process and the machine, for threads on these CPUs.
-    /// `None` means not pinned.
+    /// Applies the requested settings to the process and the system, for threads on these CPUs.
+    /// `None` stands for a thread that is not pinned.
     pub(crate) fn hold_around(
         &self,
         context: &Context,

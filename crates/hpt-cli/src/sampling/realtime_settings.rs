@@ -1,5 +1,5 @@
-//! The scheduling and system settings that are active during a run, and the settings that were refused. Changes no
-//! settings, but restores the previous settings on drop.
+//! The scheduling and system settings that are active during a run, and the settings that were refused. This module
+//! changes no settings, but its guard restores the previous settings on drop.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct EffectiveSettings {
     remark: Option<&'static str>,
 }
 
-/// Returns whether the kernel of that release has fair servers. Returns `false` if the format
+/// Returns whether the kernel with this release has fair servers. Returns `false` if the format
 /// of the release is unknown.
 pub(super) fn has_fair_server(release: &str) -> bool {
     KernelRelease::parse(release).is_some_and(|release| release >= FAIR_SERVER_SINCE)
@@ -66,14 +66,14 @@ impl SettingsGuard {
         let failed = self.held.undo();
         let told = failed.iter().map(|error| match error {
             KnobError::ChangedSince { .. } => causes(error),
-            _ => format!("cannot restore a setting: {}; try `hpt restore`", causes(error)),
+            _ => format!("cannot restore a setting: {}; run `hpt restore`", causes(error)),
         });
         told.collect()
     }
 }
 
-const UNTOLD: &str = "since Linux 6.12, a fair server reserves part of each second for waiting ordinary threads, regardless of sched_rt_runtime_us; hpt cannot read how \
-                      much: reading it requires root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel without lockdown";
+const UNTOLD: &str = "since Linux 6.12, a fair server reserves part of each second for waiting ordinary threads, regardless of sched_rt_runtime_us; hpt cannot read the \
+                      amount, because that requires root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel without lockdown";
 
 impl EffectiveSettings {
     /// Returns whether the thread takes precedence over threaded interrupt handlers, which run under SCHED_FIFO 50 by
@@ -105,14 +105,14 @@ impl EffectiveSettings {
         all
     }
 
-    /// Returns notes on refused settings, and the additional note.
+    /// Returns notes on refused settings, and the additional note, if any.
     pub(crate) fn notes(&self) -> Vec<String> {
         let refused =
             self.thread.refused.iter().map(|RefusedSetting { setting, reason }| format!("without {setting}: {reason}"));
         refused.chain(self.remark.map(str::to_owned)).collect()
     }
 
-    /// Returns the settings as text, after the CPU of the thread.
+    /// Returns the CPU of the thread and the settings, as text.
     pub(crate) fn words(&self, cpu: Option<usize>) -> String {
         words(&self.thread, cpu)
     }
@@ -149,7 +149,7 @@ fn is_throttleable(thread: &Thread) -> bool {
     matches!(thread.policy.as_deref(), Some("fifo" | "rr"))
 }
 
-/// Returns the settings as text, after the CPU of the thread.
+/// Returns the CPU of the thread and the settings, as text.
 pub(crate) fn words(thread: &Thread, cpu: Option<usize>) -> String {
     words_behind(pinned_to(cpu), thread)
 }
@@ -195,7 +195,7 @@ fn words_behind(mut words: String, told: &Thread) -> String {
     }
     match told.wake_latency_us {
         Some(0) => words.push_str(", idle states disabled"),
-        // The kernel's default means no limit.
+        // Larger values, such as the kernel's default, mean that there is no limit.
         Some(us) if us < 1_000_000 => words.push_str(&format!(", idle exit latency ≤ {us} µs")),
         Some(_) | None => {}
     }
@@ -221,7 +221,7 @@ pub(crate) mod tests {
 
     use super::{EffectiveSettings, has_fair_server};
 
-    /// Returns settings to print.
+    /// Returns example settings, for tests of the output.
     pub(crate) fn example() -> EffectiveSettings {
         let thread = Thread {
             cpus: vec![1],

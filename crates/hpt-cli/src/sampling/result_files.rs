@@ -33,17 +33,17 @@ pub(crate) fn ended_by(stopped_at_ns: Option<u64>, what: &str) -> Option<Block> 
 
 #[derive(Debug, Args)]
 pub(crate) struct ResultOptions {
-    /// Stop at the first sample above this (exit code 1)
+    /// Stop at the first sample above TIME (exit code 1)
     ///
     /// Writes a mark to the kernel's trace, and stops tracing at that point.
     #[arg(long, value_name = "TIME", value_parser = long)]
     stop_above: Option<Duration>,
-    /// Also write counts: cyclictest, cyclictest-json, hdr or line
+    /// Also write counts as cyclictest, cyclictest-json, hdr or line
     ///
     /// Writes the files every minute during the run.
     #[arg(long, value_name = "FORM=FILE", value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
     write: Vec<LatencyFile>,
-    /// Also write every sample to FILE, one line each
+    /// Also write every sample to FILE, one per line
     #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     raw: Option<PathBuf>,
 }

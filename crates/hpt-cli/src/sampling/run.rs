@@ -1,5 +1,5 @@
-//! One run of a measurement with a thread on each CPU. The threads start together and are
-//! supervised until they end, and their files are written. The caller provides the measurement.
+//! One run of a measurement with a thread on each CPU. The threads start together and are supervised until they end.
+//! The run also writes their files. The caller provides the measurement.
 
 use std::{
     io::{self, IsTerminal},
@@ -34,15 +34,15 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The interval at which results are written during a run.
 const INTERIM: Duration = Duration::from_secs(60);
 
-/// How often the calling thread checks the others.
+/// The frequency with which the calling thread checks the other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attention {
     /// The calling thread checks for Ctrl-C and reads the clock every 50 ms, and ends the run. If the clock
-    /// is set, it wakes the threads that sleep until a time of day.
+    /// is set, the calling thread wakes the threads that sleep until a time of day.
     Constant,
-    /// The calling thread sleeps until another thread ends: for at most a minute, or half a second on a
-    /// terminal, because each of its wake-ups may disturb the other threads. The other threads check for
-    /// Ctrl-C and read the clock themselves. The calling thread stays on `cpu`, if there is one.
+    /// The calling thread sleeps until another thread ends, but for at most a minute, or half a second on a
+    /// terminal. It wakes up rarely, because each wake-up may disturb the other threads. The other threads
+    /// check for Ctrl-C and read the clock themselves. The calling thread stays on `cpu`, if given.
     Rare { cpu: Option<usize> },
 }
 
@@ -66,8 +66,8 @@ pub(crate) struct Run<'a, S: RawSample> {
 }
 
 impl<'a, S: RawSample> Run<'a, S> {
-    /// Creates a run that starts now, with a document of this kind. `sleepers` threads sleep, and
-    /// must be woken at its end.
+    /// Creates a run that starts now, with a document of this kind. `sleepers` is the number of threads
+    /// that sleep and must be woken at the end of the run.
     pub(crate) fn new(
         kind: &'static str,
         context: &'a Context,
@@ -85,7 +85,7 @@ impl<'a, S: RawSample> Run<'a, S> {
 
     /// Runs each of `works` on a separate thread, and returns their results when all have ended.
     ///
-    /// If a thread fails, the others are ended, because the measurement would be incomplete. `write`
+    /// If a thread fails, the other threads are ended, because the measurement would be incomplete. `write`
     /// writes the current results every minute. `what` is the name of the samples on the progress
     /// bar.
     pub(crate) fn measure<W, T>(
@@ -149,7 +149,7 @@ impl<'a, S: RawSample> Run<'a, S> {
             progress.at_fraction(run_length.fraction(self.shared.done(), members.len(), elapsed));
             if written.elapsed() >= INTERIM {
                 written = Instant::now();
-                // If this fails, the final write fails too and reports it.
+                // If this write fails, the final write also fails and reports the error.
                 let _ = write();
             }
             match attention {

@@ -12,7 +12,7 @@ pub(crate) fn period(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(10), Duration::from_secs(3_600)), ("between 10us and 1h", "250us or 1h"))
 }
 
-/// Parses any other time option.
+/// Parses a time from 1 µs to 365 days.
 pub(crate) fn long(text: &str) -> Result<Duration, String> {
     duration_in(
         text,
@@ -30,7 +30,7 @@ pub(crate) struct RunLength {
     /// Run time
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
     pub(crate) duration: Duration,
-    /// Stop after N samples per CPU, instead of --duration
+    /// Stop after N samples per CPU, not after --duration
     ///
     /// With --count, the run has no time limit.
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
@@ -61,8 +61,8 @@ impl RunLength {
     }
 }
 
-/// The progress of one thread. A run begins at its first deadline, which may be a time of day. CLOCK_MONOTONIC measures
-/// its length.
+/// The progress of one thread. A run begins at its first deadline, which may be a time of day. The length of the
+/// run is measured with CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadProgress {
     run_length: RunLength,
@@ -75,7 +75,7 @@ impl ThreadProgress {
         Self { run_length, end: None, count: 0 }
     }
 
-    /// Returns the start of the run for the first sample, and `None` for later ones. `now` returns the time at which
+    /// Returns the start of the run for the first sample, and `None` for later samples. `now` returns the time at which
     /// the sample was handed over.
     pub(crate) fn begins(&mut self, sample: Wake, now: impl FnOnce() -> Instant) -> Option<Instant> {
         if self.end.is_some() {

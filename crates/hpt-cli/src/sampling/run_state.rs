@@ -12,7 +12,7 @@ use hpt_core::{Instant, measure::Rouser};
 
 use super::trace_marker::Trace;
 
-/// The interval at which sleeping threads are woken at the end of a run.
+/// The interval at which sleeping threads are woken repeatedly at the end of a run.
 const ROUSE_AGAIN: Duration = Duration::from_millis(5);
 
 /// The state that the threads of a run share with the supervising thread.
@@ -20,13 +20,14 @@ const ROUSE_AGAIN: Duration = Duration::from_millis(5);
 pub(crate) struct RunState {
     ends: AtomicBool,
     done: AtomicU64,
-    /// The time at which the first thread started to measure, in nanoseconds. Zero before that time.
+    /// The time at which the first thread started to measure, in nanoseconds, or zero before that time.
     began_ns: AtomicU64,
     /// One waker for each thread that may sleep for a long time.
     rousers: Vec<Rouser>,
-    /// The deadline of the sample that exceeded the limit, in nanoseconds. Zero if there was none.
+    /// The deadline of the sample that exceeded the limit, in nanoseconds, or zero if no sample
+    /// exceeded the limit.
     stopped_at_ns: AtomicU64,
-    /// The kernel's trace; `None` if no mark was requested, or if the trace cannot be opened.
+    /// The kernel's trace, or `None` if no mark was requested or if the trace cannot be opened.
     trace: Option<Trace>,
 }
 
@@ -67,7 +68,7 @@ impl RunState {
     /// Ends the run, and returns when all threads have ended.
     pub(crate) fn end_all(&self, all_ended: impl Fn() -> bool) {
         self.end();
-        // Waking the threads once is not enough: a thread that is about to sleep would not be woken.
+        // Waking the threads once is not enough, because a thread that is about to sleep would not be woken.
         while !all_ended() {
             self.rouse();
             thread::sleep(ROUSE_AGAIN);

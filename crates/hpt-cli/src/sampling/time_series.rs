@@ -7,7 +7,7 @@ const MOST: usize = 400;
 /// The shortest interval.
 const SHORTEST_NS: u64 = 10_000_000;
 
-/// Intervals of equal length.
+/// Latencies over time, in intervals of equal length.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeSeries {
     first_ns: Option<u64>,
@@ -65,7 +65,7 @@ impl TimeSeries {
 
     /// Returns the intervals with samples: the start relative to the first deadline, the number of samples, the mean
     /// and the maximum.
-    #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a mean for display")]
     pub(crate) fn rows(&self) -> Vec<TimeSeriesInterval> {
         let stretches = (0_u64..).zip(&self.stretches).filter(|(_, stretch)| stretch.samples > 0);
         stretches

@@ -9,8 +9,8 @@ use std::{
 
 use hpt_core::Instant;
 
-/// The kernel's trace. It is opened before the run, so that the mark is written without delay: otherwise,
-/// the cause of the latency might already be overwritten.
+/// The kernel's trace. It is opened before the run, so that the mark is written without delay. Otherwise, the
+/// kernel might overwrite the cause of the latency first.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) marker: File,

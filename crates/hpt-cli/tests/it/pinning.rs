@@ -3,8 +3,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
-    process::{Child, Stdio},
+    io::{BufRead, BufReader},
+    process::Stdio,
 };
 
 use hpt_core::realtime::allowed_cpus;
@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::{
     schemas::validate,
     support::{
-        hpt,
+        at_a_terminal::AtATerminal,
+        code, hpt, json, stderr,
         unsafe_calls::{allow_cpus, interrupt},
         wait_until,
     },
@@ -35,15 +36,11 @@ fn is_pinned(process: u32, thread: u32, cpu: usize) -> bool {
     status(process, thread, "Cpus_allowed_list").is_some_and(|list| list == cpu.to_string())
 }
 
-/// Returns the thread of the process that may run on that CPU only.
+/// Returns the thread of a measuring process that may run on that CPU only.
 fn thread_on(process: u32, cpu: usize) -> u32 {
-    let find = || {
-        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-        let mut threads = threads.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        threads.find(|&thread| is_pinned(process, thread, cpu))
-    };
-    wait_until("a thread is pinned", || find().is_some());
-    find().expect("it was there")
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut threads = threads.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    threads.find(|&thread| is_pinned(process, thread, cpu)).expect("a thread is pinned before it measures")
 }
 
 /// Returns the run time of the thread so far, in nanoseconds.
@@ -52,21 +49,18 @@ fn ran_ns(process: u32, thread: u32) -> u64 {
     text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-fn start(arguments: &[&str]) -> Child {
-    let mut command = hpt();
-    command.args(arguments).args(["--duration", "30min", "--format", "json"]).stdout(Stdio::piped());
-    command.spawn().expect("the binary was built")
-}
+/// Options of a run that does not end during a test.
+const LONG: [&str; 4] = ["--duration", "30min", "--format", "json"];
 
 /// Returns the document of a run with one thread that measured on `cpu`, on `other`, and on `cpu`
 /// again. In the end its affinity includes both, as when the kernel brings the CPU online again.
 fn moved_and_back(arguments: &[&str], (other, cpu): (usize, usize)) -> Option<Value> {
-    let mut running = start(&[arguments, &["--cpu", &cpu.to_string()]].concat());
+    let mut running = AtATerminal::start(hpt().args(arguments).args(["--cpu", &cpu.to_string()]).args(LONG));
+    // The set-up also runs on the pinned thread, for an unknown time, and does not notice a move.
+    running.wait_until_it_measures();
     let process = running.id();
     let thread = thread_on(process, cpu);
     if ran_ns(process, thread) == 0 {
-        interrupt(process);
-        let _ = running.wait();
         return None;
     }
     let works = || {
@@ -79,11 +73,10 @@ fn moved_and_back(arguments: &[&str], (other, cpu): (usize, usize)) -> Option<Va
     allow_cpus(thread, &[other, cpu]);
     wait_until("it is pinned again", || is_pinned(process, thread, cpu));
     works();
-    interrupt(process);
-    let mut printed = String::new();
-    running.stdout.take().expect("piped").read_to_string(&mut printed).expect("UTF-8");
-    assert_eq!(running.wait().expect("started").code(), Some(130), "{printed}");
-    let document: Value = serde_json::from_str(&printed).expect("a document");
+    running.interrupt();
+    let output = running.output();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    let document = json(&output);
     validate(&document);
     Some(document)
 }
@@ -132,7 +125,9 @@ fn stalls_on_another_cpu_are_not_counted_for_the_pinned_one() {
 #[test]
 fn rounds_of_a_watch_on_another_cpu_are_reported() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
-    let mut watch = start(&["watch", "--no-compare-cpus", "--interval", "100ms", "--cpu", &cpu.to_string()]);
+    let mut command = hpt();
+    command.args(["watch", "--no-compare-cpus", "--interval", "100ms", "--cpu", &cpu.to_string()]).args(LONG);
+    let mut watch = command.stdout(Stdio::piped()).spawn().expect("the binary was built");
     let process = watch.id();
     let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
     let document = |line: std::io::Result<String>| {
@@ -162,14 +157,13 @@ fn a_measurement_reports_parts_made_on_another_cpu() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
     let mut command = hpt();
     command.args(["latency", "pairs", "--interval", "1ms", "--count", "1000000", "--format", "json"]);
-    let mut running = command.args(["--cpu", &cpu.to_string()]).stdout(Stdio::piped()).spawn().expect("it was built");
-    let process = running.id();
-    allow_cpus(thread_on(process, cpu), &[other]);
-    interrupt(process);
-    let mut printed = String::new();
-    running.stdout.take().expect("piped").read_to_string(&mut printed).expect("UTF-8");
-    running.wait().expect("started");
-    let document: Value = serde_json::from_str(&printed).expect("a document");
+    let mut running = AtATerminal::start(command.args(["--cpu", &cpu.to_string()]));
+    // Some sources set the affinity of the thread when they are opened, which would undo the move.
+    running.wait_until_it_measures();
+    // The ID of the first thread is the process ID.
+    allow_cpus(running.id(), &[other]);
+    running.interrupt();
+    let document = json(&running.output());
     validate(&document);
     let away = &document["cpu_absences"][0];
     assert_eq!((&away["cpu"], &away["to_s"], &away["samples"]), (&cpu.into(), &Value::Null, &1.into()), "{document:#}");

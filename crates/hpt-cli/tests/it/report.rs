@@ -186,8 +186,8 @@ fn data_that_are_not_a_report_are_refused_with_a_reason() {
         (String::new(), "truncated"),
         ("\u{feff}<html>".to_owned(), "not JSON"),
         (good["documents"]["bench"].to_string(), "a document of kind \"bench\""),
-        (changed(&|document| document["schema"] = 3.into()), "a newer hpt reads it"),
-        (changed(&|document| document["schema"] = 1.into()), "wrote it in layout 1, and this hpt reads layout 2"),
+        (changed(&|document| document["schema"] = 3.into()), "read it with a newer version"),
+        (changed(&|document| document["schema"] = 1.into()), "wrote it in layout 1, but this version reads layout 2"),
         (changed(&|document| document["parts"] = "many".into()), "does not match the schema"),
         (
             changed(&|document| document["documents"]["bench"]["results"] = "many".into()),

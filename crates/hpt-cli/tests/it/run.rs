@@ -109,8 +109,8 @@ fn a_file_that_is_not_a_program_is_reported_as_in_shells() {
         ("/proc/nonexistent/program", 127, "there is no such program"),
         ("", 127, "there is no such program"),
         (without_interpreter.as_str(), 127, "#!"),
-        (folder.path().to_str().expect("UTF-8"), 126, "cannot be executed"),
-        (not_executable.as_str(), 126, "cannot be executed"),
+        (folder.path().to_str().expect("UTF-8"), 126, "is not a program"),
+        (not_executable.as_str(), 126, "is not a program"),
     ] {
         let output = run(&["run", "--", program]);
         assert_eq!(code(&output), expected, "{program:?}: {}", stderr(&output));

@@ -91,7 +91,7 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["latency", "timer", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["latency", "poll", "--count", "0"], "must be 1 or more"),
         (&["latency", "poll", "--count", "1", "--duration", "1s"], "cannot be used with"),
-        (&["latency", "poll", "--write", "excel=a"], "available: cyclictest, cyclictest-json, hdr, line"),
+        (&["latency", "poll", "--write", "excel=a"], "the available forms are: cyclictest, cyclictest-json, hdr, line"),
         (
             &["latency", "timer", "--count", "1", "--write", "hdr=/proc/nonexistent/a"],
             "cannot write /proc/nonexistent/a",
@@ -156,20 +156,23 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["calibrate", "--reference", "monotonik"], "did you mean monotonic"),
         (&["calibrate", "--saved", "--save"], "cannot be used with"),
         (&["probe", "--format", "xml"], "human, json, csv"),
-        (&["probe", "--host", "/proc/nonexistent"], "cannot read the capture /proc/nonexistent: no such file"),
-        (&["clocksource", "--host", "/proc/nonexistent"], "cannot read the capture /proc/nonexistent: no such file"),
+        (&["probe", "--host", "/proc/nonexistent"], "cannot read the system snapshot /proc/nonexistent: no such file"),
+        (
+            &["clocksource", "--host", "/proc/nonexistent"],
+            "cannot read the system snapshot /proc/nonexistent: no such file",
+        ),
         (&["clocksource", "--host", "/proc/nonexistent", "compare"], "nothing can be set"),
         (&["doctor", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["doctor", "--cpu", "all"], "invalid"),
-        (&["doctor", "--host", "/proc/nonexistent"], "cannot read the capture /proc/nonexistent: no such file"),
+        (&["doctor", "--host", "/proc/nonexistent"], "cannot read the system snapshot /proc/nonexistent: no such file"),
         (&["doctor", "--host", "/proc/nonexistent", "--measure"], "cannot be used with"),
         (&["capture"], "FILE"),
         (&["capture", "/proc/nowhere"], "cannot write /proc/nowhere"),
         (&["capture", "/nonexistent/x"], "no such file"),
         (&["capture", "/proc/nowhere/"], "cannot write /proc/nowhere/"),
         (&["capture", "/proc"], "is a directory"),
-        (&["capture", "/dev/null"], "use - to print the capture"),
-        (&["capture", "/dev/null", "--force"], "use - to print the capture"),
+        (&["capture", "/dev/null"], "use - to print the snapshot"),
+        (&["capture", "/dev/null", "--force"], "use - to print the snapshot"),
         (&["capture", "-", "--format", "json"], "omit --format"),
         (&["capture", "--format", "openmetrics", "x"], "has no metrics"),
         (&["watch", "--threshold-ppm", "0"], "must be positive"),
@@ -556,7 +559,7 @@ fn a_damaged_capture_is_refused_with_its_line() {
     wrong.set_facts("{\"architecture\": 7}");
     let wrong = wrong.to_string();
     for (text, why) in [
-        (wrong.as_str(), "cannot read the capture"),
+        (wrong.as_str(), "cannot read the system snapshot"),
         (&wrong, "its facts"),
         ("", "line 1: this is not a capture"),
         (&wrong.replace("\nend\n", "\n"), "it is truncated"),
@@ -612,7 +615,7 @@ fn a_capture_replaces_files_only_on_request() {
 fn a_capture_on_standard_output_equals_the_file() {
     let printed = run(&["capture", "-"]);
     assert_eq!(code(&printed), 0);
-    assert!(stderr(&printed).contains("Look through it before you send it"), "{}", stderr(&printed));
+    assert!(stderr(&printed).contains("Review the snapshot before you send it"), "{}", stderr(&printed));
     let (_folder, path) = written(&printed.stdout);
     let document = json(&run(&["probe", "--host", &path, "--format", "json"]));
     assert_eq!(document["machine"]["live"], false);

@@ -1,5 +1,5 @@
-//! `hpt clocksource compare`: the read overhead of the kernel's clocks under every clocksource. Restores the original
-//! clocksource.
+//! `hpt clocksource compare`: measures the read overhead of the kernel's clocks under each clocksource, and restores
+//! the original clocksource.
 
 use clap::Args;
 use hpt_core::realtime::Pinned;

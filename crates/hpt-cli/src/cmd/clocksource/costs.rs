@@ -1,4 +1,4 @@
-//! Shared parts of `set` and `compare`: their options, their document and its tables.
+//! The options, the document and the tables that `set` and `compare` share.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,8 +15,8 @@ use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
 /// The clocks whose reads depend on the clocksource, and, for comparison, clocks whose reads do not.
 pub(super) const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
-/// The assumed duration of a read. The progress bar uses it to estimate the duration of the run. It is the typical
-/// duration of reading a device. Timing a single read takes three such reads.
+/// The assumed duration of a read. The progress bar uses it to estimate the duration of the run. The value is typical
+/// of a read of a device; timing a single read takes three such reads.
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]
@@ -24,22 +24,25 @@ pub(super) struct MeasuringArguments {
     /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
-    /// Back-to-back reads of each clock
+    /// Number of back-to-back reads per clock
     ///
-    /// For example 20000 or 1e6.
+    /// Examples: 20000, 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "20000", value_parser = calls)]
     pub(super) count: u64,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// Run on this CPU, or on any [default: highest]
+    ///
+    /// With any, hpt does not pin its thread.
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     pub(super) cpu: Option<CpuChoice>,
     /// Directory of the change journal [default: /run/hpt]
     ///
-    /// hpt records each setting in the journal before changing it. `hpt restore` restores it after a crash.
+    /// hpt records each setting in the journal before changing it. After a crash, `hpt restore` restores the recorded
+    /// settings.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE)]
     pub(super) journal: Option<PathBuf>,
 }
 
-/// Computes the ratio of each clock's cost to its cost under the first clocksource.
+/// Computes the ratio of each clock's read overhead to its read overhead under the first clocksource.
 pub(super) fn with_ratios(mut results: Vec<ClockCost>) -> Vec<ClockCost> {
     let firsts: Vec<(String, f64)> = results
         .iter()
@@ -105,8 +108,9 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     let calls = data.results.iter().map(|cost| cost.repeated.reads).max().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Text(format!(
-        "{calls} back-to-back reads of each clock, timed with CLOCK_MONOTONIC_RAW, then single reads timed with {}, whose overhead is included in p99 and max. user, sys: CPU \
-         time as accounted by the kernel, with a granularity of up to one tick. granul.: observed granularity. {cpu}. {}",
+        "per read: mean of {calls} back-to-back reads, timed with CLOCK_MONOTONIC_RAW. vs first: ratio to the first clocksource. user, sys: CPU \
+         time as accounted by the kernel, with a granularity of up to one tick. p99, max: single reads, timed with {}, whose overhead is included. \
+         granul.: observed granularity. {cpu}. {}",
         data.stopwatch,
         machine_line(&data.head.machine)
     )));

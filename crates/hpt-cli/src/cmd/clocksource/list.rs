@@ -1,5 +1,5 @@
 //! `hpt clocksource`: lists every clocksource with its read overhead and its risks, the reasons why clocksources are
-//! missing, and the boot parameters that affect them. Changes nothing.
+//! missing, and the boot parameters that affect clocksources. This module changes nothing.
 
 use hpt_core::{
     Host,
@@ -128,7 +128,7 @@ pub(super) fn list_page(data: &ClocksourceDocument) -> Vec<Block> {
         (Some(reason), _) => {
             let remedy = data.log.fix.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
             format!(
-                "The kernel log was not read, so dropped clocksources and the reasons are unknown: {reason}{remedy}."
+                "hpt could not read the kernel log, which reports the clocksources that the kernel dropped, and why: {reason}{remedy}."
             )
         }
         (None, true) => "The kernel log was read from its beginning.".to_owned(),
@@ -160,15 +160,15 @@ pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
     vec![Cell::faint(format!("  {name}")), Cell(text.to_owned(), tone)]
 }
 
-/// Returns why a clocksource is not available, if known.
+/// Returns the reason why a clocksource is not available, if the reason is known.
 pub(super) fn missing(row: &ClocksourceRow, log: &KernelLogState) -> String {
     let why = match (row.log_lines.is_empty(), log.readable, log.complete) {
         (false, ..) => "the kernel log states the reason",
         (true, false, _) => "the kernel log, which would state the reason, was not read",
         (true, true, true) => {
-            "the kernel log does not mention it: it may have been unbound, or was never suitable for high-resolution timers"
+            "the kernel log does not mention this clocksource, which may have been unbound, or may be unsuitable for high-resolution timers"
         }
-        (true, true, false) => "the remaining kernel log does not mention it",
+        (true, true, false) => "the part of the kernel log that is still available does not mention this clocksource",
     };
     format!("{}; {why}", row.evidence)
 }

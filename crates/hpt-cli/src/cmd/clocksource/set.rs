@@ -1,4 +1,4 @@
-//! `hpt clocksource set`: changes the clocksource of the machine, and measures a clock before and after the change.
+//! `hpt clocksource set`: changes the system-wide clocksource, and measures a clock before and after the change.
 
 use clap::Args;
 use hpt_core::{
@@ -27,7 +27,7 @@ pub(super) const SET_EXAMPLES: &str = "  \
 /// Change the clocksource, and measure a clock before and after
 ///
 /// Changes the system-wide clocksource until the next boot or `hpt restore`. Needs root, and asks for confirmation. The
-/// kernel may refuse the change, so hpt then checks which clocksource is active.
+/// kernel may refuse the change, so hpt checks afterwards which clocksource is active.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept the clocksource")), SET_EXAMPLES))]
 pub(super) struct SetArguments {
@@ -65,8 +65,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         }
     }
     context.signals.listen_until_the_end()?;
-    // Begin before measuring: a value that another process set temporarily, or that a killed process left behind, is
-    // not the setting of the machine.
+    // Begin the change before measuring, because the current value may not be the setting of the machine: another
+    // process may have set it temporarily, or a killed process may have left it behind.
     let mut change = match may {
         Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
         Err(_) => None,
@@ -144,8 +144,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns a note if another process changed the clocksource while hpt was restoring it after the kernel had overridden
-/// the request. hpt keeps that change, and does not treat it as an error.
+/// Converts the result of restoring the clocksource after the kernel overrode a request. If another process has changed
+/// the clocksource in the meantime, hpt keeps that change, and returns a note instead of an error.
 pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
     match restored {
         Ok(()) => Ok(None),
@@ -167,7 +167,7 @@ mod tests {
         let path = || PathBuf::from("current_clocksource");
         let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
         let note = theirs.expect("it is not an error").expect("there is a note");
-        assert!(note.contains("acpi_pm") && note.contains("that value stays"), "{note}");
+        assert!(note.contains("acpi_pm") && note.contains("that value is kept"), "{note}");
         assert!(matches!(given_up(Ok(())), Ok(None)));
         let refused =
             KnobError::Refused { path: path(), value: "tsc".to_owned(), cause: io::Error::from_raw_os_error(22) };

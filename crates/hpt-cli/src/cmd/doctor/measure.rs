@@ -1,5 +1,5 @@
-//! A short measurement that supports the findings: the read overhead, the throttling of real-time threads, and the
-//! wake-up latency. The verdicts come from `diagnose`.
+//! The short measurement of `hpt doctor --measure`: read overhead, throttling of real-time threads, and wake-up
+//! latency. The verdicts come from `diagnose`.
 
 use std::{fs, time::Duration};
 
@@ -18,15 +18,16 @@ use crate::{
     output::{progress::Progress, short_time},
 };
 
-/// The polling time. It contains three whole periods of one second, regardless of when polling begins.
+/// The polling time. It contains at least three whole periods of one second, regardless of when polling begins.
 const POLL: Duration = Duration::from_millis(4_300);
-/// The interval between clock reads. The length of a gap equals the latency of the deadline that falls in it.
+/// The interval between the deadlines of the polling thread. The latency of the first deadline in a gap is the length
+/// of the gap.
 const STEP: Duration = Duration::from_micros(100);
-/// The minimum length of a gap. Shorter gaps are ignored here; `hpt latency poll` counts all of them.
+/// The minimum length of a gap. This measurement ignores shorter gaps; `hpt latency poll` counts all gaps.
 const GAP: Duration = Duration::from_millis(5);
 const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
-/// The real-time priority: above ordinary threads, and below the kernel's own.
+/// The real-time priority, which is above ordinary threads and below the kernel's own real-time threads.
 const PRIORITY: u8 = 40;
 
 /// Returns one result as a document row.
@@ -35,7 +36,7 @@ pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeas
     DoctorMeasurement { what: what.to_owned(), rules, result }
 }
 
-/// Measures for some seconds on the CPU of `pinned`, and confirms the findings that the result proves.
+/// Measures for about five seconds on the CPU of `pinned`, and confirms the findings that the measurement proves.
 pub(super) fn measure(
     host: &Host,
     facts: &MachineFacts,
@@ -53,8 +54,8 @@ pub(super) fn measure(
     let is_found = |rules: &[&str]| {
         examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Problem(_)))
     };
-    // If no CPU time is reserved for ordinary threads, a real-time thread that never blocks would stop all of them. If
-    // the CPU time of real-time threads is limited, the kernel would kill hpt.
+    // Without CPU time that is reserved for ordinary threads, a real-time thread that never blocks would stop them.
+    // With a limit on the CPU time of real-time threads (RLIMIT_RTTIME), the kernel would end hpt.
     let may_preempt = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
     let fifo = if may_preempt { Fifo::at(PRIORITY).ok() } else { None };
     let policy =
@@ -73,7 +74,7 @@ pub(super) fn measure(
     drop(fifo);
     progress.name("waking up");
     progress.at_fraction(POLL.div_duration_f64(expected));
-    // A blocking thread disturbs no other.
+    // A thread that blocks does not stop other threads, so real-time priority is safe here.
     let fifo = Fifo::at(PRIORITY).ok();
     let policy =
         if fifo.is_some() { format!("under SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
@@ -97,7 +98,7 @@ fn time(duration: Duration) -> String {
     short_time(duration.as_secs_f64() * 1e9)
 }
 
-/// Measures the read overhead of the kernel's clock, and states how the clock is read.
+/// Measures the read overhead of the kernel's clock, and reports how the clock is read.
 fn reading(host: &Host) -> Option<DoctorMeasurement> {
     let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
     let reference = PosixClock::open(host, PosixId::MonotonicRaw).ok()?;
@@ -110,7 +111,8 @@ fn reading(host: &Host) -> Option<DoctorMeasurement> {
     ))
 }
 
-/// Returns how long this thread has waited for a CPU since it started; `None` if the kernel does not count that.
+/// Returns the time that this thread has waited for a CPU since it started, or `None` if the kernel does not record
+/// this time.
 fn waited() -> Option<Duration> {
     waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?).map(Duration::from_nanos)
 }

@@ -1,4 +1,4 @@
-//! `hpt doctor`: what impairs latency and timekeeping on a machine.
+//! `hpt doctor`: finds problems that impair latency and timekeeping on a machine.
 
 mod measure;
 
@@ -25,14 +25,14 @@ const EXAMPLES: &str = "  \
   hpt doctor                         check this machine
   hpt doctor --cpu 3                 check it for a thread dedicated to CPU 3
   sudo hpt doctor --cpu 3 --measure  also measure for five seconds
-  hpt doctor --host my.capture       check a captured machine";
+  hpt doctor --host my.capture       check a system snapshot";
 
 /// Find what causes latency and clock errors, and how to fix it
 ///
 /// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still
 /// runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions
-/// for counters and devices. Changes nothing, and does not need root; checks that need root are listed. With --measure,
-/// hpt also measures for five seconds to confirm problems that occur now.
+/// for counters and devices. hpt doctor changes nothing and does not need root. Without root, it lists the checks that
+/// need root. With --measure, hpt also measures for five seconds to confirm problems while they occur.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a problem was found")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Measures the read overhead of the clock, the pauses of a thread that never blocks, and wake-up latency.
     #[arg(long)]
     measure: bool,
-    /// Check the captured machine in FILE (see hpt capture)
+    /// Check the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     host: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut notes = context.notes();
     let measured = if arguments.measure {
         context.signals.listen()?;
-        let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("it is pinned unless it is any CPU");
+        let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("the thread is pinned by default");
         let mut parts = Parts::of(Some(pinned.cpu()), context);
         let measured = measure(host, &facts, &mut examined, &pinned, context);
         parts.end("all of them");
@@ -115,7 +115,7 @@ fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
     })
 }
 
-/// Returns whether there is no problem.
+/// Returns `Answer::Yes` if no problem was found.
 fn answer(examined: &[Examined]) -> Answer {
     let has_problem = |certain: bool| {
         findings(examined).any(|finding| finding.severity >= Severity::Low && finding.certain == certain)
@@ -188,7 +188,7 @@ fn page(data: &DoctorDocument) -> Vec<Block> {
     }
     if !data.needs_root.is_empty() {
         let rows = data.needs_root.iter().map(|what| vec![Cell::plain(what)]);
-        blocks.push(Block::Section("Run as root to check as well:".to_owned(), rows.collect()));
+        blocks.push(Block::Section("To check the following, run hpt as root:".to_owned(), rows.collect()));
     }
     if let Some(measured) = &data.measured {
         let rows = measured.iter().map(|measured| vec![Cell::plain(&measured.what), Cell::plain(&measured.result)]);
@@ -210,7 +210,7 @@ fn verdict_line(data: &DoctorDocument) -> String {
     format!("{found}: {} high, {} low; notes: {}", data.high, data.low, data.info)
 }
 
-/// Formats the rules with this verdict, combining rules with the same text.
+/// Formats the rules with this verdict. Unless the verdict is `Pass`, rules with the same text share a row.
 fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
     let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in data.rules.iter().filter(|row| row.verdict == verdict) {

@@ -1,4 +1,5 @@
-//! `hpt experiment`: repeats published measurements on this machine, and compares the results.
+//! `hpt experiment`: repeats published measurements on this machine, and compares the results with the published
+//! values.
 
 mod document;
 mod saved_parts;
@@ -35,7 +36,7 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt experiment                       list the experiments and their durations
-  hpt experiment pairs --short         run one in seconds, with fewer samples
+  hpt experiment pairs --short         run one within seconds (fewer samples)
   hpt experiment all --short
   sudo hpt experiment pairs isolated-core --resume
   sudo hpt experiment isolated-core --no-throttling --no-turbo --cpu 3
@@ -47,35 +48,37 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 
 /// Repeat published measurements, and compare the results
 ///
-/// Without NAME, lists the experiments. hpt saves each part when it is finished, and long parts at intervals, so that
-/// --resume can continue an interrupted run until the next boot.
+/// Without NAME, hpt lists the experiments. hpt saves each part when it finishes, and long parts also at intervals.
+/// Until the next boot, --resume can continue an interrupted run.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Experiments, or all; without NAME, list them
+    /// Experiments to run, or all; without NAME, hpt lists them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
     names: Vec<String>,
-    /// Take fewer samples, to finish within seconds
+    /// Take fewer samples to finish within seconds
     ///
     /// The result states the number of samples.
     #[arg(long, conflicts_with = "count")]
     short: bool,
     /// Number of samples [default: as published]
     ///
-    /// For example 10000 or 1e4.
+    /// Examples: 10000, 1e4.
     #[arg(short = 'n', long, value_name = "N", value_parser = calls)]
     count: Option<u64>,
-    /// Continue an earlier run since the last boot
+    /// Continue an earlier run made since the last boot
     ///
-    /// Reuses finished parts with the same settings, and continues interrupted ones.
+    /// Reuses finished parts, and continues interrupted parts, if the settings are the same.
     #[arg(long, requires = "names")]
     resume: bool,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// Run on this CPU, or on any [default: highest]
+    ///
+    /// With any, hpt does not pin its thread.
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     alone: Alone,
-    /// Repeat clock-sources under each kernel clocksource
+    /// Repeat the experiment clock-sources under each clocksource
     ///
     /// Asks for confirmation before it changes the system-wide clocksource.
     #[arg(long, requires = "names", help_heading = SYSTEM_WIDE, hide_short_help = true)]
@@ -88,7 +91,8 @@ pub(crate) struct Arguments {
     state_dir: Option<PathBuf>,
     /// Directory of the change journal [default: /run/hpt]
     ///
-    /// hpt records each setting in the journal before changing it. `hpt restore` restores it after a crash.
+    /// hpt records each setting in the journal before changing it. After a crash, `hpt restore` restores the recorded
+    /// settings.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
 }
@@ -99,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         context.signals.listen()?;
         return Ok(list(arguments, context));
     }
-    // Determine this before the thread is pinned. Afterwards, only one CPU is allowed.
+    // Check the options before pinning the thread, which leaves only one allowed CPU.
     let mut ways = arguments.ways(&experiments, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
     ways.cpu = held.cpu();
@@ -120,12 +124,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let plans = experiments.iter().zip(&conditions);
     let plans: Vec<(&Experiment, Vec<Planned<'_>>)> =
         plans.map(|(&experiment, conditions)| (experiment, arguments.plan(experiment, conditions, &kept))).collect();
-    // Print the notes before an hour of measuring, not after it.
+    // Print the notes before the measurement, which may take an hour.
     kept.tell(|note| message::note(note));
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
-    // The number of samples of each part.
+    // The number of samples taken in each part.
     let mut reached = Vec::new();
     let mut presence = cpu_absences::Parts::of(held.cpu(), context);
     for (experiment, plan) in plans {
@@ -247,7 +251,8 @@ impl Arguments {
         self.alone != Alone::default() || self.all_clock_sources
     }
 
-    /// Applies the requested system-wide settings. Fails at once if they are refused, not after an hour of measuring.
+    /// Checks the options for system-wide settings, and asks for confirmation if necessary. This happens before an hour
+    /// of measuring, not after it.
     fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {
@@ -260,7 +265,7 @@ impl Arguments {
         }
         if self.alone.no_throttling && allowed_cpus().len() <= 1 {
             return Err(Failure::Usage(
-                "a real-time thread that never blocks, on the only CPU and without throttling, would stop the machine; omit --no-throttling",
+                "on the only CPU and without throttling, a real-time thread that never blocks would stop the machine; omit --no-throttling",
             ));
         }
         let journal = self.journal.as_deref();
@@ -292,7 +297,7 @@ impl Arguments {
     }
 }
 
-/// Lists the experiments, with the published values.
+/// Lists the experiments with the published values.
 fn list(arguments: &Arguments, context: &Context) -> Document {
     let part = |part: &'static Part| ExperimentPartRow {
         name: part.name.to_owned(),
@@ -324,7 +329,7 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
             Cell::plain(format!("{}; {}: {}", experiment.title, experiment.published_in, experiment.hardware)),
         ]
     });
-    let how = "Run `hpt experiment NAME...` or `hpt experiment all`; with --short, each takes seconds. Ctrl-C prints partial results, and --resume continues.";
+    let how = "Run `hpt experiment NAME...` or `hpt experiment all`. With --short, each experiment takes seconds. After Ctrl-C, hpt prints partial results, and --resume continues the run.";
     let blocks = vec![Block::Table(Table { columns, rows: rows.collect() }), Block::Text(how.to_owned())];
     Document::new(data, blocks)
 }

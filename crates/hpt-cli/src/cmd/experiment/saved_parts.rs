@@ -1,4 +1,4 @@
-//! Finished parts of experiments. They remain valid until the next boot, so that `--resume` can continue.
+//! The saved parts of experiments, from which `--resume` continues a run. They remain valid until the next boot.
 
 use std::{
     cell::{Cell as Shared, RefCell},
@@ -15,7 +15,7 @@ use crate::{
     experiments::{Experiment, Measured, Part},
 };
 
-/// The prefix of the files of finished parts in the state directory, and the name of the lock.
+/// The name prefix of the files of saved parts in the state directory, and the name of the lock.
 pub(super) const STATE: &str = "experiment";
 
 /// A part that was finished or interrupted.
@@ -58,20 +58,20 @@ pub(super) fn expected(part: &Part, count: u64) -> Duration {
     Duration::from_secs_f64(part.each.as_secs_f64() * count as f64)
 }
 
-/// Finished parts, and where they are saved. Each part has its own file, so that two processes that measure different
-/// parts do not replace each other's results.
+/// The saved parts and the directory that contains them. Each part has its own file, so that two processes that measure
+/// different parts do not overwrite each other's results.
 pub(super) struct SavedParts {
     pub(super) store: Option<(Store, Binding)>,
     pub(super) resume: bool,
-    /// The lock. If it is not held, another process is measuring at the same time.
+    /// The lock on the state directory, or `None` if another process held it or the directory cannot be used.
     pub(super) _alone: Option<Locked>,
     pub(super) notes: RefCell<Vec<String>>,
-    /// The number of notes that were already printed.
+    /// The number of notes that have already been printed.
     pub(super) told: Shared<usize>,
 }
 
 impl SavedParts {
-    /// Opens the state directory. A failure becomes a note, and does not prevent measuring.
+    /// Opens the state directory. A failure results in a note, but does not prevent the measurement.
     pub(super) fn open(resume: bool, store: Option<&Path>, context: &Context) -> Self {
         let mut kept = Self { store: None, resume, _alone: None, notes: RefCell::default(), told: Shared::new(0) };
         if context.is_of_a_part() {
@@ -102,7 +102,7 @@ impl SavedParts {
         }
     }
 
-    /// Prints the notes that were not printed yet.
+    /// Prints the notes that have not been printed yet.
     pub(super) fn tell(&self, how: impl Fn(&str)) {
         let notes = self.notes.borrow();
         notes[self.told.replace(notes.len())..].iter().for_each(|note| how(note));
@@ -149,8 +149,9 @@ impl SavedParts {
                 return self.note(format!("{name} is not saved: {}", causes(&error)));
             }
             Ok(payload) if serde_json::from_slice(&payload).is_ok_and(|kept| finished.is_less_than(&kept)) => {
-                return self
-                    .note(format!("{name} is not saved: an earlier run has more samples; --resume continues it"));
+                return self.note(format!(
+                    "{name} is not saved: an earlier run has more samples; use --resume to continue that run"
+                ));
             }
             _ => {}
         }
@@ -161,7 +162,7 @@ impl SavedParts {
     }
 }
 
-/// Returns the name of the file for a part. Each sample count has its own file.
+/// Returns the name of the file for a part. Each requested number of samples has its own file.
 pub(super) fn file_of(experiment: &Experiment, part: &Part, count: u64) -> String {
     let name = part.name.replace('µ', "u").replace(' ', "-");
     format!("{STATE}-{}-{name}-{count}", experiment.name)

@@ -27,7 +27,8 @@ pub(super) fn figure(value: Option<f64>, compared: Option<f64>) -> Cell {
     Cell::plain(format!("{value:.decimals$}"))
 }
 
-/// Returns the number of samples in bins with the limits 1, 2, 3, 5, 7, 10, 20, …. The first bin is below one unit.
+/// Formats the number of samples in bins with the limits 1, 2, 3, 5, 7, 10, 20, and so on. The first bin contains the
+/// values below 1.
 pub(super) fn classes(distribution: &[LengthCount]) -> String {
     let mut classes: Vec<(f64, u64)> = Vec::new();
     for &LengthCount(length, samples) in distribution {
@@ -43,7 +44,7 @@ pub(super) fn classes(distribution: &[LengthCount]) -> String {
     classes.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the letter of a measurement method.
+/// Returns the letter that stands for a measurement method in the table.
 pub(super) fn letter(place: usize) -> String {
     let letters: Vec<char> = ('a'..='z').collect();
     match place / letters.len() {
@@ -84,7 +85,7 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
         });
         blocks.push(Block::Table(Table { columns, rows: cells.collect() }));
         let hows = hows.iter().enumerate().map(|(place, how)| vec![Cell::plain(format!("{}: {how}", letter(place)))]);
-        blocks.push(Block::Section("Methods, or reasons why a value is missing".to_owned(), hows.collect()));
+        blocks.push(Block::Section("Methods, and reasons for missing values".to_owned(), hows.collect()));
         let spread = rows.iter().filter(|row| !row.distribution.is_empty());
         let spread = spread
             .map(|row| vec![Cell::plain(format!("{} ({}): {}", row.quantity, row.unit, classes(&row.distribution)))]);
@@ -126,7 +127,7 @@ pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
 pub(super) fn here(data: &ExperimentDocument) -> String {
     let thread = data.thread.as_ref().map(|thread| format!("{}; ", words(thread, data.cpu))).unwrap_or_default();
     let machine = &data.head.machine;
-    // The line of the machine names the emulator.
+    // `machine_line` already names the emulator.
     let runs_it = if machine.emulated_by.is_some() {
         None
     } else {

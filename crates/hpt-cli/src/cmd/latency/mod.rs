@@ -1,5 +1,5 @@
-//! `hpt latency`: wake-up, polling and GPIO edge latency, CPU stalls, and back-to-back reads. One file or directory per
-//! subcommand.
+//! `hpt latency`: wake-up, polling and GPIO edge latency, CPU stalls, and back-to-back reads. Each
+//! subcommand has its own file or directory.
 
 pub(crate) mod gpio;
 pub(crate) mod pairs;
@@ -23,7 +23,7 @@ const EXAMPLES: &str = "  \
                                     interval between back-to-back reads, without
                                     a pause and after 1 s";
 
-/// Measure timer, polling, CPU stall and GPIO latency
+/// Measure wake-up, polling and GPIO latency, and CPU stalls
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -41,7 +41,7 @@ enum Mode {
 }
 
 impl Arguments {
-    /// Returns the kind of its document.
+    /// Returns the kind of the resulting document.
     pub(crate) const fn kind(&self) -> &'static str {
         match &self.mode {
             Mode::Timer(_) => timer_poll::TIMER,

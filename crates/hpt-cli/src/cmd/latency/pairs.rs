@@ -34,7 +34,7 @@ const EXAMPLES: &str = "  \
                                           and 5 s in turn (7 minutes)
   hpt latency pairs --source monotonic,tsc --count 1000 --format csv";
 
-/// The kind of its document.
+/// The kind of the `hpt latency pairs` document.
 pub(super) const KIND: &str = "latency-pairs";
 /// The number of consecutive pairs between checks for Ctrl-C.
 const LOOK_EVERY: u64 = 1_000;
@@ -43,21 +43,21 @@ const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 
 /// Measure the interval between back-to-back reads
 ///
-/// Reads a source twice with nothing in between. The difference is the time that a program adds to a measured operation
-/// by reading a clock before and after it. Reads in a loop show the minimum. After a pause, caches are cold and the CPU
-/// frequency may be lower. hpt reads the sources in turn, in a different order each time.
+/// Reads a source twice in immediate succession. The difference is the time that a program adds to a measured operation
+/// by reading a clock before and after the operation. Reading in a loop shows the minimum. After a pause, caches are
+/// cold and the CPU frequency may be lower. hpt reads the sources in turn, in a different order each time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: kernel clocks and counters]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Pauses before each pair, separated by commas
+    /// Pauses before pairs, separated by commas
     ///
     /// 1s/5s alternates between pauses of 1 s and 5 s.
     #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
     interval: Vec<Waits>,
-    /// Number of pairs from each source
+    /// Number of pairs per source and pause
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = at_least_one::<u32>)]
     count: u32,
     /// Run on this CPU; any: not pinned [default: highest]
@@ -224,7 +224,7 @@ fn page(data: &PairsDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Interval between back-to-back reads: {samples} pairs per row. ticks: the mean in ticks of the source. {cpu}. {}",
+        "Interval between back-to-back reads: {samples} pairs per row. ticks: the mean interval in ticks of the source. {cpu}. {}",
         machine_line(&data.head.machine)
     );
     let mut blocks = vec![table, Block::Text(summary)];

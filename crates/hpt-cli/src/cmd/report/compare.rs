@@ -40,11 +40,11 @@ struct One {
     value: f64,
     range: Option<(f64, f64)>,
     samples: u64,
-    /// The origin of the nominal frequency, and the frequency, if the value is a rate. Nominal frequencies from
-    /// different origins differ more than the clocks themselves.
+    /// The origin of the nominal frequency, and this frequency in hertz, if the value is a frequency error. Nominal
+    /// frequencies of different origins differ by more than the clocks themselves.
     against: Option<(String, f64)>,
-    /// The number of earlier values with this name in the report. If the kernel provides no vDSO, two rows of `bench`
-    /// measure a clock via system call.
+    /// The number of earlier values with this name in the report. For example, if the kernel provides no vDSO, two
+    /// rows of `bench` measure the same clock with a system call.
     earlier: usize,
 }
 
@@ -52,15 +52,16 @@ struct One {
 type Spread = (Option<f64>, Option<(f64, f64)>, u64);
 
 impl One {
-    /// Creates a value, or returns `None` if it was not measured. A range is from p50 to p99,
-    /// because the values below p50 are the same in every run of a read or a wake-up.
+    /// Creates a value, or returns `None` if it was not measured. A range extends from p50 to p99,
+    /// because values below p50 hardly differ between runs.
     fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Spread) -> Option<Self> {
         let value = value.filter(|value| value.is_finite())?;
         Some(Self { part, what, unit: unit.to_owned(), value, range, samples, against: None, earlier: 0 })
     }
 }
 
-/// The maximum length of a name. A chart truncates longer names, so two names that begin alike could look the same.
+/// The maximum length of a name. A chart truncates longer names, so two names with the same beginning could look the
+/// same.
 const LONGEST_NAME: usize = 24;
 
 pub(super) fn run(
@@ -71,7 +72,9 @@ pub(super) fn run(
     keeping.spare(&[one, other])?;
     let (first, second) = (sound(one)?, sound(other)?);
     if keeping.page.is_none() && keeping.charts.is_some() {
-        return Err(Failure::Usage("--svg with --compare also requires --output: the charts are taken from the page"));
+        return Err(Failure::Usage(
+            "--svg with --compare also requires --output, because the charts are those of the page",
+        ));
     }
     let unreadable = |why: Unreadable| Failure::NotAReport {
         path: format!("{} or {}", one.display(), other.display()).into(),
@@ -87,7 +90,7 @@ pub(super) fn run(
     Ok(Document::new(data, blocks))
 }
 
-/// Reads a report, which must be complete. The values missing from an incomplete report would go unnoticed.
+/// Reads a report. Fails if a part cannot be read, because missing values would go unnoticed in the comparison.
 fn sound(path: &Path) -> Result<Report, Failure> {
     let report = Report::read(path)?;
     let made = super::html_page::page(&report);
@@ -120,7 +123,7 @@ fn data(first: &Report, second: &Report, context: &Context) -> Result<ReportComp
             )
         };
         Some(format!(
-            "{}: not compared, because the nominal frequencies differ: {} in the first report, {} in the second",
+            "{}: not compared because the origins of the nominal frequencies differ: {} in the first report, {} in the second",
             one.what,
             against(one),
             against(other)
@@ -139,11 +142,11 @@ fn data(first: &Report, second: &Report, context: &Context) -> Result<ReportComp
     })
 }
 
-/// Returns parts that were not measured with the same command line.
+/// Returns a note for each part that was measured with different command lines.
 fn other_commands(first: &Report, second: &Report) -> Vec<String> {
     let both = first.0.parts.iter().map(|part| (part.command.as_str(), second.command(&part.name)));
     both.filter(|(one, other)| !other.is_empty() && one != other)
-        .map(|(one, other)| format!("different commands: `{one}` in the first report, `{other}` in the second"))
+        .map(|(one, other)| format!("the commands differ: `{one}` in the first report, `{other}` in the second"))
         .collect()
 }
 
@@ -243,7 +246,7 @@ fn is_named_alike(one: &One, other: &One) -> bool {
     one.part == other.part && one.what == other.what && one.unit == other.unit
 }
 
-/// Returns whether both values are relative to a nominal frequency of the same origin, as far as known.
+/// Returns whether the nominal frequencies of both values have the same origin, or both have none.
 fn is_alike(one: &One, other: &One) -> bool {
     let by = |one: &One| one.against.as_ref().map(|(by, _)| by.clone());
     by(one) == by(other)
@@ -349,7 +352,7 @@ fn cells(row: &ComparedFigureRow) -> Vec<String> {
     ]
 }
 
-const RULE: &str = "Two values differ if their ranges do not overlap. The range of a time is from p50 to p99; the range of a frequency error includes its bounds. Frequency errors are compared only if both nominal frequencies have the same origin.";
+const RULE: &str = "Two values differ if their ranges do not overlap. The range of a time extends from p50 to p99; the range of a frequency error includes its bounds. Frequency errors are compared only if both nominal frequencies have the same origin.";
 
 fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     let columns = vec![

@@ -1,4 +1,4 @@
-//! The saved data of a report: the parts, their command lines, and the document of each.
+//! The saved data of a report: the parts, their command lines and their documents.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use super::plan::PLANS;
 use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
-/// The maximum size of a report. The report of a machine with a hundred CPUs is a hundredth of this size.
+/// The maximum size of a report, in bytes. The report of a machine with a hundred CPUs has about a hundredth of this
+/// size.
 const LARGEST: u64 = 256 << 20;
 
 /// A report, with typed access to its documents.
@@ -32,14 +33,14 @@ pub(super) const fn words(state: ReportPartState) -> &'static str {
 }
 
 impl Report {
-    /// Returns the document of a part, if it was measured.
+    /// Returns the document of a part, if the part was measured.
     pub(super) fn document<T: DeserializeOwned>(&self, part: &str) -> Result<Option<T>, Unreadable> {
         let Some(value) = self.0.documents.get(part) else { return Ok(None) };
         let kind = || value.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         T::deserialize(value).map(Some).map_err(|cause| Unreadable::Shape { kind: kind(), cause })
     }
 
-    /// Returns the document of a part of any kind, if it was measured.
+    /// Returns the document of a part, which can be of any kind, if the part was measured.
     pub(super) fn any_document(&self, part: &str) -> Result<Option<Document>, Unreadable> {
         let Some(value) = self.0.documents.get(part) else { return Ok(None) };
         match Document::read(value) {
@@ -49,7 +50,7 @@ impl Report {
         }
     }
 
-    /// Reads a saved report, or returns what is wrong with it.
+    /// Reads a saved report. Fails with the reason if the file is not a valid report.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let not = |why: String| Failure::NotAReport { path: path.to_owned(), why };
         let content = content(path).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })?;
@@ -68,7 +69,7 @@ impl Report {
         match value.get("schema").and_then(Value::as_u64) {
             Some(schema) if schema == u64::from(SCHEMA) => {}
             Some(schema) => return Err(other_layout(&value, schema)),
-            None => return Err("it does not state its layout: it has no schema number".to_owned()),
+            None => return Err("it has no schema number, so its layout is unknown".to_owned()),
         }
         let report: ReportDocument =
             serde_json::from_value(value).map_err(|cause| format!("its content does not match the schema: {cause}"))?;
@@ -76,26 +77,26 @@ impl Report {
             let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
             let is_known = PLANS.iter().any(|plan| plan.name == part && plan.kind == kind);
             if !is_known || document.get("schema").and_then(Value::as_u64) != Some(u64::from(SCHEMA)) {
-                return Err(format!("its part {part:?} contains no document that this hpt supports"));
+                return Err(format!("its part {part:?} contains no document that this version of hpt supports"));
             }
             Head::deserialize(document).map_err(|why| {
-                format!("its part {part:?} does not state the machine on which it was measured: {why}")
+                format!("its part {part:?} does not describe the machine on which it was measured: {why}")
             })?;
         }
         Ok(Self(report))
     }
 }
 
-/// Explains why a report with another layout is rejected: which version of hpt wrote it, and which layout this version
-/// reads.
+/// Returns the reason for rejecting a report with another layout: the version of hpt that wrote it, and the layout that
+/// this version reads.
 fn other_layout(report: &Value, schema: u64) -> String {
     let writer = report.get("hpt").and_then(Value::as_str).unwrap_or("of an unknown version");
     let advice = if schema > u64::from(SCHEMA) {
-        "a newer hpt reads it"
+        "read it with a newer version"
     } else {
         "read it with the version that wrote it, or measure again"
     };
-    format!("hpt {writer} wrote it in layout {schema}, and this hpt reads layout {SCHEMA}; {advice}")
+    format!("hpt {writer} wrote it in layout {schema}, but this version reads layout {SCHEMA}; {advice}")
 }
 
 fn content(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -113,7 +114,7 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
         return Err(wrong("it is not a regular file"));
     }
     if what.len() > LARGEST {
-        return Err(wrong("it is larger than any report"));
+        return Err(wrong("it is too large for a report"));
     }
     let mut content = Vec::new();
     file.take(LARGEST).read_to_end(&mut content)?;
@@ -133,14 +134,14 @@ mod tests {
             ("\u{0}\u{1}", "not JSON"),
             ("[1]", "not an hpt document"),
             (r#"{"schema": 2, "kind": "bench"}"#, "kind \"bench\""),
-            (r#"{"kind": "report"}"#, "does not state its layout"),
-            (r#"{"schema": 3, "kind": "report"}"#, "newer hpt"),
+            (r#"{"kind": "report"}"#, "its layout is unknown"),
+            (r#"{"schema": 3, "kind": "report"}"#, "newer version"),
             (
                 r#"{"schema": 1, "kind": "report", "hpt": "0.1.0"}"#,
-                "hpt 0.1.0 wrote it in layout 1, and this hpt reads layout 2; read it with the version that wrote it",
+                "hpt 0.1.0 wrote it in layout 1, but this version reads layout 2; read it with the version that wrote it",
             ),
             (r#"{"schema": 1, "kind": "report"}"#, "hpt of an unknown version wrote it in layout 1"),
-            (r#"{"schema": 18446744073709551615, "kind": "report"}"#, "newer hpt"),
+            (r#"{"schema": 18446744073709551615, "kind": "report"}"#, "newer version"),
             (r#"{"schema": 2, "kind": "report"}"#, "does not match the schema: missing field"),
         ] {
             let said = Report::of(content.as_bytes()).expect_err(content);

@@ -1,5 +1,5 @@
-//! The files of a report. All of them are written to temporary files before any is renamed, so that a full disk leaves
-//! no incomplete file. Does not depend on the content of the files.
+//! The files of a report. All files are written under temporary names before any of them is renamed, so that a full
+//! disk leaves no incomplete file. This module does not depend on the content of the files.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ pub(super) struct WrittenFiles<'a> {
 }
 
 impl ReportFiles<'_> {
-    /// Rejects paths that cannot be written, or that already exist, before the measurement.
+    /// Rejects, before the measurement, paths that cannot be written or that exist and must not be replaced.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for path in self.page.iter().chain(&self.data) {
             match fs::symlink_metadata(path) {
@@ -76,7 +76,7 @@ impl ReportFiles<'_> {
         }
     }
 
-    /// Writes everything, then renames everything.
+    /// Writes all files under temporary names, then renames them.
     pub(super) fn keep(
         &self,
         page: &str,
@@ -101,7 +101,7 @@ impl ReportFiles<'_> {
             file.put(self.force).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         made.into_iter().for_each(MadeFolders::stay);
-        // Remaining charts of an earlier report would look like charts of this report.
+        // Charts that remain from an earlier report would look like charts of this report.
         let earlier = self.charts.map(drawings).unwrap_or_default();
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
             fs::remove_file(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
@@ -114,8 +114,8 @@ impl ReportFiles<'_> {
     }
 }
 
-/// Directories that did not exist before, the outermost first. They are removed on drop if they are empty, unless
-/// [`stay`](Self::stay) was called.
+/// Newly created directories, the outermost first. Empty directories are removed on drop, unless [`stay`](Self::stay)
+/// was called.
 #[derive(Debug)]
 struct MadeFolders(Vec<PathBuf>);
 
@@ -143,13 +143,13 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // Fails if another process has created a file in it.
+            // This fails if another process has created a file in the directory.
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// Returns the files in a directory whose names look like those of report charts, such as `01-cost.svg`.
+/// Returns the files in a directory that are named like the charts of a report, such as `01-cost.svg`.
 fn drawings(folder: &Path) -> Vec<PathBuf> {
     let is_called_so = |name: &str| {
         let numbered = name.strip_suffix(".svg").and_then(|name| name.split_once('-'));
@@ -173,7 +173,7 @@ fn nothing(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |cause| Failure::NothingWritten { path: path.clone(), cause }
 }
 
-/// Creates a file with that content, flushed to disk, that can replace `path`.
+/// Writes the content to a new file next to `path`, and flushes it to disk. The new file can replace `path`.
 fn next_to(path: &Path, content: &str) -> io::Result<Unfinished> {
     let mut file = Unfinished::next_to(path)?;
     file.fill(content.as_bytes())?;

@@ -19,13 +19,13 @@ use crate::output::{
     short_time,
 };
 
-/// A page, and its charts: the name and the content of each file.
+/// A page and its charts. Each chart consists of a file name and the content of the file.
 pub(super) struct Made {
     pub(super) page: Page,
     pub(super) charts: Vec<(String, String)>,
 }
 
-/// Charts of wake-ups, with the names of the curves.
+/// The parts in the wake-up charts, with the names of their curves.
 pub(super) const WAKES: [(&str, &str); 3] =
     [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")];
 
@@ -101,14 +101,14 @@ impl Gallery {
 }
 
 impl Report {
-    /// Returns the title, with the name that the user gave, or a description of the machine.
+    /// Returns the title, which contains the name given by the user or a description of the machine.
     pub(super) fn title(&self) -> String {
         let machine = &self.0.machine;
         let what = machine.board.as_ref().or(machine.cpu.as_ref()).unwrap_or(&machine.architecture);
         format!("Timing report: {}", self.0.name.as_ref().unwrap_or(what))
     }
 
-    /// Returns the machine, the date and the version, in one line.
+    /// Returns the machine, the date and the version, on one line.
     pub(super) fn lead(&self) -> String {
         let machine = &self.0.machine;
         let mut parts = vec![machine.cpu.as_ref().unwrap_or(&machine.architecture).clone()];
@@ -133,7 +133,7 @@ impl Report {
     }
 }
 
-/// Returns the most important values, each with a description.
+/// Returns the most important values, each with a name and a description.
 fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
     let mut first = Vec::new();
     if let Some(probe) = report.document::<ProbeDocument>("probe")?
@@ -162,7 +162,7 @@ fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
     Ok(first)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
+#[expect(clippy::cast_precision_loss, reason = "for display")]
 fn time(ns: u64) -> String {
     short_time(ns as f64)
 }
@@ -191,7 +191,7 @@ fn machine(report: &ReportDocument) -> Section {
 }
 
 fn findings(doctor: DoctorDocument) -> Section {
-    let provenance = chart::about(&(&doctor).into(), "hpt doctor, from the kernel's files, without changing anything");
+    let provenance = chart::about(&(&doctor).into(), "hpt doctor, which reads files of the kernel and changes nothing");
     let all = doctor.rules.len();
     let rank = |severity: Option<DoctorSeverity>| match severity {
         Some(DoctorSeverity::High) => 0,
@@ -201,7 +201,7 @@ fn findings(doctor: DoctorDocument) -> Section {
     };
     let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
     let counts = [
-        ("have a finding", DoctorVerdict::Problem),
+        ("found a problem", DoctorVerdict::Problem),
         ("passed", DoctorVerdict::Pass),
         ("are not applicable", DoctorVerdict::NotApplicable),
     ];
@@ -259,7 +259,7 @@ fn sources(probe: &ProbeDocument) -> Section {
     }
     pieces.push(Piece::Provenance(chart::about(
         &probe.into(),
-        "hpt probe, 64 timed reads of each; the read overhead is the median, the granularity is the smallest step",
+        "hpt probe, 64 timed reads of each source; the read overhead is the median, and the granularity is the smallest step",
     )));
     Section { id: "sources", title: "Time sources".to_owned(), pieces }
 }
@@ -279,7 +279,7 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
 }
 
-/// Formats the section on how the report was created.
+/// Formats the section about the creation of the report.
 fn made(report: &ReportDocument) -> Section {
     let rows = report.parts.iter().map(|part| {
         let note = part.reason.clone().unwrap_or_else(|| words(part.state).to_owned());

@@ -1,5 +1,5 @@
-//! `hpt report`: runs a set of measurements for one page, and compares two reports. The caller
-//! provides the function that runs a command line.
+//! `hpt report`: runs a set of measurements and creates an HTML page from their results, or compares two reports. The
+//! caller provides the function that runs a command line.
 
 mod compare;
 mod data_file;
@@ -49,10 +49,10 @@ const PAGE: &str = "hpt-report.html";
 /// Measure everything, and write an HTML report
 ///
 /// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published
-/// experiments, one after the other. Writes a self-contained HTML page, and a JSON file with the
-/// same data next to it. Neither contains a host name or a user name. Ctrl-C ends the measurement,
-/// and hpt writes the partial results. --from recreates the page from saved data. --compare
-/// compares two reports, and marks the differences that exceed the spread of the samples.
+/// experiments, one after another. Writes a self-contained HTML page and, in the same directory, a
+/// JSON file with the same data. Neither file contains a host name or a user name. If Ctrl-C ends
+/// the measurement, hpt writes the partial results. --from recreates the page from saved data.
+/// --compare compares two reports, and marks the differences that exceed the spread of the samples.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -60,12 +60,12 @@ pub(crate) struct Arguments {
     ///
     /// The data file has the same name with the extension .json. With --from, the default is the
     /// name of the data file with the extension .html, unless --svg is given. With --compare, hpt
-    /// writes a page only with this option.
+    /// writes a page only if this option is given.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace existing files
     ///
-    /// Also removes charts of an earlier report. Never replaces the input data.
+    /// Also removes the charts of an earlier report. Never replaces the input data.
     #[arg(long)]
     force: bool,
     /// Parts to measure, separated by commas [default: all]
@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, watch, experiment.
     #[arg(long, value_name = "PART", hide_possible_values = true, value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
     part: Vec<String>,
-    /// Take fewer samples: the report takes about ten seconds
+    /// Take fewer samples, so that hpt needs about ten seconds
     #[arg(long, conflicts_with_all = ["from", "compare"])]
     short: bool,
     /// Run on this CPU; any: not pinned [default: highest]
@@ -114,11 +114,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
     let data = out.with_extension("json");
     if data == out {
         return Err(Failure::Usage(
-            "--output names the page: the data file has the same name with the extension .json, so choose another extension",
+            "--output must not name a file with the extension .json, because the data file has this name; choose another extension for the page",
         ));
     }
     let keeping = arguments.keeping(Some(out), Some(data));
-    // Check this before measuring.
+    // Check the paths before the measurement.
     keeping.check()?;
     context.signals.listen()?;
     let report = measure(arguments, context, runs);
@@ -227,7 +227,7 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
         let path = from.unwrap_or(Path::new("the report")).to_owned();
         Failure::NotAReport { path, why: causes(&why) }
     })?;
-    let data = serde_json::to_string_pretty(&report.0).expect("numbers, names and lists have a JSON form") + "\n";
+    let data = serde_json::to_string_pretty(&report.0).expect("numbers, strings and lists have a JSON form") + "\n";
     let report = &report.0;
     let kept = keeping.keep(&html::page(&made.page), &data, &made.charts)?;
 

@@ -6,26 +6,26 @@ use crate::arguments::CpuChoice;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) name: &'static str,
-    /// The kind of its document.
+    /// The kind of the resulting document.
     pub(super) kind: &'static str,
-    /// The arguments of `hpt`.
+    /// The arguments of `hpt` for a full run.
     words: &'static [&'static str],
     /// The arguments for a run of about one second.
     short: &'static [&'static str],
     cpu: Cpu,
 }
 
-/// How a measurement handles `--cpu`.
+/// The values of `--cpu` that a measurement accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cpu {
     None,
-    /// It accepts only a number.
+    /// Only a CPU number.
     Number,
-    /// It accepts a number or `any`.
+    /// A CPU number or `any`.
     Any,
 }
 
-/// The measurements, in the order in which they run and appear.
+/// The measurements, in the order in which they run and appear in the report.
 pub(crate) static PLANS: [Plan; 10] = [
     Plan { name: "doctor", kind: "doctor", words: &["doctor"], short: &["doctor"], cpu: Cpu::Number },
     Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None },
@@ -88,7 +88,7 @@ pub(crate) static PLANS: [Plan; 10] = [
 ];
 
 impl Plan {
-    /// Returns the whole command line.
+    /// Returns the complete command line.
     pub(crate) fn line(&self, short: bool, cpu: Option<CpuChoice>) -> Vec<String> {
         let words = if short { self.short } else { self.words };
         let mut line: Vec<String> = ["hpt"].iter().chain(words).map(|&word| word.to_owned()).collect();

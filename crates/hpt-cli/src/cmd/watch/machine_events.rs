@@ -1,5 +1,5 @@
-//! System events during a watch: suspend, migration, a change of the clocksource, CPUs that go offline. Does not assess
-//! sources.
+//! System events during a watch: suspend, migration, clocksource changes, and CPUs that go offline or come online. This
+//! module does not assess sources.
 
 use std::{
     fs::File,
@@ -57,7 +57,7 @@ impl Cpus {
     }
 }
 
-/// The clocks and files that show events which invalidate a comparison.
+/// The clocks and files that reveal the events that invalidate a comparison.
 pub(super) struct MachineWatch {
     pub(super) monotonic: Opened,
     pub(super) boottime: Opened,
@@ -68,7 +68,7 @@ pub(super) struct MachineWatch {
     pub(super) cpus: Cpus,
 }
 
-/// The files that show a change of the clocksource.
+/// The files that reveal a change of the clocksource.
 pub(super) struct ClocksourceNotices {
     log: Option<NewLogLines>,
     /// The file that sets the clocksource. It stays open, because the kernel may forget the modification time of a file
@@ -82,11 +82,11 @@ pub(super) struct Snapshot {
     suspends: Suspends,
     disruption: Option<u64>,
     clock_source: Option<String>,
-    /// The clocksources that the kernel log reports since the last check.
+    /// The clocksources to which the kernel has switched since the last check, according to its log.
     turned_to: Vec<String>,
     log_is_read: bool,
-    /// When the file that sets the clocksource was last truncated. Shells truncate it before they
-    /// write; the kernel does not.
+    /// The time at which the file that sets the clocksource was last truncated. A shell truncates the file before it
+    /// writes to the file; the kernel never truncates it.
     set_at: Option<SystemTime>,
     /// The maximum error of the wall clock, according to the kernel.
     maximum_error: Option<Duration>,
@@ -108,7 +108,7 @@ impl MachineWatch {
         self.begun_s = self.now_s();
     }
 
-    /// Returns CLOCK_BOOTTIME in seconds, including suspend.
+    /// Returns CLOCK_BOOTTIME, which includes suspend, in seconds.
     pub(super) fn now_s(&self) -> f64 {
         Duration::from_nanos(self.boottime.as_dyn().ticks_end()).as_secs_f64()
     }
@@ -121,7 +121,7 @@ impl MachineWatch {
         Duration::try_from_secs_f64(self.now_s() - self.begun_s).unwrap_or_default()
     }
 
-    /// Returns the CPUs that went offline or came online since the last check.
+    /// Returns the CPUs that have gone offline or come online since the last check.
     pub(super) fn cpus_that_went_or_came(&mut self, context: &Context) -> Vec<MachineEvent> {
         let now = context.host.online_cpus();
         let at_s = self.at_s();
@@ -133,7 +133,8 @@ impl MachineWatch {
         self.last.clock_source.as_deref().and_then(|name| counter_of_clock_source(&context.host, name))
     }
 
-    /// Returns the deviation of the kernel's tick from the default, now or at the last check.
+    /// Returns the deviation of the kernel's tick from the default, in ppm: the current deviation or the deviation at
+    /// the last check, whichever is larger.
     pub(super) fn tick_off_by_ppm(&mut self) -> f64 {
         let now_ppm = clock::discipline().map_or(0.0, |is| is.tick_ppm.abs());
         now_ppm.max(std::mem::replace(&mut self.tick_ppm, now_ppm))
@@ -147,10 +148,10 @@ impl MachineWatch {
         events
     }
 
-    /// Returns a note on what cannot be detected.
+    /// Returns a note if brief changes of the clocksource cannot be detected.
     pub(super) fn blind_spot(&self) -> Option<String> {
         self.timed_by.log.is_none().then(|| {
-            "this user may not read the kernel log, so a clocksource change that lasted less than 10 ms may be reported as a step; run as root to \
+            "this user is not permitted to read the kernel log, so a clocksource change that lasted less than 10 ms may be reported as a step; run hpt as root to \
              rule that out"
                 .to_owned()
         })
@@ -169,7 +170,7 @@ pub(super) fn snapshot(
         after_ns: monotonic.as_dyn().ticks_end(),
     };
     let disruption = clock::disruption_marker();
-    // Read this file before the log: the kernel writes to its log first, so this value is never newer than the log.
+    // Read this file before the log. The kernel writes to its log first, so this value is never newer than the log.
     let clock_source = host.clock_sources().current;
     let log_is_read = timed_by.log.is_some();
     let set_at = timed_by.setting.as_ref().and_then(|file| file.metadata().ok()?.modified().ok());
@@ -216,14 +217,14 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
         report(MachineEventKind::Clocksource, None, message);
     } else if was_set && !later.log_is_read {
         let message = format!(
-            "the clocksource {0} was set again; it may have been changed in between",
+            "the clocksource {0} was set again; another clocksource may have been active in the meantime",
             name(&earlier.clock_source)
         );
         report(MachineEventKind::Clocksource, None, message);
     }
     let all_is_forgotten =
         |is: Duration, was: Duration| is >= NOTHING_KNOWN && was < NOTHING_KNOWN.saturating_sub(Duration::from_secs(1));
-    // A readable log would show the cause, and setting the wall clock does not invalidate the comparison.
+    // A readable log would report a clocksource change, and setting the wall clock does not invalidate the comparison.
     let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
     if forgot && !later.log_is_read && events.is_empty() {
         let message = "the kernel clock is no longer synchronized: the wall clock was set, or the clocksource was changed temporarily";

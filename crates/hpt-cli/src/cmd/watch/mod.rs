@@ -37,8 +37,8 @@ const EXAMPLES: &str = "  \
   hpt watch --source tsc --reference boottime  one source against another clock
   hpt watch --format json | jq .sources        one JSON document per line";
 
-/// The interval at which sources are read. A step is detected if it is larger than their rates can explain within that
-/// time.
+/// The interval at which sources are read. A step is detected if it is larger than the change that the rates of the
+/// sources can cause within this interval.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// Watch clocks for drift, steps and offsets between CPUs
@@ -52,7 +52,7 @@ const ROUND: Duration = Duration::from_millis(10);
 pub(crate) struct Arguments {
     /// Sources to watch, separated by commas
     ///
-    /// By default: the source that hpt chooses, all constant-rate sources, and the kernel's clocks.
+    /// By default, hpt watches all constant-rate sources with a resolution of 1 µs or finer, and CLOCK_REALTIME.
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
     /// Reference clock
@@ -76,12 +76,14 @@ pub(crate) struct Arguments {
     /// Accepted offset between CPU counters
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = apart)]
     threshold_cpus: Duration,
-    /// Do not compare the counters of CPUs
+    /// Do not compare the counters of different CPUs
     ///
     /// The comparison occupies two CPUs for a few milliseconds in each interval.
     #[arg(long)]
     no_compare_cpus: bool,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// Run on this CPU, or on any [default: highest]
+    ///
+    /// With any, hpt does not pin its thread.
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -97,7 +99,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // Determine this before the thread is pinned. Afterwards, only one CPU is allowed.
+    // Determine the allowed CPUs before pinning the thread, which leaves only one.
     let cpus = allowed_cpus();
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
@@ -114,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let around = Surroundings::of(&context.host);
     let (kept, expected) = with_expectations(sources, reference.as_dyn(), (&bursts, &around), &mut notes);
     if kept.is_empty() {
-        return Err(Failure::Usage("none of these sources can be compared with this reference; choose others"));
+        return Err(Failure::Usage("none of these sources can be compared with this reference; choose other sources"));
     }
     let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_compare_cpus);
     let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
@@ -124,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
-    // On a busy machine the setup takes time. That time is not part of the run.
+    // On a busy machine, the setup takes time that is not part of the run.
     machine.begin(context);
     so_far.watch.expect(&expectations(machine.counter(context)));
     loop {
@@ -148,15 +150,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             events.extend(happened);
             // A round in which a CPU goes offline or comes online is valid, because sources are system-wide.
             events.extend(machine.cpus_that_went_or_came(context));
-            // Once per round, between the readings of two rounds, so that this system call is not inside a bracket.
+            // Check the CPU once per round, between the readings of two rounds, so that the system call is not inside a
+            // bracket.
             if presence.as_mut().is_some_and(|presence| !presence.stayed(machine.at())) {
                 elsewhere += 1;
             }
             rounds += 1;
             let now_s = machine.now_s();
             let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
-            // A single round leaves nothing to compare. It is enough only if the run is shorter than the time between
-            // two rounds.
+            // A single round leaves nothing to compare. The run ends after a single round only if it is shorter than
+            // the interval between two rounds.
             if is_one_round || (is_over && rounds > 1) || context.interrupted() {
                 break;
             }
@@ -183,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 Vec::new(),
                 context,
             );
-            // If this fails, the final write reports it.
+            // If this write fails, the final write reports the error.
             let _ = context.keep_metrics(&so_far.into());
         }
         let now_s = machine.now_s();
@@ -222,7 +225,7 @@ fn compare_cpus(
             Err(refused) => {
                 let at_s = machine.at_s();
                 events.extend(machine.cpus_that_went_or_came(context));
-                // If a CPU went offline, an event already reports this with its time.
+                // If a CPU went offline, an event with the time already reports that.
                 if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
                     so_far.note_refusal(pair, &refused, at_s);
                 }

@@ -12,14 +12,14 @@ use hpt_core::{
 
 use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter, source_rate::Rate};
 
-/// The number of timestamps that two CPUs exchange, and the time limit.
+/// The number of timestamps that two CPUs exchange, and the time limit of the exchange.
 const HANDOVERS: u32 = 400;
 const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
-/// The number of pairs of CPUs examined in one interval.
+/// The number of CPU pairs that are compared in one interval.
 const PAIRS_IN_AN_INTERVAL: usize = 4;
 /// The time for which a source without a nominal frequency is calibrated.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
-/// The bound assumed for a measurement that has no bound: any rate is possible.
+/// The bound assumed for a measurement without a bound. It allows any rate.
 const ANY_PPM: f64 = 1e6;
 /// The coarsest resolution of sources that are watched by default. Coarser sources are watched only on request.
 const COARSEST_NS: f64 = 1_000.0;
@@ -37,8 +37,8 @@ pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failur
     }
 }
 
-/// Returns the requested sources; by default, the source that hpt chooses, all constant-rate sources that are not
-/// coarse, and the wall clock.
+/// Returns the requested sources that count system-wide time. By default, returns all constant-rate sources that are
+/// not coarse, and the wall clock. Also returns notes on the other requested sources.
 pub(super) fn sources(
     wanted: &[String],
     context: &Context,
@@ -55,7 +55,7 @@ pub(super) fn sources(
             opened.into_iter().partition(|opened| opened.as_dyn().info().scope == Scope::System);
         notes.extend(other.iter().map(|opened| {
             let info = opened.as_dyn().info();
-            format!("{} is not watched: it counts per {}, not system-wide time", info.id, info.scope.name())
+            format!("{} is not watched: it does not count system-wide time (scope: {})", info.id, info.scope.name())
         }));
         return Ok((time, notes));
     }
@@ -112,7 +112,8 @@ fn expected_of(
     })
 }
 
-/// Returns notes that the reference used a watched counter, with start and end times if this changed during the run.
+/// Returns a note for each period in which the reference used the counter of a watched source. A note states its period
+/// unless the period is the whole run.
 pub(super) fn common_counters(
     watched: &[Opened],
     reference: &dyn TimeSource,
@@ -151,7 +152,7 @@ impl Turns {
         Self { allowed, are_all, place: 0 }
     }
 
-    /// Returns the next pairs: the first online CPU is compared with the other online CPUs.
+    /// Returns the next pairs. Each pair consists of the first online CPU and another online CPU.
     pub(super) fn next(&mut self, running: Option<&CpuList>) -> Vec<(usize, usize)> {
         let cpus: Vec<usize> = match running {
             Some(running) if self.are_all => running.iter().collect(),

@@ -135,8 +135,8 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Text(format!(
-        "{verdict} {} intervals, {} rounds of readings in {:.1} s against {}. Accepted: {} ppm frequency error{also}, steps of {step}, {core_offset} between \
-         CPUs. offset: change relative to the reference at the nominal frequency, since the last interruption. min ppm, max ppm: smallest and largest frequency error of an interval, each with its bound. {cpu}. {}",
+        "{verdict} {} intervals, {} rounds of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, step {step}, offset between CPUs {core_offset}. \
+         offset: change relative to the reference at the nominal frequency, since the last interruption. min ppm, max ppm: smallest and largest frequency error of an interval, each with its bound. {cpu}. {}",
         data.intervals,
         data.rounds,
         data.elapsed_s,
@@ -163,7 +163,7 @@ pub(super) fn synchronized(is: &Synchronization) -> String {
                 "Kernel clock: {word} (maximum error {error}), frequency offset {frequency_ppm:.3} ppm, tick offset {tick_ppm:.1} ppm; {daemons}."
             )
         }
-        (_, _, _) => format!("Kernel clock: synchronization unknown, because adjtimex is refused; {daemons}."),
+        (_, _, _) => format!("Kernel clock: synchronization unknown, because the kernel refused adjtimex; {daemons}."),
     }
 }
 

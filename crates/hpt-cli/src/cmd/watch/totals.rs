@@ -44,7 +44,7 @@ pub(super) struct Totals {
     pub(super) synchronization: Option<Synchronization>,
 }
 
-/// Two CPUs that could not be compared although both were online.
+/// Two CPUs that could not be compared, although both were online.
 #[derive(Debug)]
 pub(super) struct Refusal {
     cpus: (usize, usize),
@@ -229,11 +229,11 @@ impl Totals {
     }
 }
 
-/// One source over all intervals.
+/// The totals of one source over all intervals.
 #[derive(Clone, Debug)]
 pub(super) struct SourceTotal {
     pub(super) row: WatchSummaryRow,
-    /// The number of intervals per point of its time series.
+    /// The number of intervals per point of the time series.
     intervals_per_point: u64,
 }
 
@@ -319,12 +319,12 @@ pub(super) fn row(number: u64, at_s: f64, source: &str, interval: &Interval) -> 
 pub(super) fn happening(event: &SourceEvent) -> String {
     match event {
         SourceEvent::WasSet { least_ns, most_ns } => {
-            format!("was set, a step of {:.6} to {:.6} s", least_ns / 1e9, most_ns / 1e9)
+            format!("was set, which caused a step of {:.6} to {:.6} s", least_ns / 1e9, most_ns / 1e9)
         }
         SourceEvent::SmallStep { least_ns, most_ns } => {
             format!("stepped by {least_ns:.0} to {most_ns:.0} ns, within the accepted limit")
         }
-        SourceEvent::Lost => "may have wrapped; the comparison restarts".to_owned(),
+        SourceEvent::Lost => "may have wrapped, so the comparison restarts".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -341,7 +341,8 @@ pub(super) fn cores(source: &str, offset: &CoreOffset, limits: &Limits) -> CpuOf
     }
 }
 
-/// Returns whether `one` is more important: a fault counts more than none, and a tighter bound more than a wider one.
+/// Returns whether `one` is more important than `other`. A pair with a fault is more important than a pair without one.
+/// Otherwise, the pair with the tighter bound is more important.
 pub(super) fn is_worse(one: &CpuOffset, other: &CpuOffset) -> bool {
     let width = |cores: &CpuOffset| cores.max_ns - cores.min_ns;
     match (one.fault.is_some(), other.fault.is_some()) {

@@ -1,15 +1,13 @@
-//! Axes of charts: their range, ticks and tick labels.
-//! Draws nothing.
+//! Axes of charts: their range, ticks and tick labels. This module draws nothing.
 
 /// The powers of ten that a logarithmic scale can show. Values outside this range are drawn at the ends of the scale.
 const LEAST_POWER: f64 = -3.0;
 const MOST_POWER: f64 = 15.0;
 
-/// An axis. A position is the coordinate in the drawing: the number itself, its logarithm, or the
-/// index of a name.
+/// An axis. The position of a value on the axis is the number itself, its logarithm, or the index of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
-    /// The quantity, and its unit.
+    /// The quantity and its unit.
     pub(super) title: String,
     pub(super) low: f64,
     pub(super) high: f64,
@@ -26,8 +24,8 @@ enum Kind {
 }
 
 impl Axis {
-    /// Creates a logarithmic axis from the power of ten below the smallest value to the one above the
-    /// largest. Ignores values that are not positive.
+    /// Creates a logarithmic axis from the power of ten below the smallest value to the power of ten above the
+    /// largest value. Ignores values that are not positive.
     pub(super) fn log(title: &str, values: impl IntoIterator<Item = f64>, text: impl Fn(f64) -> String) -> Self {
         let powers = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).map(power);
         let (least, most) =
@@ -39,7 +37,7 @@ impl Axis {
         Self { title: title.to_owned(), low, high, ticks, kind: Kind::Log }
     }
 
-    /// Creates a linear axis with round ticks that includes all values, and zero if `from_zero`.
+    /// Creates a linear axis with round ticks. The axis includes all values, and zero if `from_zero` is true.
     pub(super) fn linear(
         title: &str,
         values: impl IntoIterator<Item = f64>,
@@ -72,14 +70,14 @@ impl Axis {
     }
 
     /// Creates an axis with a position for each name, the first one on top.
-    #[expect(clippy::cast_precision_loss, reason = "a page has few lines, and so few names")]
+    #[expect(clippy::cast_precision_loss, reason = "a page has few lines and therefore few names")]
     pub(super) fn names(names: Vec<String>) -> Self {
         let high = names.len().max(1) as f64;
         let ticks = (0_u32..).zip(names).map(|(place, name)| (high - f64::from(place) - 0.5, name)).collect();
         Self { title: String::new(), low: 0.0, high, ticks, kind: Kind::Names }
     }
 
-    /// Returns the position of a number, or of the name with that index.
+    /// Returns the position of a number, or of the name with this index.
     pub(super) fn at(&self, value: f64) -> f64 {
         let position = match self.kind {
             Kind::Linear => value,
@@ -111,7 +109,7 @@ fn steps(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     (0_u32..64).map(move |number| low + f64::from(number) * step).take_while(move |value| *value <= high + step * 1e-6)
 }
 
-/// Formats a time as a tick label: `1 µs`.
+/// Formats a time as a tick label, for example `1 µs`.
 pub(super) fn time(ns: f64) -> String {
     crate::output::human::short_time(ns)
 }

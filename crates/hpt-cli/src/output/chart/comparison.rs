@@ -1,4 +1,4 @@
-//! Two figures of the same quantity side by side: published and measured, or from two reports.
+//! Charts that show two figures of the same quantity side by side: published and measured, or from two reports.
 
 use hpt_document::experiment::{ExperimentDocument, ExperimentFigureRow};
 
@@ -15,7 +15,7 @@ pub(crate) struct Pair {
     pub(crate) what: String,
     pub(crate) first: Option<f64>,
     pub(crate) second: Option<f64>,
-    /// The label next to the points.
+    /// The label next to the points of the pair.
     pub(crate) words: String,
 }
 
@@ -80,7 +80,7 @@ fn figure(value: Option<f64>) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns the nanoseconds in a unit of time; `None` for other units.
+/// Returns the number of nanoseconds in a unit of time, or `None` for other units.
 fn ns_in(unit: &str) -> Option<f64> {
     match unit {
         "ns" => Some(1.0),
@@ -92,7 +92,7 @@ fn ns_in(unit: &str) -> Option<f64> {
 }
 
 /// Returns charts that compare published measurements with measurements on this system: one chart per
-/// experiment, with a panel per unit.
+/// experiment, with one panel per unit.
 pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
     let mut charts = Vec::new();
     for made in &document.experiments {
@@ -111,7 +111,7 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
         let panels = units.iter().map(|unit| {
             let text = |value: f64| match ns_in(unit) {
                 Some(ns) => time(value * ns),
-                // The tick labels have the unit.
+                // The tick labels contain the unit.
                 None => figure(Some(value)),
             };
             let of_unit = rows.iter().filter(|row| row.unit == *unit && row.published.or(row.measured).is_some());

@@ -1,5 +1,5 @@
-//! The distribution of latencies and stalls, on logarithmic scales: as a histogram, and as the share of
-//! samples above each value.
+//! Charts of the distribution of latencies and stalls, on logarithmic scales. A distribution is shown as a histogram
+//! and as the share of samples above each value.
 
 use hpt_document::{
     gpio_latency::GpioLatencyDocument,
@@ -18,9 +18,9 @@ use super::{
 
 /// The maximum number of curves. If there are more rows, all rows are drawn as one curve.
 const MOST_CURVES: usize = 6;
-/// The minimum ratio of neighboring points of a curve: smaller differences are not visible.
+/// The minimum ratio between neighboring points of a curve. Smaller differences are not visible.
 const LEAST_RATIO: f64 = 1.008;
-/// The ends of the bins in each decade from 10 µs, in tenths of the start of the decade. All ends are
+/// The ends of the bins in each decade from 10 µs on, as multiples of a tenth of the start of the decade. All ends are
 /// whole microseconds, because samples are counted per microsecond.
 const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
@@ -137,8 +137,8 @@ struct Curve {
     row: Row,
 }
 
-/// Returns the chart of one document, or of several of the same quantity, each with a name. A single
-/// document needs no name.
+/// Returns the chart of one document, or of several documents with the same quantity. If there are several, each has a
+/// name.
 pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<TitledChart, Unreadable> {
     let mut curves = Vec::new();
     let mut provenances = Vec::new();
@@ -210,7 +210,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         .map(|curve| {
             let row = &curve.row;
             let name = if curve.name.is_empty() { String::new() } else { format!("{}: ", curve.name) };
-            // With few samples there is no p99.
+            // If there are few samples, there is no p99.
             let within = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
             let within: Vec<_> =
                 within.into_iter().filter_map(|(words, ns)| Some(format!("{words} {}", time(ns?)))).collect();
@@ -231,7 +231,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     })
 }
 
-/// Formats a share: `0.01 %`, or a power of ten if that would be long.
+/// Formats a share as a percentage, for example `0.01 %`. Uses a power of ten if the percentage would be too long.
 fn short_percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 0.99e-3 {
@@ -264,7 +264,7 @@ fn of_document(label: &str, document: &Latencies<'_>) -> Vec<Curve> {
     document.rows.iter().map(of_row).collect()
 }
 
-/// Merges all rows into one. Counts are added; quantiles are computed from them.
+/// Merges all rows into one. Adds the counts and computes the quantiles from the sums.
 fn together(rows: &[Row]) -> Row {
     let mut counts = std::collections::BTreeMap::<u64, u64>::new();
     rows.iter().flat_map(|row| &row.microseconds).for_each(|MicrosecondCount(us, count)| {
@@ -289,7 +289,7 @@ fn together(rows: &[Row]) -> Row {
         max_ns: end(|row| row.max_ns, f64::max),
         microseconds: counts.into_iter().map(|(us, count)| MicrosecondCount(us, count)).collect(),
     };
-    // Rounded up to whole microseconds.
+    // Quantiles are rounded up to whole microseconds.
     let quantile = |part: f64| {
         let mut passed = 0.0;
         let found = all.microseconds.iter().find(|MicrosecondCount(_, count)| {
@@ -303,8 +303,8 @@ fn together(rows: &[Row]) -> Row {
     all
 }
 
-/// Returns the start of a curve: the minimum, but far below the median only if samples were counted
-/// there. With a coarse clock, the minimum is not a real time.
+/// Returns the start of a curve, which is the minimum. If the minimum is far below the median and no samples were
+/// counted there, it results from a coarse clock. In this case, the curve starts at a tenth of the median.
 fn least(row: &Row) -> f64 {
     let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.p50_ns.unwrap_or(1.0) / 10.0);
     let is_below =
@@ -313,8 +313,8 @@ fn least(row: &Row) -> f64 {
     begin.max(1.0)
 }
 
-/// Returns, for each bin, the start and the end in nanoseconds and the share of all samples. Omits empty
-/// bins at both ends.
+/// Returns the start and the end of each bin, in nanoseconds, and its share of all samples. Omits empty bins at both
+/// ends.
 fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
     let mut ends = (1..10).collect::<Vec<u64>>();
     ends.extend([10, 100, 1_000].into_iter().flat_map(|ten| IN_TEN.map(|part| part * ten / 10)));
@@ -339,7 +339,7 @@ fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
             (start_ns, whole(*end) * 1e3, whole(count) / whole(row.samples.max(1)))
         })
         .collect();
-    // Samples that are missing from the counts per microsecond are above the counted range, up to the maximum.
+    // Samples that are not counted per microsecond lie between the end of the counted range and the maximum.
     let beyond = row.samples.saturating_sub(counted);
     if beyond > 0 {
         let from_ns = 1e7;
@@ -364,8 +364,8 @@ fn outline(look: usize, curve: &Curve, has_name: bool, floor_power: f64) -> Seri
     Series { name: has_name.then(|| curve.name.clone()), look, marks: vec![Mark::Outline(points)] }
 }
 
-/// Returns the share of samples above each time. The times are the quantiles to the nanosecond, the whole
-/// microseconds of the counts, and finally the maximum.
+/// Returns the share of samples above each time. The times are the quantiles in nanoseconds, the whole microseconds of
+/// the counts, and finally the maximum.
 fn later(row: &Row) -> Vec<(f64, f64)> {
     let all = whole(row.samples.max(1));
     let begin = (row.min_ns.unwrap_or(1.0).max(1.0), 1.0);
@@ -404,7 +404,8 @@ fn cells(name: &str, row: &Row) -> Vec<String> {
     [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::titled_chart::time)).collect()
 }
 
-/// Returns the chart of the intervals between back-to-back reads: min to p99, with p50.
+/// Returns the chart of the intervals between back-to-back reads. Each interval is drawn from min to p99, with a
+/// marker at p50.
 pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable> {
     let rows: Vec<&PairsRow> = document.results.iter().filter(|row| row.p50_ns.is_some()).collect();
     if rows.is_empty() {
@@ -441,7 +442,7 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable
     Ok(TitledChart {
         name: "pairs".to_owned(),
         title: "Interval between back-to-back reads".to_owned(),
-        says: "This is the overhead of timing a piece of code with two reads.".to_owned(),
+        says: "The interval is the overhead of timing a piece of code with two reads.".to_owned(),
         chart: Chart { panels: vec![Panel { title: String::new(), x, y, height, series }], side_by_side: false },
         figures: Figures {
             head: ["source, pause", "samples", "mean", "min", "p50", "p99", "max"].map(str::to_owned).to_vec(),

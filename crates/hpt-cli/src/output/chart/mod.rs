@@ -1,5 +1,5 @@
-//! Charts of documents: one kind of chart per module.
-//! Reads the documents that are printed; measures nothing and writes no files.
+//! Charts of documents: one kind of chart per module. These modules read the documents that are printed; they measure
+//! nothing and write no files.
 
 mod axis;
 mod comparison;

@@ -1,4 +1,4 @@
-//! A line that describes how the figures of a document were measured.
+//! Lines that describe how the figures of a document were measured.
 
 use hpt_core::host::Cpu;
 use hpt_document::{
@@ -7,7 +7,7 @@ use hpt_document::{
     stall::StallDocument, thread::Thread, wake_latency::WakeLatencyDocument, watch::WatchSummaryDocument,
 };
 
-/// How the figures of a document were measured.
+/// The conditions under which the figures of a document were measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin<'a> {
     head: &'a Head,
@@ -113,7 +113,7 @@ impl<'a> From<&'a GpioLatencyDocument> for Origin<'a> {
     }
 }
 
-/// Names the emulator or hypervisor that the system runs under, if it can be detected.
+/// Describes the emulator or hypervisor that the system runs under. Returns `None` if none was detected.
 pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: Option<&str>) -> Option<String> {
     match (emulator, hypervisor) {
         (Some(emulator), _) => Some(format!("emulated by {emulator}")),
@@ -126,8 +126,8 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
     }
 }
 
-/// Describes several documents, each with its prefix. If the description is the same for all documents, it appears
-/// only once.
+/// Describes the conditions of several documents, each with its prefix. If the conditions are the same for all
+/// documents, their description appears only once.
 pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     let own: Vec<String> = origins.iter().map(|(_, origin)| about(origin, "")).collect();
     if let Some(one) = own.first()
@@ -140,7 +140,8 @@ pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     origins.iter().map(|(first, origin)| about(origin, first)).collect::<Vec<_>>().join(" — ")
 }
 
-/// Describes settings, system and version. `first` is the prefix, with the source and the samples.
+/// Describes the settings, the system and the version of hpt. `first` is the prefix, which states the source and the
+/// number of samples.
 pub(crate) fn about(origin: &Origin<'_>, first: &str) -> String {
     let mut parts = vec![first.to_owned()];
     parts.extend(origin.settings());

@@ -1,4 +1,4 @@
-//! The read overhead of each source, drawn as bars, compared with the bare instruction.
+//! The chart of the read overhead of each source, drawn as bars and compared with the bare instruction.
 
 use hpt_document::bench::{BenchDocument, BenchRow};
 
@@ -14,7 +14,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     let mut rows: Vec<&BenchRow> = bench.results.iter().filter(|row| cost(row).is_some()).collect();
     rows.sort_by(|one, other| cost(one).unwrap_or(0.0).total_cmp(&cost(other).unwrap_or(0.0)));
     let Some(cheapest) = rows.first() else { return Err(Unreadable::Nothing) };
-    // A register is read with a single instruction, so no source that uses the register can be cheaper.
+    // The register is read with a single instruction. Therefore, no source that uses the register can be cheaper.
     let limit = rows.iter().find(|row| row.read_path == "register").and_then(|row| Some((row.id.clone(), cost(row)?)));
     // If a source that is not coarse is cheaper, the measurement of the register was disturbed and
     // cannot serve as a limit.
@@ -30,7 +30,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     };
     let costs = || rows.iter().filter_map(|row| cost(row));
     let x = Axis::log(
-        "read overhead, mean of a long run, log scale",
+        "read overhead (mean of a long run, log scale)",
         costs().map(|ns| ns / 2.0).chain(costs().map(|ns| ns * 1.5)),
         time,
     );
@@ -50,7 +50,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
         (Some((id, ns)), None) => {
             let under = rows.iter().filter(|row| cost(row).is_some_and(|cost| cost < 2.0 * ns)).count();
             format!(
-                "The dashed line marks the bare instruction that reads {id} ({}); only coarse clocks can be cheaper. {under} of {} sources take less than twice as long.",
+                "The dashed line marks the bare instruction that reads {id} ({}). Only coarse clocks can be cheaper. {under} of {} sources take less than twice as long.",
                 time(*ns),
                 rows.len()
             )
@@ -87,7 +87,8 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
         .iter()
         .fold((u64::MAX, 0), |(fewest, most), row| (fewest.min(row.repeated.reads), most.max(row.repeated.reads)));
     let calls = if fewest == most { count(most) } else { format!("{} to {}", count(fewest), count(most)) };
-    let first = format!("{calls} back-to-back reads timed with monotonic-raw, single reads with {}", bench.stopwatch);
+    let first =
+        format!("{calls} back-to-back reads timed with monotonic-raw, single reads timed with {}", bench.stopwatch);
     Ok(TitledChart {
         name: "cost".to_owned(),
         title: "Read overhead of each source".to_owned(),

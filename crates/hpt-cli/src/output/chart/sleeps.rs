@@ -1,4 +1,4 @@
-//! The overshoot of sleeps against the CPU time that they take. Points closer to the lower left are better.
+//! The chart of the overshoot of sleeps against the CPU time that they use. Points closer to the lower left are better.
 
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
@@ -9,7 +9,7 @@ use super::{
     titled_chart::{Figures, TitledChart, Unreadable, count},
 };
 
-/// The share that is drawn for methods without measurable CPU time.
+/// The share of a CPU that is drawn for methods with a smaller share.
 const LEAST_SHARE: f64 = 1e-3;
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
@@ -29,7 +29,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     }
     let share = |row: &SleepRow| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
     let late = |ns: Option<f64>| ns.map(|ns| ns.max(1.0));
-    // All panels have the same scales, so that they can be compared.
+    // All panels have the same scales so that they can be compared.
     let all = || document.results.iter().filter(drawn);
     let x = Axis::log("share of a CPU", all().map(share).chain([1.0]), |share| {
         format!("{} %", (share * 1e5).round() / 1e3)
@@ -70,7 +70,10 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     });
     let longest = lengths.iter().max().copied().unwrap_or(0);
     let drawn = if lengths.len() > MOST_PANELS {
-        format!(" The chart shows the first {MOST_PANELS} of {} durations; the table has all of them.", lengths.len())
+        format!(
+            " The chart shows the first {MOST_PANELS} of {} durations; the table contains all of them.",
+            lengths.len()
+        )
     } else {
         String::new()
     };

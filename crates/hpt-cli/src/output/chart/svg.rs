@@ -1,5 +1,5 @@
-//! Charts: panels of curves, points, bars and ranges on two scales, drawn as SVG.
-//! Independent of documents: the other modules here create charts from documents.
+//! Charts: panels of curves, points, bars and ranges on two scales, drawn as SVG. This module is independent of
+//! documents; the other modules in this directory create charts from documents.
 
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
@@ -12,24 +12,24 @@ use plotters::{
 
 use super::axis::Axis;
 
-/// Units of the drawing per pixel. Its coordinates are whole numbers.
+/// The number of drawing units per pixel. Coordinates in the drawing are whole numbers of these units.
 const FINE: i32 = 10;
 const TEXT: i32 = 12;
-/// The width of a line, in these units.
+/// The width of a line, in drawing units.
 const LINE: u32 = 18;
-/// The first of the line widths that mark dashed lines in the drawing, one for each dash, because
+/// The first of the line widths that mark dashed lines in the drawing. Each dash has its own line width, because
 /// plotters does not support dashes.
 const DASHED_LINE: u32 = LINE + 1;
 const FONT: &str = "system-ui, sans-serif";
-/// plotters reduces the size of text by this factor.
+/// The factor by which plotters reduces the size of text.
 const FONT_FACTOR: f64 = 1.24;
 
-/// The colors of a drawing in light mode. In dark mode, the style sheet of the page or of the separate
-/// file replaces them: [`BY_NIGHT`].
+/// The colors of a drawing in light mode. In dark mode, the style sheet of the page or of the separate file replaces
+/// them with the colors in [`BY_NIGHT`].
 pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const FAINT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
 const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
-/// The color of text on a bar: the color of the background.
+/// The color of text on a bar, which is the color of the background.
 const ON_A_BAR: RGBColor = RGBColor(0xff, 0xff, 0xff);
 /// The colors of curves. Color-blind readers can distinguish them, and each has its own dash and
 /// marker.
@@ -41,7 +41,7 @@ const CURVES: [RGBColor; 6] = [
     RGBColor(0x6e, 0x62, 0x00),
     RGBColor(0x3b, 0x42, 0x52),
 ];
-/// The replacement of each color in dark mode.
+/// Each color in light mode, and its replacement in dark mode.
 pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
     (INK, RGBColor(0xe8, 0xea, 0xed)),
     (FAINT, RGBColor(0xa3, 0xac, 0xb8)),
@@ -67,7 +67,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 
-/// The width of a chart: on a phone, the text of a wide drawing would be too small to read.
+/// The width of a chart. On a phone, the text of a wide drawing would be too small to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Wide,
@@ -83,11 +83,11 @@ impl Width {
     }
 }
 
-/// Panels with one legend.
+/// Panels that share a legend.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chart {
     pub(super) panels: Vec<Panel>,
-    /// Whether panels are side by side if the width permits.
+    /// Whether panels are drawn side by side if the width permits.
     pub(super) side_by_side: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Panel {
     pub(super) title: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// The height without legend and axes, in pixels.
+    /// The height without the legend and the axes, in pixels.
     pub(super) height: i32,
     pub(super) series: Vec<Series>,
 }
@@ -107,7 +107,7 @@ pub(super) struct Panel {
 pub(super) struct Series {
     /// The name in the legend; `None` for a series without an entry.
     pub(super) name: Option<String>,
-    /// The index of color, dash and marker.
+    /// The look: the index that determines the color, the dash and the marker.
     pub(super) look: usize,
     pub(super) marks: Vec<Mark>,
 }
@@ -121,15 +121,15 @@ pub(super) enum Mark {
     Points(Vec<(f64, f64)>),
     /// The outline of adjacent bars, lightly filled.
     Outline(Vec<(f64, f64)>),
-    /// A bar from the left edge, at a name, with a label at its end.
+    /// A bar from the left edge, at the position of a name, with a label at its end.
     Bar { name: f64, to: f64, words: String },
     /// A line from one x to another.
     Across { from: f64, to: f64, y: f64 },
     /// A line from one y to another.
     Upright { x: f64, from: f64, to: f64 },
-    /// A thinner line from one y to another: the bounds around a curve.
+    /// A thinner line from one y to another, for the bounds around a curve.
     Within { x: f64, from: f64, to: f64 },
-    /// A limit, as a line from top to bottom.
+    /// A limit, drawn as a line from top to bottom.
     Limit(f64),
     /// A label next to a point, in the color of text.
     Words { x: f64, y: f64, words: String },
@@ -167,7 +167,7 @@ impl Chart {
 
 const NEVER_FULL: &str = "drawing to a string does not fail";
 
-/// A legend: lines of names, each with its look.
+/// A legend: lines of names, each drawn with its look.
 struct Legend {
     lines: Vec<Vec<(i32, usize, String, bool)>>,
 }
@@ -299,7 +299,7 @@ impl Panel {
             line(bottom, top).expect(NEVER_FULL);
             let half = width_of(name) * FINE / 2;
             let middle = bottom.0.min(width * FINE - half).max(half);
-            // Skips a label that would overlap the previous one.
+            // A label that would overlap the previous label is skipped.
             if middle - half >= free_from {
                 free_from = middle + half + 8 * FINE;
                 let place = (middle, bottom.1 + 7 * FINE);
@@ -312,8 +312,8 @@ impl Panel {
     }
 
     fn mark(&self, area: &Area<'_>, plot: &Plot<'_, '_>, look: usize, mark: &Mark) {
-        // Uses the units of the drawing, so that dashes and markers have the same size on every axis.
-        // Draws on the whole panel, so that a marker at the edge of the plot is not clipped.
+        // Marks are drawn in drawing units, so that dashes and markers have the same size on every axis. They are drawn
+        // on the whole panel, so that a marker at the edge of the plot is not clipped.
         let base = area.get_base_pixel();
         let at = |x, y| {
             let (x, y) = plot.backend_coord(&(self.x.at(x), self.y.at(y)));
@@ -379,7 +379,7 @@ fn color(look: usize) -> RGBColor {
     CURVES[look % CURVES.len()]
 }
 
-/// Returns the text, truncated to the width.
+/// Returns the text, truncated to `width` pixels.
 fn shortened(words: &str, width: i32) -> String {
     if width_of(words) <= width {
         return words.to_owned();
@@ -409,7 +409,7 @@ fn thousandths(letter: char) -> usize {
         '(' | ')' | '[' | ']' | '-' | '/' | '!' | 'f' | 'r' | 't' => 420,
         'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' | '—' | '×' | '−' | '+' | '=' => 1_000,
         'A'..='Z' => 790,
-        // Scripts with square characters.
+        // These scripts have square characters.
         '\u{2e80}'.. => 1_000,
         _ => 640,
     }
@@ -420,8 +420,8 @@ fn text(ink: &RGBColor, side: HPos, height: VPos) -> TextStyle<'_> {
     TextStyle::from(font).color(ink).pos(Pos::new(side, height))
 }
 
-/// Returns the dash of a look; `None` for a solid line. After the last color, the colors repeat, each
-/// with the next dash.
+/// Returns the dash of a look, or `None` for a solid line. After the last color, the colors repeat, each with the next
+/// dash.
 fn dash(look: usize) -> Option<usize> {
     (look + look / CURVES.len()).checked_rem(CURVES.len())?.checked_sub(1)
 }
@@ -433,8 +433,8 @@ fn stroke(area: &Area<'_>, points: Vec<(i32, i32)>, look: usize) {
     area.draw(&PathElement::new(points, color(look).stroke_width(thick))).expect(NEVER_FULL);
 }
 
-/// Adds the dashes to dashed lines, as one attribute per line. If each dash were drawn as
-/// a separate stroke, the dashes of a page would take a megabyte.
+/// Adds the dashes to dashed lines, as one attribute per line. If each dash were a separate stroke, the dashes of a
+/// page would take up a megabyte.
 fn with_dashes(drawing: &str) -> String {
     (DASHED_LINE..).zip(DASHES).fold(drawing.to_owned(), |drawing, (thick, (dash, gap))| {
         let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);
@@ -447,7 +447,7 @@ pub(crate) fn name(color: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2)
 }
 
-/// Draws the marker of a look. When the colors repeat, the marker is open.
+/// Draws the marker of a look. After the last color, the colors repeat with open markers.
 fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
     let r = 4 * FINE;
     let is_open = (look / CURVES.len()) % 2 == 1;
@@ -463,7 +463,7 @@ fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
         }
     };
     match (look % CURVES.len(), is_open) {
-        // A circle as a polygon, like all other markers.
+        // The circle is drawn as a polygon, as all other markers are.
         (0, _) => {
             let round: Vec<_> = (0_u32..16)
                 .map(|corner| {

@@ -1,4 +1,4 @@
-//! The latency of a thread over the course of a run: the maximum of each interval.
+//! The chart of the latency of a thread over the course of a run: the maximum of each interval.
 
 use hpt_document::wake_latency::{TimeSeriesInterval, WakeLatencyDocument};
 
@@ -9,7 +9,7 @@ use super::{
     titled_chart::{Figures, TitledChart, Unreadable, count},
 };
 
-/// Returns the chart of one document, or of several, each with a name.
+/// Returns the chart of one document, or of several documents. If there are several, each has a name.
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledChart, Unreadable> {
     const MOST_CURVES: usize = 6;
@@ -45,14 +45,14 @@ pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<
         return Err(Unreadable::Nothing);
     }
     let drawn = if rows.len() > MOST_CURVES {
-        format!(" The chart shows the first {MOST_CURVES} of {}; the table has all of them.", rows.len())
+        format!(" The chart shows the first {MOST_CURVES} of {} curves; the table contains all of them.", rows.len())
     } else {
         String::new()
     };
     let points = || curves.iter().flat_map(|(_, points)| points);
     let x = Axis::run("seconds from the first deadline", points().map(|point| point.0));
     let y = Axis::log(&format!("max per {}", time(every as f64)), points().map(|point| point.1), time);
-    // One panel per curve, on the same scales, because overlapping curves would hide each other.
+    // Each curve has its own panel, because overlapping curves would hide each other. All panels have the same scales.
     let panels = curves.iter().enumerate().map(|(look, (name, points))| Panel {
         title: name.clone(),
         x: x.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<
     Ok(TitledChart {
         name: "time-series".to_owned(),
         title: "Latency over time".to_owned(),
-        says: format!("Each point is the maximum of one interval. Recurring delays show as a regular pattern.{drawn}"),
+        says: format!("Each point is the maximum of one interval. Periodic delays appear as a regular pattern.{drawn}"),
         chart: Chart { panels: panels.collect(), side_by_side: false },
         figures: Figures { head: ["", "intervals", "samples", "max", "at"].map(str::to_owned).to_vec(), rows },
         provenance: about_all(&provenances),

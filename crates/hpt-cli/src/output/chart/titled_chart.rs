@@ -1,5 +1,5 @@
-//! A chart with its text and its data table, and the reasons why a document has no chart.
-//! Independent of the kinds of documents.
+//! A chart with its text and its data table, and the reasons why a document has no chart. This module is independent of
+//! the kinds of documents.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use super::{
     svg::{BY_NIGHT, Chart, INK, Width, name},
 };
 
-/// A chart with its description and its data, which serve readers who cannot see the chart.
+/// A chart, with a description and a data table for readers who cannot see the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TitledChart {
-    /// The base of the file name.
+    /// The file name without the extension.
     pub(crate) name: String,
     pub(crate) title: String,
     /// The description of the chart.
@@ -21,11 +21,11 @@ pub(crate) struct TitledChart {
     pub(super) chart: Chart,
     /// The figures in the chart.
     pub(crate) figures: Figures,
-    /// How the figures were measured.
+    /// A description of how the figures were measured.
     pub(crate) provenance: String,
 }
 
-/// Figures as a table.
+/// A table of figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) head: Vec<String>,
@@ -47,11 +47,11 @@ pub(crate) enum Unreadable {
     Nothing,
 }
 
-/// The text that identifies SVG files drawn by hpt: no other files have it near their beginning.
+/// The text that identifies SVG files drawn by hpt. No other files contain it near their beginning.
 pub(crate) const MARK: &str = r#"aria-labelledby="chart-title" aria-describedby="chart-desc""#;
 
 impl TitledChart {
-    /// Returns the drawing for a page that has [`style`]. `id` must be unique in the page.
+    /// Returns the drawing for a page that contains [`style`]. `id` must be unique in the page.
     pub(crate) fn in_page(&self, width: Width, id: &str) -> Markup {
         let class = match width {
             Width::Wide => "chart wide",
@@ -97,24 +97,24 @@ pub(crate) fn style() -> String {
     )
 }
 
-/// Formats a time for people; `-` if there is none.
+/// Formats a time for people, or as `-` if there is none.
 pub(super) fn time(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".to_owned(), axis::time)
 }
 
-/// Converts a count to a figure.
+/// Converts a count to a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(super) fn whole(count: u64) -> f64 {
     count as f64
 }
 
-/// Formats a count with separated thousands.
+/// Formats a count with a separator between thousands.
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let head = digits.len() % 3;
     let mut parts = vec![&digits[..head]];
     parts.extend((head..digits.len()).step_by(3).map(|at| &digits[at..at + 3]));
     parts.retain(|part| !part.is_empty());
-    // A narrow no-break space.
+    // The separator is a narrow no-break space.
     parts.join("\u{202f}")
 }

@@ -1,4 +1,4 @@
-//! The content of a latency file: the counts of each thread, and the description of the run.
+//! The content of a latency file: the counts of each thread and the description of the run.
 
 use hpt_core::measure::Lateness;
 

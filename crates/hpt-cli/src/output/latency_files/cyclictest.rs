@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::counts::{RunDescription, ThreadLatencies};
 
-/// Returns the histogram as text: a line per microsecond up to the maximum, a column per thread.
+/// Returns the histogram as text, with one line per microsecond up to the maximum and one column per thread.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let latest = threads.iter().filter_map(|thread| last_us(&thread.lateness)).max().map_or(0, |last| last + 1);
     let mut text = "# Histogram\n".to_owned();
@@ -25,7 +25,7 @@ pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     line("Avg Latencies", 5, &|lateness| format!("{:.0}", average_us(lateness).floor()).parse().unwrap_or(0));
     line("Max Latencies", 5, &|lateness| ends_us(lateness).1);
     line("Histogram Overflows", 5, &Lateness::beyond);
-    // hpt does not record the cycle of each overflow, so that memory use is independent of the run time.
+    // hpt does not record the cycle numbers of overflows, because its memory use would then depend on the run time.
     text.push_str("# Histogram Overflow at cycle number:\n");
     for number in 0..threads.len() {
         let _ = writeln!(text, "# Thread {number}:");
@@ -60,7 +60,7 @@ pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> St
         "return_code": 0,
         "sysinfo": {
             "sysname": "Linux",
-            // Left empty: the host name is private.
+            // The host name is private and therefore omitted.
             "nodename": "",
             "release": about.kernel_release,
             "version": about.kernel_version,

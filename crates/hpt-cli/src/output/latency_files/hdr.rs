@@ -1,5 +1,5 @@
-//! An interval log for the tools of HdrHistogram: values in nanoseconds, a line per thread, tagged with
-//! its CPU.
+//! An interval log for the tools of HdrHistogram. Its values are in nanoseconds, and it has one line per thread, tagged
+//! with the CPU of the thread.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use hdrhistogram::{
 
 use super::counts::{RunDescription, ThreadLatencies};
 
-/// The maximum that HdrHistogram's tools accept by default: an hour.
+/// The maximum value that HdrHistogram's tools accept by default, in nanoseconds: one hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {

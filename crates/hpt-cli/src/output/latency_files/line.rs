@@ -1,10 +1,10 @@
-//! All counts on one line: the number of samples with a latency of 0, 1, 2, … whole microseconds, in
-//! the format of a published measurement on a Raspberry Pi 3 B+.
+//! All counts of a thread on one line, in the format of a published measurement on a Raspberry Pi 3 B+. The line
+//! contains the number of samples with a latency of 0, 1, 2, … whole microseconds.
 
 use super::counts::ThreadLatencies;
 
-/// Returns a line per thread, up to the last microsecond that has samples. Appends the number of samples
-/// above ten milliseconds, if any.
+/// Returns one line per thread, with the counts up to the last microsecond that has samples. Appends the number of
+/// samples above ten milliseconds, if there are any.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let line = |thread: &ThreadLatencies| {
         let counts = thread.lateness.microseconds();

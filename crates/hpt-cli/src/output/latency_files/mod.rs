@@ -1,5 +1,5 @@
-//! Files with the counts of a run, in formats that other tools read: one format per module.
-//! Measures nothing.
+//! Files with the counts of a run, in formats that other tools can read: one format per module. These modules measure
+//! nothing.
 
 pub(crate) mod counts;
 mod cyclictest;
@@ -17,13 +17,13 @@ use super::files::{self, WriteError};
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// cyclictest's histogram as text.
+    /// The histogram format of cyclictest, which is text.
     Cyclictest,
-    /// cyclictest's JSON, file_version 1.
+    /// The JSON format of cyclictest, `file_version` 1.
     CyclictestJson,
     /// An interval log of HdrHistogram.
     Hdr,
-    /// All counts on one line.
+    /// All counts of a thread on one line.
     Line,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct LatencyFile {
     path: PathBuf,
 }
 
-/// Parses FORM=FILE: for example, `cyclictest=latency.hist`.
+/// Parses FORM=FILE, for example `cyclictest=latency.hist`.
 pub(crate) fn latency_file(text: &str) -> Result<LatencyFile, String> {
     let forms = "cyclictest, cyclictest-json, hdr, line";
     let (form, path) =
@@ -44,10 +44,10 @@ pub(crate) fn latency_file(text: &str) -> Result<LatencyFile, String> {
         "cyclictest-json" => Form::CyclictestJson,
         "hdr" => Form::Hdr,
         "line" => Form::Line,
-        _ => return Err(format!("unknown form {form:?}; available: {forms}")),
+        _ => return Err(format!("unknown form {form:?}; the available forms are: {forms}")),
     };
     if path.is_empty() {
-        Err("missing file name after =".to_owned())
+        Err("the file name after `=` is missing".to_owned())
     } else {
         Ok(LatencyFile { form, path: path.into() })
     }
@@ -59,12 +59,12 @@ impl LatencyFile {
         &self.path
     }
 
-    /// Rejects a file that cannot be written. Runs before the measurement.
+    /// Rejects a file that cannot be written. Called before the measurement.
     pub(crate) fn check(&self) -> Result<(), WriteError> {
         files::check(&self.path).map_err(|cause| self.failed(cause))
     }
 
-    /// Replaces the file atomically, if it is a regular file.
+    /// Writes the file. A regular file is replaced atomically.
     pub(crate) fn write(&self, threads: &[ThreadLatencies], about: RunDescription<'_>) -> Result<(), WriteError> {
         let text = match self.form {
             Form::Cyclictest => cyclictest::text(threads),

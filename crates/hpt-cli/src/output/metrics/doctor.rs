@@ -1,4 +1,4 @@
-//! The metrics of `hpt doctor`: the problems found.
+//! The metrics of `hpt doctor`: the problems that were found.
 
 use hpt_document::doctor::{DoctorDocument, DoctorSeverity};
 

@@ -1,10 +1,9 @@
-//! Gauges, created from the rows of a document.
-//! Independent of the kinds of documents.
+//! Gauges, which are created from the rows of a document. This module is independent of the kinds of documents.
 
-/// A gauge with all its samples. Counts are gauges as well, because they cover a single run.
+/// A gauge with all its samples. Counts are also gauges, because they cover a single run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gauge {
-    /// The name without the unit, which is appended.
+    /// The name of the gauge without the unit, which is appended.
     pub(crate) name: &'static str,
     /// The unit: `seconds`, `hertz` or `ratio`; empty for counts and for yes/no values.
     pub(crate) unit: &'static str,
@@ -21,7 +20,7 @@ pub(crate) struct Sample {
 /// The names and values of labels.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
-/// Returns a gauge with one labeled sample per row. A row without this figure has no sample.
+/// Returns a gauge with one labeled sample per row. Omits rows without this figure.
 pub(super) fn of_rows<'a, T: 'a>(
     rows: impl IntoIterator<Item = &'a T>,
     labels: fn(&T) -> Labels,
@@ -51,7 +50,7 @@ pub(super) fn of_quantiles<'a, T: 'a>(
     Gauge { name, unit: "seconds", help, samples: samples.collect() }
 }
 
-/// Returns the label of a CPU: `any` for a thread that is not pinned, because a label must not be empty.
+/// Returns the label of a CPU. The label is `any` for a thread that is not pinned, because a label must not be empty.
 pub(super) fn cpu_label(cpu: Option<usize>) -> (&'static str, String) {
     ("cpu", cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()))
 }
@@ -62,7 +61,7 @@ pub(super) fn single((name, unit, help): (&'static str, &'static str, &'static s
     Gauge { name, unit, help, samples }
 }
 
-/// Returns the value of a label; empty if it is missing.
+/// Returns the value of a label, or an empty string if the value is missing.
 pub(super) fn text(value: Option<&String>) -> String {
     value.cloned().unwrap_or_default()
 }

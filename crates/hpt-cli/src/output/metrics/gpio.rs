@@ -15,7 +15,7 @@ fn figures(row: &GpioLatencyRow) -> &LatencyFigures {
     &row.figures
 }
 
-/// Returns the gauges. `lost` is `None` until the run ends.
+/// Returns the gauges of a measurement. `lost` is `None` until the run ends.
 pub(crate) fn gauges(
     (output, input): (&GpioLine, &GpioLine),
     rows: &[GpioLatencyRow],

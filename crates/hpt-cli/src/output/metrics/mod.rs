@@ -1,5 +1,5 @@
-//! The figures of a document as metrics with names, units, labels and help: one kind of document per file.
-//! docs/metrics.md describes them, and they are as stable as the schemas. They are derived from the document alone,
+//! The figures of a document as metrics with names, units, labels and help texts: one kind of document per file.
+//! docs/metrics.md describes the metrics, which are as stable as the schemas. They are derived only from the document,
 //! so that no figure is computed twice.
 
 mod calibrate;
@@ -22,18 +22,18 @@ use self::{
 const KINDS: [&str; 8] =
     ["probe", "calibrate", "doctor", "latency-timer", "latency-poll", "latency-stall", "latency-gpio", "watch-summary"];
 
-/// Returns whether documents of that kind have metrics.
+/// Returns whether documents of this kind have metrics.
 pub(super) fn are_of(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// Returns the metrics of a document; `None` for a kind without metrics.
+/// Returns the metrics of a document, or `None` for a kind without metrics.
 pub(super) fn of(document: &Document) -> Option<Vec<Gauge>> {
     let (head, gauges) = figures(document)?;
     Some(complete(head, gauges))
 }
 
-/// Returns the gauges of a document, and its first keys, which describe the machine.
+/// Returns the gauges of a document, and the keys at its start, which describe the machine.
 fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
     Some(match document {
         Document::Probe(document) => (&document.head, probe::gauges(document)),
@@ -55,7 +55,8 @@ fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
     })
 }
 
-/// Returns all metrics of a document with these gauges: the machine first, then the gauges that have samples.
+/// Returns all metrics of a document: first the gauge that describes the machine, then those of `gauges` that have
+/// samples.
 pub(crate) fn complete(head: &Head, mut gauges: Vec<Gauge>) -> Vec<Gauge> {
     gauges.insert(0, machine(head));
     gauges.retain(|gauge| !gauge.samples.is_empty());
@@ -66,7 +67,7 @@ pub(crate) fn complete(head: &Head, mut gauges: Vec<Gauge>) -> Vec<Gauge> {
 fn machine(head: &Head) -> Gauge {
     let machine = &head.machine;
     let labels = vec![
-        // A collector reads the files of several commands from one directory, and no two may have the same sample.
+        // A collector reads the files of several commands from one directory. No two files may contain the same sample.
         ("document", head.kind.clone()),
         ("version", head.hpt.clone()),
         ("architecture", machine.architecture.clone()),
@@ -78,7 +79,7 @@ fn machine(head: &Head) -> Gauge {
     Gauge {
         name: "hpt_machine_info",
         unit: "",
-        help: "The machine and the version of hpt behind the other metrics; always 1",
+        help: "The machine and the version of hpt that produced the other metrics; always 1",
         samples: vec![Sample { labels, value: 1.0 }],
     }
 }

@@ -1,4 +1,4 @@
-//! The metrics of `hpt probe`: the time sources, and the kernel's clocksources.
+//! The metrics of `hpt probe`: the time sources and the kernel's clocksources.
 
 use hpt_document::{
     head::Machine,

@@ -1,4 +1,4 @@
-//! The metrics of `hpt latency stall`: CPU stalls, their lengths and likely causes.
+//! The metrics of `hpt latency stall`: CPU stalls, their lengths and their likely causes.
 
 use hpt_document::stall::{StallCauseRow, StallThreadRow};
 
@@ -13,11 +13,11 @@ pub(crate) struct StallFigures {
     pub(crate) p99_ns: Option<u64>,
     pub(crate) p999_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// `None` until the thread has ended.
+    /// The figures that are known only at the end of the thread; `None` until then.
     pub(crate) ended: Option<EndedFigures>,
 }
 
-/// The figures of a thread that are known only at its end.
+/// The figures that are known only at the end of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedFigures {
     threshold_ns: u64,
@@ -53,7 +53,7 @@ fn cpu(row: &StallFigures) -> Labels {
     vec![cpu_label(row.cpu)]
 }
 
-/// Returns a duration as a fraction of the time that the thread polled.
+/// Returns a duration as a fraction of the run time of the thread.
 fn fraction(row: &StallFigures, ns: fn(EndedFigures) -> u64) -> Option<f64> {
     let ended = row.ended.filter(|ended| ended.elapsed_ns > 0)?;
     Some(whole(ns(ended)) / whole(ended.elapsed_ns))
@@ -80,7 +80,11 @@ pub(crate) fn gauges(rows: &[StallFigures], causes: &[StallCauseRow]) -> Vec<Gau
         of_rows(
             rows,
             cpu,
-            ("hpt_stall_blind", "ratio", "Fraction of the run time in which hpt read kernel counters and did not poll"),
+            (
+                "hpt_stall_blind",
+                "ratio",
+                "Fraction of the run time in which hpt read kernel counters instead of polling",
+            ),
             |row| fraction(row, |ended| ended.sampling_ns),
         ),
         of_rows(

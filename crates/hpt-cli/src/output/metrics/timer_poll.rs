@@ -7,7 +7,7 @@ use hpt_document::{
 
 use super::gauge::{Gauge, Labels, cpu_label, of_quantiles, of_rows, seconds, whole};
 
-/// The quantiles of a row. `$figures` is the function that returns the distribution of the row.
+/// Lists the quantiles of a row. `$figures` is the function that returns the distribution of the row.
 macro_rules! quantiles {
     ($figures:path) => {
         [
@@ -55,7 +55,7 @@ pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Ga
             |row| Some(whole(row.figures.missed)),
         ),
     ];
-    // The label of the wait method distinguishes the runs.
+    // The label for the wait method distinguishes the runs.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
         sample.labels.insert(0, ("wait_method", wait_method.name().to_owned()));
     }

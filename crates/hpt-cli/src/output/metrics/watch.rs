@@ -1,5 +1,5 @@
-//! The metrics of `hpt watch`, from its summary: the sources compared with the reference, and
-//! the state of clock synchronization.
+//! The metrics of `hpt watch`, from its summary: the comparison of the sources with the reference, and the state of
+//! clock synchronization.
 
 use hpt_document::watch::{CpuOffset, WatchSummaryDocument, WatchSummaryRow};
 
@@ -9,7 +9,7 @@ fn source(row: &WatchSummaryRow) -> Labels {
     vec![("source", row.source.clone())]
 }
 
-/// Returns a sample for each end of a range, with the labels of the row and a label that distinguishes the ends.
+/// Returns one sample for each end of a range, with the labels of the row and a label that distinguishes the two ends.
 fn ends(labels: &Labels, label: &'static str, ends: [(&str, Option<f64>); 2]) -> Vec<Sample> {
     let sample = |(end, value): (&str, Option<f64>)| {
         let labels = [labels.clone(), vec![(label, end.to_owned())]].concat();
@@ -39,7 +39,7 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
         of_rows(
             sources,
             source,
-            ("hpt_watch_offset", "seconds", "Offset from the reference, gained since the last interruption"),
+            ("hpt_watch_offset", "seconds", "Offset from the reference, accumulated since the last interruption"),
             |row| row.offset.offset_ns.map(seconds),
         ),
         of_rows(sources, source, ("hpt_watch_offset_bound", "seconds", "Worst-case bound of the offset"), |row| {
@@ -48,7 +48,7 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
         Gauge {
             name: "hpt_watch_frequency_error",
             unit: "ratio",
-            help: "Frequency error relative to the reference: the lowest and the highest interval",
+            help: "Lowest and highest frequency error in any interval, relative to the reference",
             samples: rates.collect(),
         },
         of_rows(sources, source, ("hpt_watch_steps", "", "Number of steps beyond the limit"), |row| {

@@ -1,4 +1,4 @@
-//! The rows of the document of `hpt latency gpio`.
+//! The rows of the `hpt latency gpio` document.
 
 use hpt_document::gpio_latency::GpioLatencyRow;
 

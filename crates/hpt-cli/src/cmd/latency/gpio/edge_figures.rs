@@ -14,7 +14,7 @@ use crate::sampling::raw_samples::RawSample;
 pub(super) enum Figure {
     /// From driving the line to the kernel's timestamp of the edge
     OutputToIrq,
-    /// From the timestamp until the program has read the edge
+    /// From the kernel's timestamp until the program has read the edge
     IrqToUser,
     /// From driving the line until the program has read the edge
     EndToEnd,
@@ -23,7 +23,7 @@ pub(super) enum Figure {
 impl Figure {
     pub(super) const ALL: [Self; 3] = [Self::OutputToIrq, Self::IrqToUser, Self::EndToEnd];
 
-    /// Returns the name of the segment in a table.
+    /// Returns the name of the segment in tables.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::OutputToIrq => "output to IRQ",
@@ -41,7 +41,7 @@ impl Figure {
         }
     }
 
-    /// Returns the segment with that name in documents.
+    /// Returns the segment that has this name in documents.
     pub(super) const fn of_word(word: GpioFigure) -> Self {
         match word {
             GpioFigure::OutputToIrq => Self::OutputToIrq,

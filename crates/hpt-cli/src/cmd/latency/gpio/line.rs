@@ -1,4 +1,4 @@
-//! The name of a GPIO line in documents.
+//! Descriptions of a GPIO line, for documents and as text.
 
 use hpt_core::gpio::{Chip, LineState};
 use hpt_document::gpio_line::GpioLine;

@@ -57,31 +57,31 @@ const EXAMPLES: &str = "  \
   sudo hpt latency gpio --chip gpiochip0 --output-line 22 --input-line 23 \\
     --cpu 3 -P f:80 --duration 18h --write line=counts";
 
-/// The kinds of its documents.
+/// The kind of the `hpt latency gpio` document.
 const KIND: &str = "latency-gpio";
 
 const BY: &str = "hpt latency gpio";
 const RAW: &str = "Also write every edge to FILE: CPU number, time at which the line was driven, and the three latencies, in nanoseconds";
-/// The consumer name that hpt gives the kernel for a line.
+/// The consumer name under which hpt requests a line.
 const CONSUMER: &str = "hpt";
 /// The number of consecutive lost edges after which the run ends.
 const GIVE_UP_AFTER: u32 = 3;
 
 /// Measure the latency of GPIO edges
 ///
-/// Toggles an output line once per interval. The input line, which is wired to it, raises an interrupt, and the kernel
-/// timestamps the edge. A program that waits for the edge wakes up and reads the timestamp. hpt restores both lines at
-/// the end, and refuses lines that are in use.
+/// Toggles an output line once per interval. A wire carries each edge to the input line, where it raises an interrupt
+/// and the kernel timestamps it. The measuring thread waits for the edge and reads its timestamp. hpt restores both
+/// lines at the end. It refuses lines that are in use.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("an edge exceeded --stop-above, or was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
-    /// GPIO line to drive: GPIO22, 22 or gpiochip0:22
+    /// GPIO line to drive, such as GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE", required_unless_present = "list")]
     output_line: Option<LineName>,
     /// GPIO line to monitor, wired to the output line
     #[arg(long, value_name = "LINE", required_unless_present = "list")]
     input_line: Option<LineName>,
-    /// GPIO chip, for lines given without it [default: the only chip]
+    /// GPIO chip of lines given without a chip [default: the only chip]
     ///
     /// A name (gpiochip0), a device (/dev/gpiochip0) or a label.
     #[arg(long, value_name = "CHIP", hide_short_help = true)]
@@ -131,7 +131,7 @@ struct ThreadOutcome {
 }
 
 impl Arguments {
-    /// Returns the kind of its document.
+    /// Returns the kind of the resulting document.
     pub(super) const fn kind(&self) -> &'static str {
         if self.list { LIST } else { KIND }
     }
@@ -142,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         return Ok(list(context, arguments.chip.as_deref()));
     };
     arguments.thread.check_cpu()?;
-    // Both lines must be restored.
+    // No signal may end hpt before both lines are restored.
     context.signals.listen_until_the_end()?;
     let (conduct, listening) = match arguments.listen {
         Listen::Poll => (Conduct::Waits, Listening::Waiting),
@@ -196,7 +196,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     });
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];
-    let outcome = outcome?.pop().expect("one work, one outcome");
+    let outcome = outcome?.pop().expect("the only thread has an outcome");
     let ThreadOutcome { settings, cpu, counts, absences, answer, mut warnings } = outcome;
     warnings.extend(answer.err().map(|error| format!("the lines can no longer be used: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let results = rows(&three);
     let is_delayed = conduct == Conduct::Spins && settings.is_before_interrupts();
     let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_delayed);
-    // If no edge arrived, that is the result. If only some edges did not arrive, a note reports them.
+    // Lost edges are reported in a warning and in a note. Other irregular edges are reported only in a note.
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
@@ -255,7 +255,7 @@ fn measure(
     shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
-    // The thread ends on its own, because the supervising thread may not be scheduled in time.
+    // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let end = arguments.run_length.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, EdgeFigures::record);
@@ -267,7 +267,7 @@ fn measure(
     gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
         match heard {
             Heard::Edge(crossing, missed) => {
-                // The edge has arrived, so no sample includes the time for this.
+                // This code runs after the edge has arrived, so no sample includes its duration.
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
                 if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
@@ -284,7 +284,7 @@ fn measure(
                 (came, lost_in_a_row) = (came + 1, 0);
                 shared.count_one();
             }
-            // If no edge ever arrived, the lines are not connected.
+            // If no edge has arrived so far, the lines are probably not connected.
             _ if came == 0 => return false,
             _ => lost_in_a_row += 1,
         }

@@ -35,7 +35,7 @@ pub(super) fn what_was_wrong(
             format!("{} of {} edges did not arrive", counts.lost, counts.lost + counts.came)
         };
         let why = if is_delayed {
-            "; this thread spins at a higher priority than the kernel thread that delivers edges (irq/...-hpt, SCHED_FIFO 50): use --listen poll, a priority below 50, or another CPU"
+            "; the measuring thread spins, and the kernel thread that delivers edges (irq/...-hpt, SCHED_FIFO 50) cannot preempt it: use --listen poll, a priority below 50, or another CPU"
         } else {
             ""
         };
@@ -47,20 +47,20 @@ pub(super) fn what_was_wrong(
     }
     if counts.dropped > 0 {
         wrong.push(format!(
-            "the kernel dropped {} edges, because they arrived faster than they were read",
+            "the kernel dropped {} edges because they arrived faster than hpt read them",
             counts.dropped
         ));
     }
     if counts.strange > 0 {
         wrong.push(format!(
-            "{} unexpected edges arrived on {}: the line rings, or something else drives it",
+            "{} unexpected edges arrived on {}; the line may be ringing, or something else may be driving it",
             counts.strange,
             line_words(input)
         ));
     }
     if counts.elsewhen > 0 {
         wrong.push(format!(
-            "the kernel's timestamps of {} edges lie outside the measured interval, so these edges count only end to end: in a time namespace, the kernel's timestamps are those of the host",
+            "the kernel's timestamps of {} edges do not lie between output and read, so only the end-to-end latency of these edges is counted; in a time namespace, the kernel's timestamps are those of the host",
             counts.elsewhen
         ));
     }
@@ -71,7 +71,7 @@ pub(super) fn what_was_wrong(
 pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         let nothing = format!(
-            "Nothing was measured from {} to {}. {}. {}",
+            "No edge was measured from {} to {}. {}. {}",
             line_words(&data.output_line),
             line_words(&data.input_line),
             words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.cpu_absences),
@@ -95,7 +95,7 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
     };
     blocks.push(Block::Text(format!(
         "Latency of edges from {} to {} at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
-         the timestamp until a program that {how} has read it. end to end: both together. The bars show {}. {}. missed: edges that were skipped because the previous one took longer than the interval. lost: {}. \
+         that timestamp until the program, which {how}, has read the edge. end to end: the sum of both. The bars show the {} latency. {}. missed: edges that were skipped because the previous edge took longer than the interval. Lost edges: {}. \
          -: fewer than ten samples lie beyond this percentile. Clock: \
          {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
         line_words(&data.output_line),
@@ -110,7 +110,10 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
         short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)
     )));
-    blocks.extend(ended_by(data.end.stopped_at_ns, "an edge exceeded the limit; its line was driven"));
+    blocks.extend(ended_by(
+        data.end.stopped_at_ns,
+        "the latency of an edge exceeded the limit; the output line was driven",
+    ));
     blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
 }

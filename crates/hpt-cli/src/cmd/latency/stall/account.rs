@@ -12,20 +12,20 @@ use hpt_document::cpu_absence::CpuAbsence;
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
-/// The maximum number of longest stalls that are listed for each thread, and also of newest stalls.
+/// The maximum number of longest stalls, and of newest stalls, that are listed for each thread.
 pub(super) const KEPT: usize = 100;
 
 /// The number of counters stored for one stall.
 const MOVERS: usize = 12;
 
-/// Information about one stall in addition to its length.
+/// The details of a stall that [`Stall`] does not contain.
 #[derive(Clone, Debug)]
 pub(super) struct StallDetails {
     /// The wall-clock time at which the stall began.
     pub(super) began: SystemTime,
     pub(super) cause: Cause,
     pub(super) moved: Moved,
-    /// The number of stalls that share the counter increases.
+    /// The number of stalls in the same window, which share its counter increases.
     pub(super) shared: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct StallDetails {
 pub(super) struct Account {
     pub(super) stalls: Stalls<StallDetails>,
     pub(super) habits: Habits,
-    /// The number and the total length of stalls, by index of [`Cause::NAMES`].
+    /// The number of stalls and their total length in nanoseconds, in the order of [`Cause::NAMES`].
     pub(super) causes: [(u64, u64); Cause::NAMES.len()],
 }
 
@@ -43,7 +43,7 @@ impl Account {
         Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
     }
 
-    /// Adds a window, and assesses it relative to the windows before it.
+    /// Adds a window, and determines the causes of its stalls by comparison with earlier windows.
     pub(super) fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
         let causes = stall_causes(stalls, moved, &self.habits);
         for (stall, cause) in stalls.iter().zip(causes) {
@@ -60,7 +60,7 @@ impl Account {
     }
 }
 
-/// Keeps the counters that the cause names first, then those that increased most.
+/// Keeps at most [`MOVERS`] counters: first the counters that the cause names, then the counters that increased most.
 fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
     let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
@@ -70,7 +70,7 @@ fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     }
 }
 
-/// The windows and stalls while the thread was on a CPU other than its own.
+/// The time that a thread spent on CPUs other than its own, and its stalls there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OnOtherCpus {
     /// Whether the thread was on another CPU during the last window.
@@ -80,9 +80,9 @@ pub(super) struct OnOtherCpus {
 }
 
 impl OnOtherCpus {
-    /// Adds a window. `stayed` states whether the thread stayed on its CPU. Returns whether the
-    /// window belongs to that CPU. The window in which the thread was moved away does, because its
-    /// stall began there.
+    /// Adds a window. `stayed` is `true` if the thread stayed on its own CPU. Returns whether the
+    /// window counts for that CPU. The window in which the thread was moved to another CPU counts
+    /// too, because the stall began on its own CPU.
     pub(super) fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
         let was_on_other_cpus = std::mem::replace(&mut self.is_now, !stayed);
         let is_own = stayed || (!was_on_other_cpus && window.moved.migrated);
@@ -94,7 +94,7 @@ impl OnOtherCpus {
     }
 }
 
-/// The result of a thread.
+/// The results of a thread that has ended, and the settings of the thread.
 #[derive(Debug)]
 pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,
@@ -130,11 +130,11 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
             .map(|(path, why)| format!("cannot read {path} ({why}); its counters are missing from the result")),
     );
     if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
-        notes.push("another hpt thread shares a CPU with the measurement; it wakes up once a minute, or more often if hpt runs on a terminal".to_owned());
+        notes.push("another hpt thread shares a CPU with a measuring thread; the other thread wakes up once a minute, or more often if hpt runs on a terminal".to_owned());
     }
     let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
     if back > 0 {
-        notes.push(format!("the source went backwards {back} times; this is not counted as a stall"));
+        notes.push(format!("the source went backwards {back} times; backward steps are not counted as stalls"));
     }
     notes
 }

@@ -1,4 +1,4 @@
-//! The rows of the document of `hpt latency stall`. Measures nothing.
+//! The rows of the `hpt latency stall` document. Measures nothing.
 
 use hpt_core::{
     diagnose::Cause,
@@ -15,7 +15,7 @@ use crate::{
     sampling::latency_figures::tail,
 };
 
-/// Returns the results of one thread so far, during the run.
+/// Returns the results of one thread so far.
 pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
@@ -123,8 +123,7 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
 /// A stall as a document row, and its likely cause as text.
 pub(super) type StallWithWords = (StallRow, String);
 
-/// Merges the stalls of all threads into one sorted list, limited to the number of stalls that are listed for one
-/// thread.
+/// Merges the stalls of all threads into one sorted list of at most [`KEPT`] stalls.
 pub(super) fn chosen<'a, I, K>(
     ended: &'a [ThreadOutcome],
     of: impl Fn(&'a Account) -> I,
@@ -167,7 +166,7 @@ fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) ->
     }
 }
 
-/// Returns the likely cause, with its evidence.
+/// Returns the likely cause and its evidence as text.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmware: bool) -> String {
     let moved = &details.moved;
@@ -190,15 +189,17 @@ pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmwar
             Some(_) => format!("waited {} for the CPU while other threads ran", time(moved.waited_ns)),
             None => "other threads ran".to_owned(),
         },
-        Cause::Stopped => "stopped by a signal, a debugger or a freezer".to_owned(),
-        Cause::PagedIn => "waited for a page from disk".to_owned(),
+        Cause::Stopped => "stopped by a signal, a debugger or the cgroup freezer".to_owned(),
+        Cause::PagedIn => "waited for a page to be read from disk".to_owned(),
         Cause::Migrated => "moved to another CPU".to_owned(),
-        Cause::Stolen => format!("hypervisor ran other guests: {} stolen", time(moved.stolen_ns)),
+        Cause::Stolen => format!("hypervisor ran other guests: {} of steal time", time(moved.stolen_ns)),
         Cause::Firmware => format!("firmware: SMI +{}", moved.firmware.unwrap_or(0)),
         Cause::Interrupts(named) => counts(named.len().min(3)),
         Cause::AsUsual => format!("nothing unusual: {}", counts(2)),
-        Cause::Nothing if counts_firmware => "no counter increased: hypervisor, or the processor itself".to_owned(),
-        Cause::Nothing => "no counter increased: below the kernel (firmware, hypervisor)".to_owned(),
+        Cause::Nothing if counts_firmware => {
+            "no counter increased; likely the hypervisor or the processor itself".to_owned()
+        }
+        Cause::Nothing => "no counter increased; likely firmware or the hypervisor".to_owned(),
         Cause::Untold => "no counter could be read".to_owned(),
         // Causes added by later versions are shown by name.
         other => other.name().to_owned(),

@@ -1,5 +1,5 @@
-//! `hpt latency stall`: when a busy-polling thread did not run, for how long, and which kernel
-//! counters increased during that time.
+//! `hpt latency stall`: measures when and for how long a busy-polling thread did not run, and which kernel counters
+//! increased during that time.
 
 mod account;
 mod document;
@@ -55,37 +55,39 @@ const EXAMPLES: &str = "  \
   sudo hpt latency stall --cpu 3 -P f:99 --accept-throttling --raw stalls.txt
   sudo hpt latency stall --cpu 3 -P f:99 --no-throttling --stop-above 200us";
 const EXAMPLE: &str = "Example: sudo hpt latency stall -c 3 -P f:99 --no-throttling --stop-above 200us";
-/// The kind of its document.
+/// The kind of the `hpt latency stall` document.
 pub(super) const KIND: &str = "latency-stall";
 const BY: &str = "hpt latency stall";
-const RAW: &str = "Also write every stall to FILE: CPU number, start (CLOCK_MONOTONIC), length and its uncertainty in nanoseconds, and \
-                   likely cause; with `shared` if several stalls share the counter increases";
+const RAW: &str = "Also write every stall to FILE: CPU number; start (CLOCK_MONOTONIC), length and uncertainty, in nanoseconds; \
+                   likely cause; and `shared` if several stalls share the counter increases";
 
-/// The default threshold: longer than an interrupt on most machines, and shorter than what a user notices.
+/// The default threshold: longer than an interrupt takes on most machines, and shorter than a delay that users notice.
 const ABOVE: Duration = Duration::from_micros(10);
-/// The default threshold is at least this many usual steps of a source, and `--above` at least `LEAST_STEPS`.
+/// The minimum of the default threshold, in usual steps of the source.
 const STEPS: u64 = 4;
+/// The minimum of `--above`, in usual steps of the source.
 const LEAST_STEPS: u64 = 2;
 
-/// The time limit within which all threads must respond for a file to be written during the run, and the interval at
-/// which their responses are checked.
+/// The time limit for the responses of all threads. If it is exceeded, no file is written during the run.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The interval between two checks for responses.
 const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 
 /// Find CPU stalls of a busy thread, and their causes
 ///
 /// Measures OS noise, as rtla osnoise does. One thread on each CPU reads a time source as fast as
-/// possible. A gap between two reads that exceeds the limit is a stall: the thread did not run. hpt
-/// lists each stall with its time, its length, and the kernel counters of the CPU that increased
-/// during it (interrupts, softirqs, context switches, stolen time), and how often these counters
-/// increase without a stall. hpt also reports the period of periodic stalls.
+/// possible. If the gap between two reads exceeds the threshold, the thread did not run: this is a
+/// stall. hpt lists the longest stalls with their time and length, and with the kernel counters of
+/// the CPU that increased during the stall: interrupts, softirqs, context switches and steal time.
+/// For comparison, hpt reports how often these counters increase without a stall. It also reports
+/// the period of periodic stalls.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
     /// Source to read [default: chosen by hpt]
     #[arg(short, long, value_name = "NAME")]
     source: Option<String>,
-    /// Gaps longer than this are stalls [default: 10us]
+    /// Gaps longer than TIME are stalls [default: 10us]
     ///
     /// The default is higher for a coarse source.
     #[arg(long, value_name = "TIME", value_parser = limit)]
@@ -95,7 +97,7 @@ pub(crate) struct Arguments {
     duration: Duration,
     /// Stop after N stalls on each CPU
     ///
-    /// The run still ends after --duration.
+    /// The run ends after --duration at the latest.
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     count: Option<u64>,
     #[command(flatten)]
@@ -141,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             .id
             .to_string(),
     };
-    // All other threads of the run stay off the measured CPUs.
+    // All other threads of the run avoid the measured CPUs.
     let unmeasured_cpu = unmeasured_cpu(&cpus, &allowed_cpus());
     let raw = {
         let _there = unmeasured_cpu.and_then(|cpu| Pinned::to(cpu).ok());
@@ -165,8 +167,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         if run.files.are_none() {
             return Ok(());
         }
-        // Counts that not all threads have confirmed are not written. The existing file, from a minute earlier or from
-        // the previous run, is more useful.
+        // The counts are written only if all threads have responded. Otherwise, the existing file, from a minute
+        // earlier or from the previous run, is more useful.
         copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
             let results: Vec<_> = threads.iter().map(so_far).collect();
             run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
@@ -188,7 +190,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         [context.notes(), settings.notes(), notes_of(&ended, unmeasured_cpu.is_none()), warnings.clone()].concat();
     let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
     let stalls: u64 = ended.iter().map(|one| one.on_other_cpus.stalls).sum();
-    notes.extend(cpu_absences::notes(&absences, &format!("windows there are not counted ({stalls} stalls in total)")));
+    notes.extend(cpu_absences::notes(
+        &absences,
+        &format!("measurement windows there are not counted ({stalls} stalls in total)"),
+    ));
     notes.extend(run.shared.unmarked());
     let (time, end) = (run.time(elapsed), run.end(absences));
     let longest = chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
@@ -217,13 +222,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns a CPU on which nothing is measured. Returns `None` if a measuring thread may run on any CPU.
+/// Returns a CPU on which nothing is measured, or `None` if a measuring thread may run on every CPU.
 fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
     let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
 
-/// A copy of the counts of a thread, made when another thread requested it.
+/// A copy of the counts of a thread, made at the request of another thread.
 #[derive(Debug)]
 struct Copied {
     cpu: Option<usize>,
@@ -248,7 +253,7 @@ impl Copied {
     }
 }
 
-/// Requests the counts of all threads. Returns `None` if one does not respond within `patience`.
+/// Requests the counts of all threads. Returns `None` if a thread does not respond within `patience`.
 fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> Option<Vec<ThreadLatencies>> {
     let number = wanted.fetch_add(1, Ordering::Relaxed) + 1;
     let end = std::time::Instant::now() + patience;
@@ -262,7 +267,7 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
     Some(copies.iter().map(Copied::of_thread).collect())
 }
 
-/// The measurement on the thread of one CPU.
+/// The measurement of one thread.
 struct OneThread<'a> {
     arguments: &'a Arguments,
     context: &'a Context,
@@ -292,7 +297,7 @@ impl OneThread<'_> {
         let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no constant rate"))?;
         let looking = looking(source, rate, &SystemClock);
         let step_ns =
-            looking.step_ns.ok_or_else(|| shows_none("it never advances, or less often than once every 50 ms"))?;
+            looking.step_ns.ok_or_else(|| shows_none("it advances less often than once every 50 ms, or never"))?;
         let above = self.above(&id, step_ns)?;
         let above_ns = saturating_nanos(above);
 
@@ -307,10 +312,11 @@ impl OneThread<'_> {
         let moved = || counters.moved(Instant::now().as_nanoseconds());
         let each = |window: Window<'_>| {
             let before = found;
-            // After the counter files of a window were read, which takes far longer. The polling loop is not affected.
+            // This check follows the read of the counter files, which takes far longer. It does not affect the polling
+            // loop.
             let stayed = presence.as_mut().is_none_or(|presence| presence.stayed(start.elapsed()));
             if !on_other_cpus.is_own(stayed, &window) {
-                // Pinning the thread again moves it. That is not a stall.
+                // Pinning the thread to its CPU again moves the thread, which does not count as a stall.
                 return if self.shared.goes_on() { Told::Busy } else { Told::End };
             }
             account.record(window.stalls, window.moved, |stall, cause| {
@@ -339,7 +345,7 @@ impl OneThread<'_> {
         self.shared.begin(Instant::now());
         let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, moved, each);
         drop(lines);
-        // The final counts of this thread. The other threads may continue for a long time.
+        // Publish the final counts of this thread now, because other threads may continue for a long time.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
         Ok(ThreadOutcome {
             cpu: self.cpu,
@@ -356,7 +362,7 @@ impl OneThread<'_> {
         })
     }
 
-    /// Returns the threshold, which exceeds the steps of the source itself.
+    /// Returns the threshold, which is larger than the steps of the source.
     fn above(&self, id: &SourceId, step_ns: u64) -> Result<Duration, Failure> {
         let least = Duration::from_nanos(step_ns * LEAST_STEPS);
         match self.arguments.above {

@@ -12,21 +12,21 @@ use crate::{
     },
 };
 
-/// The number of longest stalls, and of counters, in the tables.
+/// The maximum number of rows in the table of longest stalls and in the table of counters.
 const SHOWN: usize = 10;
 
-/// Returns the name of a kind of cause in the table of causes.
+/// Returns the description of a cause in the table of causes.
 fn cause_words(cause: &str) -> &'static str {
     match cause {
         "preempted" => "waited for the CPU: other threads ran, or a quota was exhausted",
-        "stopped" => "stopped by a signal, a debugger or a freezer",
-        "page-fault" => "waited for a page from disk",
+        "stopped" => "stopped by a signal, a debugger or the cgroup freezer",
+        "page-fault" => "waited for a page to be read from disk",
         "migrated" => "moved to another CPU",
         "steal" => "hypervisor ran other guests (steal time)",
         "firmware" => "firmware (SMI)",
         "interrupts" => "interrupts that are more frequent than in windows without a stall",
         "usual-activity" => "only interrupts at their usual rate",
-        "none" => "no counter increased: below the kernel, or in the processor",
+        "none" => "no counter increased: firmware, hypervisor or processor",
         _ => "no counter could be read",
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
         let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
         blocks.push(Block::Text(format!(
-            "Periodic stalls on CPU {}: period {}; {} of {} stalls were followed by another stall after about that time (80 % of them after {} to {}).",
+            "Periodic stalls on CPU {}: the period is {}. {} of {} stalls were followed by another stall after about that time (80 % of them after {} to {}).",
             name_of(row.cpu),
             short(row.period_ns),
             row.period_followed.unwrap_or(0),
@@ -83,8 +83,8 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     let step = data.step_p90_ns.map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
-        "CPU stalls: gaps in a loop that only reads {} (read overhead {}{step}), for {:.1} s from {}. {thread}. blind: share of the time in which hpt read kernel counters \
-         instead; a stall during that time is detected only if it is longer than {}. {}",
+        "CPU stalls: gaps in a loop that only reads {} (read overhead {}{step}), for {:.1} s from {}. {thread}. blind: share of the time during which hpt read kernel counters \
+         instead of the time source; a stall during that time is detected only if it is longer than {}. {}",
         data.measuring.source,
         short_time(data.read_ns),
         data.time.elapsed_s,
@@ -97,7 +97,7 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     blocks
 }
 
-/// Formats the longest stalls. `words` contains the likely cause of each, with the counters that increased.
+/// Formats the longest stalls. `words` contains the likely cause of each stall.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn longest(data: &StallDocument, words: &[String]) -> Table {
     let columns = vec![
@@ -107,7 +107,7 @@ fn longest(data: &StallDocument, words: &[String]) -> Table {
         Column("likely cause", Align::Left),
     ];
     let rows = data.longest.iter().zip(words).take(SHOWN).map(|(row, words)| {
-        // The date is in the text below the table.
+        // The text below the table contains the date.
         let began = row.started_at.split_once('T').map_or(row.started_at.as_str(), |(_, time)| time);
         let about = if row.uncertainty_ns > 0 { "≤ " } else { "" };
         vec![
@@ -120,7 +120,7 @@ fn longest(data: &StallDocument, words: &[String]) -> Table {
     Table { columns, rows: rows.collect() }
 }
 
-/// Formats the counters that increased, with how often they increase with and without stalls.
+/// Formats the counters that increased, and the number of windows with and without stalls in which they increased.
 fn counters(data: &StallDocument) -> Option<Block> {
     let columns = vec![
         Column("counter", Align::Left),

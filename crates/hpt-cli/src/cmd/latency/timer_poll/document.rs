@@ -1,4 +1,4 @@
-//! The rows of the document of `hpt latency timer` and `hpt latency poll`.
+//! The rows of the `hpt latency timer` and `hpt latency poll` documents.
 
 use hpt_core::measure::Lateness;
 use hpt_document::wake_latency::WakeLatencyRow;

@@ -1,4 +1,4 @@
-//! `hpt latency timer` and `hpt latency poll`: how late a thread detects its deadlines.
+//! `hpt latency timer` and `hpt latency poll`: measure how late a thread detects its deadlines.
 
 mod document;
 mod terminal;
@@ -63,25 +63,26 @@ const POLL_EXAMPLES: &str = "  \
   sudo hpt latency poll --cpu 3 -P f:99 --no-throttling --duration 18h \\
     --write line=counts";
 const POLL_EXAMPLE: &str = "Example: sudo hpt latency poll -c 3 -P f:99 --no-throttling -d 1h";
-/// The kinds of their documents.
+/// The kind of the `hpt latency timer` document.
 pub(super) const TIMER: &str = "latency-timer";
+/// The kind of the `hpt latency poll` document.
 pub(super) const POLL: &str = "latency-poll";
-const RAW: &str = "Also write every wake-up to FILE: CPU number, deadline and latency in nanoseconds";
+const RAW: &str = "Also write every wake-up to FILE: CPU number; deadline and latency in nanoseconds";
 
 /// Measure wake-up latency at periodic deadlines
 ///
 /// One thread on each CPU sleeps until a deadline, reads the clock, records the latency, and sleeps
-/// until the next deadline, one interval later. Each sleep is a single system call. This is what
-/// cyclictest measures.
+/// until the next deadline, one interval later. By default, each sleep is a single system call.
+/// cyclictest measures the same latency.
 #[derive(Debug, Args)]
-#[command(after_help = TIMER_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a wake-up exceeded --stop-above")), TIMER_EXAMPLES))]
+#[command(after_help = TIMER_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a wake-up latency exceeded --stop-above")), TIMER_EXAMPLES))]
 pub(crate) struct TimerArguments {
     #[command(flatten)]
     common: Common,
-    /// kernel, or hpt (timer, then spin)
+    /// Sleep method: kernel or hpt
     ///
-    /// How to sleep. kernel: one system call. hpt: hpt's Sleeper wakes up before the deadline, then spins until the
-    /// deadline.
+    /// kernel: sleep with one system call. hpt: sleep with hpt's Sleeper, which wakes up before the deadline and then
+    /// spins until the deadline.
     #[arg(long, value_enum, value_name = "METHOD", default_value = "kernel", hide_possible_values = true)]
     by: By,
 }
@@ -89,7 +90,7 @@ pub(crate) struct TimerArguments {
 /// Measure how late a polling thread detects deadlines
 ///
 /// One busy-polling thread on each CPU reads the clock continuously. Everything that takes the CPU
-/// away from it adds latency: interrupts, kernel work, other programs, a hypervisor.
+/// away from this thread adds latency: interrupts, kernel work, other programs or a hypervisor.
 #[derive(Debug, Args)]
 #[command(after_help = POLL_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), POLL_EXAMPLES))]
 pub(crate) struct PollArguments {
@@ -119,14 +120,15 @@ struct Common {
     /// Clock that timestamps the samples
     ///
     /// A counter, or monotonic (the kernel's clock) [default: monotonic with --by kernel, otherwise
-    /// the source of Instant]
+    /// the source that hpt's Instant uses]
     #[arg(short, long, value_name = "NAME", conflicts_with = "at", hide_short_help = true)]
     source: Option<String>,
     #[command(flatten)]
     keeping: ResultOptions,
     /// Toggle this GPIO line at each deadline
     ///
-    /// For an oscilloscope. LINE is for example GPIO17 or gpiochip0:17. Requires a single thread.
+    /// An oscilloscope can then measure the latency. LINE is, for example, GPIO17 or gpiochip0:17.
+    /// Requires a single thread.
     #[arg(long, value_name = "LINE", hide_short_help = true)]
     pulse: Option<LineName>,
     #[command(flatten)]
@@ -161,7 +163,8 @@ impl PollArguments {
 
 /// Returns whether a thread blocks or busy-waits between deadlines at this interval.
 fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
-    // The margin of a Sleeper, or the time to block and to wake up. A shorter interval leaves no time to block.
+    // The margin of a Sleeper, or the time that a thread needs to block and wake up. A shorter interval leaves no time
+    // to block.
     let spins_below = match waiting {
         Waiting::Polling => Duration::MAX,
         Waiting::Precise => Duration::from_micros(500),
@@ -170,11 +173,11 @@ fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
     if interval < spins_below { Conduct::Spins } else { Conduct::Waits }
 }
 
-/// The counts of one thread. The measuring thread does not wait for a reader.
+/// The counts of one thread. The measuring thread waits for a reader of the counts only if its backlog is full.
 struct Counts {
     cpu: Option<usize>,
     found: Mutex<Found>,
-    /// The periods during which the thread was not on its CPU. They are available when the thread has ended.
+    /// The periods during which the thread was not on its CPU, available after the thread has ended.
     absences: Mutex<Vec<Absence>>,
 }
 
@@ -197,11 +200,11 @@ impl Found {
     }
 }
 
-/// The clock of a thread that sleeps with the kernel's timer. The conversion of a counter is valid for at most a
-/// millisecond, so computing the next conversion would be part of every sample.
+/// The default clock of a thread that sleeps with the kernel's timer. A counter would be slower: its conversion to time
+/// is valid for at most a millisecond, so every sample would include the computation of a new conversion.
 const KERNELS_OWN: &str = "monotonic";
 
-/// A guard that makes a source provide the time. Dropping it restores the previous source.
+/// A guard that selects the source of hpt's clock. Dropping the guard restores the previous source.
 struct TimedBy<'a> {
     before: SourceId,
     context: &'a Context,
@@ -217,7 +220,7 @@ impl<'a> TimedBy<'a> {
 
 impl Drop for TimedBy<'_> {
     fn drop(&mut self) {
-        // The previous source still exists. If it is refused now, the current source remains.
+        // If the previous source is no longer accepted, the current source remains active.
         if let Ok(opened) = self.context.open(self.before.as_str()) {
             let _ = clock::use_source(opened);
         }
@@ -225,7 +228,7 @@ impl Drop for TimedBy<'_> {
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    // A line that hpt drives must be restored.
+    // No signal may end hpt before the pulse line is restored.
     if arguments.pulse.is_some() {
         context.signals.listen_until_the_end()?;
     } else {
@@ -235,7 +238,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
     let cpus = arguments.threads.one_each(conduct)?;
     if arguments.pulse.is_some() && cpus.len() > 1 {
-        return Err(Failure::Usage("--pulse requires a single thread: use it with one CPU, or `any`"));
+        return Err(Failure::Usage("--pulse requires a single thread: use --cpu with one CPU, or with `any`"));
     }
     arguments.keeping.check()?;
     let timed_by = match &arguments.source {
@@ -249,7 +252,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         None => None,
     };
     let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
-    // This follows all checks that need no thread.
+    // Create the file for raw samples only after all checks that need no thread.
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
@@ -353,7 +356,7 @@ impl Counts {
     }
 }
 
-/// Measures on the thread of one CPU.
+/// Runs the measurement on the calling thread.
 fn measure(
     counts: &Counts,
     (waiting, at): (Waiting, Option<SystemTime>),
@@ -365,7 +368,7 @@ fn measure(
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
-    // The thread ends on its own, because the supervising thread may not be scheduled in time.
+    // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let mut thread_progress = ThreadProgress::of(arguments.run_length);
     let go_on = || shared.goes_on();
     let mut first_deadline = None;
@@ -373,8 +376,8 @@ fn measure(
         if let Some(pulse) = pulse {
             pulse.toggle();
         }
-        // This follows the reading that determines the latency, so no sample includes its duration. It needs no further
-        // clock read.
+        // This code runs after the clock read that determines the latency, so no sample includes its duration. It needs
+        // no further clock read.
         let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
         let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
         let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));

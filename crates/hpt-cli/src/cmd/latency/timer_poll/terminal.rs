@@ -34,7 +34,8 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Lateness) -> Vec<Block> {
         WaitMethod::Hpt => "Wake-up latency: hpt's Sleeper woke a thread for deadlines",
         WaitMethod::Kernel => "Wake-up latency: the kernel's timer woke a thread for deadlines",
     };
-    // If a run ended before its first deadline, only the kernel reports the CPU.
+    // If the run ended before its first deadline, no row contains the CPU. The settings that the kernel reported
+    // contain it.
     let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
     if data.results.is_empty() {
         cpus.extend(Some(&data.measuring.thread.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());

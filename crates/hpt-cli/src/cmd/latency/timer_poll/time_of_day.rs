@@ -7,16 +7,16 @@ use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 /// A requested time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TimeOfDay {
-    /// The next occurrence of a time of day, in the machine's time zone.
+    /// The next occurrence of a time of day, in the system's time zone.
     Next(civil::Time),
-    /// A time on a date.
+    /// A time on a given date.
     Exactly(Timestamp),
 }
 
 pub(super) fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
     let of_a_date = || text.parse::<Timestamp>().ok();
     let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
-    // Otherwise a time alone would be parsed as the start of a date, and a date alone as midnight.
+    // Without this check, a time alone would be parsed as the start of a date, and a date alone as midnight.
     if text.contains(['T', 't', ' ']) {
         of_a_date().or_else(|| Some(local()?.timestamp())).map(TimeOfDay::Exactly)
     } else {
@@ -35,7 +35,7 @@ impl fmt::Display for TimeOfDay {
 }
 
 impl TimeOfDay {
-    /// Returns the time; `None` if it has passed.
+    /// Returns the time, or `None` if it has passed.
     pub(super) fn after(&self, now: &Zoned) -> Option<SystemTime> {
         let timestamp = match self {
             Self::Exactly(timestamp) => *timestamp,
