@@ -1,17 +1,17 @@
-//! Tests whether an opened source behaves like a counter: it must advance, run forward, and have its nominal rate.
-//! Does not judge quality: a slow or coarse source passes.
+//! Tests whether an opened source behaves like a counter: it must advance, run forward, and have its nominal rate. The
+//! test does not judge quality: a slow or coarse source passes.
 
 use std::time::Duration;
 
 use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
 use crate::{scale::Scale, stats::Steps, units::Frequency};
 
-/// The number of reads per timing, and the number of timings, of which the fastest counts.
+/// The number of reads per timing, and the number of timings. The fastest timing is used.
 const READS: u32 = 64;
 const ROUNDS: usize = 20;
 const EMPTY_ROUNDS: usize = 5;
-/// A read that takes at least this long is timed fewer times: it is a device read, and a million such reads would take
-/// too long.
+/// The time per read above which a source is timed with fewer reads, in nanoseconds. Such a read is a device read, and
+/// the usual number of reads would take too long.
 const SLOW_READ_NS: u64 = 10_000;
 const SLOW_READS: u32 = 4;
 const SLOW_ROUNDS: usize = 3;
@@ -21,50 +21,58 @@ const SHORTEST_WINDOW_NS: u64 = 1_000_000;
 const LONGEST_WINDOW_NS: u64 = 50_000_000;
 /// The time after which a source that has not advanced twice counts as stopped, in nanoseconds.
 const PATIENCE_NS: u64 = 250_000_000;
-/// The time after which a source that advances with the kernel's tick counts as stopped. On a busy host ticks are late
-/// by tens of milliseconds; in a virtual machine, whose timers and processors are stopped separately, by seconds.
+/// The time after which a source that advances with the kernel's tick counts as stopped, in nanoseconds. On a busy
+/// host, ticks can be late by tens of milliseconds. In a virtual machine, whose timers and processors are stopped
+/// separately, ticks can be late by seconds.
 const PATIENCE_WITH_TICKS_NS: u64 = 10_000_000_000;
-/// The minimum number of checks of a source, however long they take, because a thread that loses its CPU does not watch
-/// the source in the meantime.
+/// The minimum number of checks of a source, regardless of their duration, because a thread does not observe the source
+/// while it is preempted.
 const FEWEST_LOOKS: u32 = 16;
 const FEWEST_STEPS: u64 = 2;
-/// The number of reads of the reference without progress, with many reads in between, after which it counts as stopped.
+/// The number of consecutive pairs after which a reference that does not advance counts as stopped. The source is read
+/// many times between two pairs.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
-/// The number of stated resolutions for which a source is watched, so that a coarse one advances at least twice.
+/// The duration of the test as a multiple of the stated resolution, chosen so that a coarse source advances at least
+/// twice.
 const RESOLUTIONS_TO_WATCH: u64 = 3;
-/// A rate that differs from the nominal rate by more than this belongs to another counter, or to no counter: a
-/// twentieth, in either direction.
+/// The largest accepted deviation from the nominal rate in either direction, as a fraction. A rate with a larger
+/// deviation belongs to another counter, or to no counter.
 const RATE_TOLERANCE: f64 = 0.05;
+/// The highest rate of a source without a nominal rate. No core has a higher one.
+const FASTEST: Frequency = Frequency::from_hertz(10_000_000_000).expect("not zero");
+/// The maximum number of restarts of the comparison. Without a limit, the test of a counter that wraps between any two
+/// readings would not end.
+const MOST_RESTARTS: u32 = 16;
 
 /// The results of a self-test that a source passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SelfTest {
-    /// Time per read, in nanoseconds: the fastest of a few short runs.
+    /// The time per read in the fastest of a few short runs, in nanoseconds.
     pub read_cost_ns: f64,
     /// The steps between consecutive readings, in ticks.
     pub steps: Steps,
-    /// The limits of the rate, measured against the reference.
+    /// The lowest and the highest possible rate, measured against the reference.
     pub rate: (Frequency, Frequency),
 }
 
-/// Why a source failed the self-test.
+/// The reason why a source failed the self-test.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestFailure {
     /// Every reading was the same.
-    #[error("it did not advance from {at_ticks} within {watched:?}")]
+    #[error("the count did not advance from {at_ticks} within {watched:?}")]
     StandsStill {
-        /// The reading.
+        /// The unchanged reading.
         at_ticks: u64,
-        /// How long the source was watched.
+        /// The time for which the source was observed.
         watched: Duration,
     },
     /// The reference for the test does not advance.
     #[error("the reference clock for the self-test does not advance")]
     ReferenceStandsStill,
     /// A later reading was lower than an earlier one.
-    #[error("it ran backwards, from {from_ticks} to {to_ticks}")]
+    #[error("the count ran backwards, from {from_ticks} to {to_ticks}")]
     RunsBackwards {
         /// The earlier, larger reading.
         from_ticks: u64,
@@ -72,7 +80,7 @@ pub enum SelfTestFailure {
         to_ticks: u64,
     },
     /// The source advances, but not at its nominal rate.
-    #[error("its measured frequency is {slowest:.3} to {fastest:.3}, but the stated frequency is {stated:.3}")]
+    #[error("the measured frequency is {slowest:.3} to {fastest:.3}, but the stated frequency is {stated:.3}")]
     WrongRate {
         /// The nominal rate.
         stated: Frequency,
@@ -82,9 +90,9 @@ pub enum SelfTestFailure {
         fastest: Frequency,
     },
     /// The source should count the cycles of a core, but no core has such a rate.
-    #[error("its frequency is {rate:.3}, which is implausible for a core")]
+    #[error("the measured frequency is {rate:.3}, which is implausible for a core")]
     NoCoresRate {
-        /// Its rate.
+        /// The measured rate.
         rate: Frequency,
     },
 }
@@ -109,11 +117,15 @@ impl SelfTestFailure {
 /// Tests `source` against `reference`, whose ticks must advance at its nominal rate. Takes one millisecond or three
 /// times the stated resolution, whichever is longer, but at most 50 ms. A source with a coarser resolution (a clock of
 /// whole seconds) may stay unchanged for that time, but must not run backwards or too fast. A clock that advances with
-/// the kernel's tick is watched for up to ten seconds before it fails, because its tick may be late.
+/// the kernel's tick is observed for at most ten seconds before it fails, because its tick may be late.
+///
+/// If this thread or the whole machine is stopped for half a wrap of the source or more, the comparison starts again,
+/// because two readings so far apart do not show whether the source ran forward.
 ///
 /// # Errors
 ///
-/// Returns [`SelfTestFailure`] if the source does not advance, runs backwards or has the wrong rate.
+/// Returns [`SelfTestFailure`] if the source does not advance, runs backwards or has the wrong rate, or if the
+/// reference does not advance.
 pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestFailure>
 where
     S: TimeSource + ?Sized,
@@ -129,20 +141,21 @@ where
     let mut read = [0; READS as usize];
 
     let mut reference = Reference::new(reference);
-    let first = reference.pair(source);
+    let half_a_wrap_ns = half_a_wrap_ns(info);
+    let mut first = reference.pair(source);
     let mut steps = Steps::default();
     let mut last = first;
-    let mut looks = 0_u32;
+    let (mut looks, mut restarts) = (0_u32, 0_u32);
     let patience_ns = if info.is_moved_by_the_tick() { PATIENCE_WITH_TICKS_NS } else { PATIENCE_NS };
     let rate = loop {
-        // Counts only the time that certainly lay between the two readings: while this thread is stopped within a
-        // bracket, it does not watch the source.
+        // Only the time that certainly passed between the two readings counts: while this thread is preempted within a
+        // bracket, it does not observe the source.
         let watched_ns = last.before_ns.saturating_sub(first.after_ns);
         let is_patient = watched_ns < patience_ns || looks < FEWEST_LOOKS;
         let has_moved = steps.count() >= FEWEST_STEPS || !must_move(info);
         if (watched_ns >= window_ns && has_moved) || !is_patient {
             match judge(info, &first, &last, &steps) {
-                // A tick that is late now makes the clock appear slow until it arrives.
+                // If the kernel's tick is late, the clock appears slow until the tick arrives.
                 Err(_) if is_patient && info.is_moved_by_the_tick() => {}
                 verdict => break verdict?,
             }
@@ -150,25 +163,45 @@ where
         if reference.stood_still_for(REFERENCE_STANDS_STILL) {
             return Err(SelfTestFailure::ReferenceStandsStill);
         }
-        // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
+        // All readings are taken before they are evaluated, because on 32-bit processors the evaluation takes longer
+        // than a read.
         read[..reads].fill_with(|| source.ticks_end());
+        let next = reference.pair(source);
+        if next.after_ns.saturating_sub(last.before_ns) >= half_a_wrap_ns && restarts < MOST_RESTARTS {
+            restarts += 1;
+            first = reference.pair(source);
+            (last, steps) = (first, Steps::default());
+            continue;
+        }
         let mut previous = last.ticks;
         for &ticks in &read[..reads] {
             record(info, previous, ticks, &mut steps)?;
             previous = ticks;
         }
-        last = reference.pair(source);
-        // The pair's reading comes after the last one above: a clock that advances with the kernel's tick may have
-        // advanced just then, after this thread was stopped.
-        record(info, previous, last.ticks, &mut steps)?;
+        // The reading in the pair is newer than the last reading in the loop. A clock that advances with the kernel's
+        // tick may have advanced between the two, for example while this thread was preempted.
+        record(info, previous, next.ticks, &mut steps)?;
+        last = next;
         looks += 1;
     };
     Ok(SelfTest { read_cost_ns, steps, rate })
 }
 
+/// Returns the time in which a source with the highest accepted rate advances by half a wrap.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a positive limit that need not be exact; for a wide counter it is the longest time"
+)]
+fn half_a_wrap_ns(info: &SourceInfo) -> u64 {
+    let rate = info.nominal.map_or(FASTEST, |nominal| nominal.frequency);
+    ((info.width.mask() / 2) as f64 * rate.tick_ns_f64() / (1.0 + RATE_TOLERANCE)) as u64
+}
+
 /// Records the step between two consecutive readings.
 fn record(info: &SourceInfo, from_ticks: u64, to_ticks: u64, steps: &mut Steps) -> Result<(), SelfTestFailure> {
-    // A clock that may be stepped may be stepped back; a counter may not.
+    // A clock that can be stepped can go backwards; a counter must not.
     if info.steady && info.width.signed_difference(from_ticks, to_ticks) < 0 {
         return Err(SelfTestFailure::RunsBackwards { from_ticks, to_ticks });
     }
@@ -204,12 +237,12 @@ fn is_slow(read_ns: f64) -> bool {
     read_ns > SLOW_READ_NS as f64
 }
 
-/// Returns whether the stated resolution is fine enough that changes are expected.
+/// Returns whether the stated resolution is fine enough for the source to change during the test.
 fn must_move(info: &SourceInfo) -> bool {
     info.claimed_resolution_ns.is_none_or(|claimed_ns| claimed_ns <= LONGEST_WINDOW_NS)
 }
 
-/// Returns the limits of the rate between two pairs, or why the rate is wrong.
+/// Returns the limits of the rate between two pairs, or the reason why the test fails.
 fn judge(
     info: &SourceInfo,
     first: &Pair,
@@ -226,11 +259,11 @@ fn judge(
         None if must_move(info) => return Err(still),
         None => info.claimed_resolution_ticks().max(1),
     };
-    // Each end may be late by a step and anywhere in its bracket: a correct counter cannot exceed these limits, however
-    // often the host takes the CPU away.
+    // The reading at each end may be late by one step, and may have been taken anywhere in its bracket. A correct
+    // counter therefore cannot exceed these limits, no matter how often this thread is preempted.
     let shortest_ns = last.before_ns.saturating_sub(first.after_ns).max(1);
     let longest_ns = last.after_ns.wrapping_sub(first.before_ns).max(1);
-    // A source that advances with the kernel's tick lags by as much as the tick is late, and the tick due at the end
+    // A source that advances with the kernel's tick lags by the lateness of the tick. The tick that is due at the end
     // may be as late as the latest tick observed.
     let step = if info.is_moved_by_the_tick() {
         steps.largest_ticks().max(info.claimed_resolution_ticks()).saturating_mul(2)
@@ -246,7 +279,7 @@ fn judge(
         return Err(still);
     };
     match info.nominal {
-        // CPU-time clocks run at the rate of the running threads, and a clock that may be stepped may be stepped during
+        // CPU-time clocks run at the rate of the running threads, and a clock that can be stepped may be stepped during
         // the test.
         Some(nominal) if info.scope == Scope::System && info.steady => {
             let stated = nominal.frequency;
@@ -410,6 +443,62 @@ mod tests {
         fn info(&self) -> &SourceInfo {
             &self.info
         }
+    }
+
+    /// One timeline, read as two counters: each read takes 5 µs, and the read with number `stop_at` starts `stopped_ns`
+    /// late.
+    #[derive(Debug)]
+    struct Halted<'a> {
+        reads: &'a AtomicU64,
+        stop_at: u64,
+        stopped_ns: u64,
+        info: SourceInfo,
+    }
+
+    impl TimeSource for Halted<'_> {
+        fn ticks(&self) -> u64 {
+            let read = self.reads.fetch_add(1, Ordering::Relaxed);
+            let now_ns = read * 5_000 + if read >= self.stop_at { self.stopped_ns } else { 0 };
+            let hertz = self.info.nominal.map_or(0, |nominal| nominal.frequency.hertz());
+            let ticks = u128::from(now_ns) * u128::from(hertz) / 1_000_000_000;
+            u64::try_from(ticks & u128::from(self.info.width.mask())).expect("masked")
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    #[test]
+    fn a_narrow_counter_passes_wherever_and_however_long_its_reader_is_stopped() {
+        // A timer of 24 bits wraps in 4.7 s. From before the first pair until well after the last one.
+        for stopped_ms in [2_200, 2_340, 2_400, 3_000, 4_600, 4_700, 8_000] {
+            for stop_at in 1_300..1_800 {
+                let reads = AtomicU64::new(0);
+                let counter = |hertz, width| {
+                    let mut info = steady(hertz);
+                    info.width = width;
+                    Halted { reads: &reads, stop_at, stopped_ns: stopped_ms * 1_000_000, info }
+                };
+                let narrow = counter(3_579_545, Width::new(24).expect("24 bits"));
+                let tested = self_test(&narrow, &counter(1_000_000_000, Width::BITS_64));
+                assert!(tested.is_ok(), "stopped for {stopped_ms} ms before read {stop_at}: {tested:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_counter_that_wraps_between_any_two_looks_is_not_tested_forever() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let mut info = steady(1_000_000_000);
+        info.width = Width::new(8).expect("eight bits");
+        let narrow = ManualSource::with_info(info.clone()).stepping_by(u64::MAX);
+        let tested = self_test(&narrow, &reference);
+        assert!(matches!(tested, Err(SelfTestFailure::RunsBackwards { .. })), "{tested:?}");
+        info.width = Width::new(24).expect("24 bits");
+        let followed = ManualSource::with_info(info).stepping_by(u64::MAX);
+        let tested = self_test(&followed, &reference);
+        assert!(matches!(tested, Err(SelfTestFailure::RunsBackwards { .. })), "{tested:?}");
     }
 
     /// One timeline, read as two clocks with a cost each.

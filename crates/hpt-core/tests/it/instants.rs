@@ -171,7 +171,7 @@ extern "C" fn read_in_a_handler(_signal: libc::c_int) {
 fn a_signal_handler_may_read_the_clock() {
     // In a child, which has one thread: the handler interrupts the reading itself.
     let end = in_a_child(|| {
-        interrupt_every(50, read_in_a_handler);
+        interrupt_every(Duration::from_micros(50), read_in_a_handler);
         while IN_HANDLER.load(Ordering::Relaxed) < 500 {
             let latest_ns = LATEST_NS.load(Ordering::Acquire);
             let now_ns = Instant::now().as_nanoseconds();

@@ -2,7 +2,12 @@
 //! counter forbidden, a signal handler, and code that runs before `main`.
 #![expect(unsafe_code, reason = "fork, prctl, waitpid and signal handlers have no safe form")]
 
-use rustix::process::{Pid, TimeStampCounterReadability, WaitOptions, set_time_stamp_counter_readability, waitpid};
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Pid, Signal, TimeStampCounterReadability, WaitOptions, getpid, kill_process, set_time_stamp_counter_readability,
+    waitpid,
+};
 
 /// The loader calls the functions in this section before `main`.
 #[used]
@@ -82,9 +87,12 @@ pub(crate) fn move_the_clock_back(seconds: u32) -> bool {
     unsafe { libc::setns(std::os::fd::AsRawFd::as_raw_fd(&namespace), CLONE_NEWTIME) == 0 }
 }
 
-/// Installs `handler` for a signal every `every_us` microseconds, in a thread that the kernel
-/// chooses, until the process ends. `handler` must be async-signal-safe.
-pub(crate) fn interrupt_every(every_us: u16, handler: extern "C" fn(libc::c_int)) {
+/// Installs `handler` for a signal every `shortest` time, in a thread that the kernel chooses, until
+/// the process ends. The interval is at least four times the cost of a delivery on this machine, so
+/// that the interrupted thread always makes progress. Measures that cost with a few deliveries to
+/// this process, which must have one thread. `handler` must be async-signal-safe.
+pub(crate) fn interrupt_every(shortest: Duration, handler: extern "C" fn(libc::c_int)) {
+    const DELIVERIES: usize = 15;
     // SAFETY: sigaction consists of integers, a set of signals and an address, for which zero is a value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
     action.sa_sigaction = handler as *const () as usize;
@@ -93,7 +101,20 @@ pub(crate) fn interrupt_every(every_us: u16, handler: extern "C" fn(libc::c_int)
     // async-signal-safe. sigaction(2).
     let answer = unsafe { libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) };
     assert_eq!(answer, 0);
-    let every = libc::timeval { tv_sec: 0, tv_usec: every_us.into() };
+    let mut costs = [Duration::ZERO; DELIVERIES];
+    costs.fill_with(|| {
+        let begun = Instant::now();
+        // The only thread of a process handles its own signal before the call returns. kill(2).
+        kill_process(getpid(), Signal::ALARM).expect("a process may signal itself");
+        begun.elapsed()
+    });
+    costs.sort_unstable();
+    // The median, because the first delivery prepares the clock, and a delivery may be preempted.
+    let every = shortest.max(costs[DELIVERIES / 2] * 4);
+    let every = libc::timeval {
+        tv_sec: every.as_secs().try_into().expect("a short time"),
+        tv_usec: u64::from(every.subsec_micros()).try_into().expect("less than a million"),
+    };
     let timer = libc::itimerval { it_interval: every, it_value: every };
     // SAFETY: `timer` is live; the old value is not requested. setitimer(2).
     let answer = unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
