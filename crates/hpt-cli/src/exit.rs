@@ -267,7 +267,7 @@ impl Failure {
         }
     }
 
-    /// Prints what failed, why, and how to fix it to standard error.
+    /// Prints to standard error what failed, why, and how to fix it.
     pub(crate) fn report(&self) {
         message::error(causes(self));
         if let Some(remedy) = self.remedy() {

@@ -62,7 +62,7 @@ pub(crate) fn offered(context: &Context, sources: &Sources, name: &str) -> Resul
     let outline = outline_clock_sources(&context.host);
     let why = outline.absent.iter().find(|absent| absent.name == name).map(|absent| match absent.said.first() {
         Some(said) => format!("; the kernel dropped it: {}", said.text),
-        None => format!("; {}, see hpt clocksource", absent.had),
+        None => format!("; {}; see `hpt clocksource`", absent.had),
     });
     Err(Failure::NotOffered {
         name: name.to_owned(),

@@ -117,7 +117,7 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
     for warning in &document.warnings {
         message::warning(warning);
     }
-    // A signal is the normal end of an endless run, so its exit code is that of the answer.
+    // A signal is the normal end of an endless run, so the answer determines the exit code.
     let cut_short = context.signal().filter(|_| document.data.interrupted() && !command.is_endless());
     Ok(cut_short.map_or_else(|| code(document.answer), code_of_signal))
 }

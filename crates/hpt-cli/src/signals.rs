@@ -54,7 +54,7 @@ impl Signals {
         signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number).map(drop)
     }
 
-    /// Makes Ctrl-C and SIGTERM end the measurement instead of hpt, for subcommands that poll
+    /// Makes Ctrl-C and SIGTERM end the measurement, but not hpt, for subcommands that poll
     /// [`interrupted`](Self::interrupted). A second Ctrl-C ends hpt immediately. A second SIGTERM does not, because
     /// timeout(1) sends two: one to the program and one to its process group.
     pub(crate) fn listen(&self) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ impl Signals {
         Ok(())
     }
 
-    /// Like [`listen`](Self::listen), for a command that restores something at its end. A hang-up also ends the
+    /// Like [`listen`](Self::listen), but for a command that restores something when it ends. A hang-up also ends the
     /// measurement, and a second signal does not end hpt.
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};

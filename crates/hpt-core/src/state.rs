@@ -57,7 +57,7 @@ pub enum StateError {
     /// The file cannot be written.
     #[error("cannot write {path}; choose a writable directory")]
     Unwritable {
-        /// The file or its directory.
+        /// The path of the file or of its directory.
         path: PathBuf,
         /// The error that the operating system returned.
         #[source]
@@ -283,7 +283,7 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     let mut parts = content.splitn(6, |&byte| byte == b'\n');
     let mut line = || parts.next().and_then(|line| std::str::from_utf8(line).ok());
     if line() != Some(MAGIC) {
-        return Err("its first line is not that of a file of this version");
+        return Err("its first line does not match this version of the format");
     }
     let mut field = |key: &str| line().and_then(|line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::to_owned);
     if field("purpose").as_deref() != Some(purpose) {

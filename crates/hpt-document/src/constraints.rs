@@ -17,7 +17,7 @@ pub(crate) fn signed(schema: &mut Schema) {
 fn one_of(schema: &mut Schema, words: &[&str]) {
     let schema = schema.ensure_object();
     let schema = match schema.get("items") {
-        Some(Value::Object(_)) => schema["items"].as_object_mut().expect("the match has just shown an object"),
+        Some(Value::Object(_)) => schema["items"].as_object_mut().expect("the match has found an object"),
         _ => schema,
     };
     let is_optional = schema.remove("type").is_some_and(|types| types.is_array());

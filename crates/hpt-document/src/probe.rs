@@ -44,7 +44,7 @@ pub struct InstantStatus {
     pub source: String,
     /// The reason why `Instant` reads this source.
     pub reason: String,
-    /// The worst-case bound of the difference between `Instant` and CLOCK_MONOTONIC, in nanoseconds; 0 if `Instant`
+    /// The worst-case bound on the difference between `Instant` and CLOCK_MONOTONIC, in nanoseconds; 0 if `Instant`
     /// reads the kernel's clock.
     pub bound_ns: u64,
     /// The width of the last bracketed reading of the counter and the kernel's clock, in nanoseconds.

@@ -19,7 +19,7 @@ pub struct ReportCompareDocument {
     pub first: ComparedReport,
     /// The second report.
     pub second: ComparedReport,
-    /// Number of quantities whose values differ: their ranges do not overlap.
+    /// Number of quantities whose values differ, that is, whose ranges do not overlap.
     pub differing: usize,
     /// One row for each quantity in either report.
     pub results: Vec<ComparedFigureRow>,

@@ -195,7 +195,7 @@ pub struct StallRow {
     /// The steal time that the hypervisor reported in the window, in nanoseconds; a multiple of 10 ms, or null if it
     /// cannot be read.
     pub steal_ns: Option<u64>,
-    /// Number of system management interrupts (SMI) of the core in the window; null if it cannot be read.
+    /// Number of system management interrupts (SMI) on the core in the window; null if it cannot be read.
     pub smi_count: Option<u64>,
     /// The counters of this CPU that increased in the window, the most unusual one first.
     #[cfg_attr(feature = "schema", schemars(length(max = 12)))]

@@ -55,8 +55,8 @@ pub struct WatchRow {
     /// The frequency error of the source in this interval, relative to the nominal rate, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
-    /// The worst-case bound of `frequency_error_ppm`, in parts per million, assuming that the rate was constant in the
-    /// interval.
+    /// The worst-case error bound of `frequency_error_ppm`, in parts per million, assuming that the rate was constant
+    /// in the interval.
     pub frequency_bound_ppm: Option<f64>,
     /// The steps of the source.
     #[serde(flatten)]
@@ -100,7 +100,7 @@ pub struct WatchSummaryDocument {
     pub cores: Vec<CpuOffset>,
     /// The system-wide events during the watch.
     pub events: Vec<MachineEvent>,
-    /// Periods in which a CPU was offline, and was therefore not compared with other CPUs.
+    /// Periods in which a CPU was offline and therefore not compared with other CPUs.
     pub offline: Vec<CpuOffline>,
     /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
     pub shared_faults: Vec<String>,
@@ -131,13 +131,13 @@ pub struct WatchSummaryRow {
     /// The lowest frequency error in any interval, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub lowest_ppm: Option<f64>,
-    /// The worst-case bound of `lowest_ppm`, in parts per million, assuming that the rate was constant in that
+    /// The worst-case error bound of `lowest_ppm`, in parts per million, assuming that the rate was constant in that
     /// interval.
     pub lowest_bound_ppm: Option<f64>,
     /// The highest frequency error in any interval, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub highest_ppm: Option<f64>,
-    /// The worst-case bound of `highest_ppm`, in parts per million, assuming that the rate was constant in that
+    /// The worst-case error bound of `highest_ppm`, in parts per million, assuming that the rate was constant in that
     /// interval.
     pub highest_bound_ppm: Option<f64>,
     /// The steps of the source.
@@ -164,7 +164,7 @@ pub struct WatchOffset {
     /// a summary of several intervals, this is the offset at the end of the last interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub offset_ns: Option<f64>,
-    /// The worst-case bound of `offset_ns`, in nanoseconds.
+    /// The worst-case error bound of `offset_ns`, in nanoseconds.
     pub offset_bound_ns: Option<f64>,
 }
 
@@ -204,10 +204,10 @@ pub struct CpuOffset {
     pub first_cpu: usize,
     /// The second CPU.
     pub second_cpu: usize,
-    /// The lower bound of the offset of the second CPU's counter from the first CPU's counter, in nanoseconds.
+    /// The lower bound on the offset of the second CPU's counter from the first CPU's counter, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub min_ns: f64,
-    /// The upper bound of the offset of the second CPU's counter from the first CPU's counter, in nanoseconds.
+    /// The upper bound on the offset of the second CPU's counter from the first CPU's counter, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub max_ns: f64,
     /// Number of timestamps passed between the two CPUs.
@@ -276,7 +276,7 @@ pub struct OffsetPoint(
     /// The offset of the source from the reference, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
-    /// The worst-case bound of the offset, in nanoseconds.
+    /// The worst-case error bound of the offset, in nanoseconds.
     pub f64,
 );
 

@@ -32,9 +32,9 @@ pub const CLOCK_READ_PATHS: [&str; 3] = ["vdso", "syscall", "kernel"];
 pub const SCOPES: [&str; 4] = ["system", "core", "process", "thread"];
 /// The kernel's possible verdicts on a source.
 pub const KERNEL_VERDICTS: [&str; 3] = ["trusted", "distrusted", "unknown"];
-/// The methods to determine a frequency.
+/// The methods of determining a frequency.
 pub const CALIBRATION_METHODS: [&str; 2] = ["stated", "bracketed"];
-/// The methods to sleep.
+/// The methods of sleeping.
 pub const SLEEP_METHODS: [&str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
 /// The scheduling policies.
 pub const SCHEDULING_POLICIES: [&str; 8] = ["other", "batch", "idle", "fifo", "rr", "deadline", "ext", "unknown"];

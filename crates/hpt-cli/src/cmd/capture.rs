@@ -115,7 +115,7 @@ fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
 }
 
 /// Returns whether the snapshot replaces an existing file. An empty file counts as missing, because
-/// `mktemp` creates one.
+/// `mktemp` creates an empty file.
 fn may_replace(path: &Path, force: bool) -> Result<bool, Failure> {
     let failed = |cause| Err(Failure::NothingWritten { path: path.to_owned(), cause });
     match fs::symlink_metadata(path) {

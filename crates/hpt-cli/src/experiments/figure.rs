@@ -22,7 +22,7 @@ pub(crate) struct Measured {
     pub(crate) max: Option<f64>,
     /// The durations in this unit, with at least three digits, and the number of samples of each duration.
     pub(crate) distribution: Vec<(f64, u64)>,
-    /// The source of the value. If the value was not measured, the reason and the requirements for measuring it.
+    /// The source of the value; if the value was not measured, the reason and the requirements for measuring it.
     pub(crate) how: String,
 }
 

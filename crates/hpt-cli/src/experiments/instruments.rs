@@ -58,7 +58,7 @@ impl Bench {
         how: &str,
     ) -> Vec<Measured> {
         let fewer = if cost.cut_short {
-            "; fewer reads, because one takes 10 µs or more, including the stopwatch"
+            "; fewer reads, because one read takes 10 µs or more, including the stopwatch"
         } else {
             ""
         };

@@ -171,7 +171,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Creates a file that can replace `path`, or a symbolic link at that path.
+    /// Creates a file that can replace `path` itself; a symbolic link at `path` is not followed.
     pub(crate) fn next_to(path: &Path) -> io::Result<Self> {
         let Place { folder, name, .. } = Place::of(path, Last::Kept)?;
         Self::new_in(folder, name)
@@ -321,7 +321,7 @@ impl Place {
         if self.kind() == Some(FileType::Directory) { Err(Errno::ISDIR.into()) } else { Ok(()) }
     }
 
-    /// Tries the steps that writing requires, and reverts them. Does not open devices or pipes, because opening a pipe
+    /// Tries the steps that writing requires, and undoes them. Does not open devices or pipes, because opening a pipe
     /// can block or can end the program that reads from the pipe.
     fn check(&self) -> io::Result<()> {
         self.refuse_a_folder()?;
@@ -357,7 +357,7 @@ impl Place {
         Ok(file.into())
     }
 
-    /// Rejects, if this process runs as root, a file that may have a hard link created by another user.
+    /// Rejects a file that may have a hard link created by another user, if this process runs as root.
     fn refuse_a_second_name(&self, about: &Stat) -> io::Result<()> {
         if !geteuid().is_root() || self.is_open_file || about.st_nlink < 2 {
             return Ok(());

@@ -11,7 +11,7 @@ use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 const USUAL_WIDTH: u16 = 80;
 const NARROWEST: u16 = 40;
 
-/// The minimum width at which table columns are further apart.
+/// The minimum output width for wider gaps between table columns.
 const ROOMY_WIDTH: u16 = 110;
 
 /// A block of output.

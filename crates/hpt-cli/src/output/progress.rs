@@ -33,7 +33,7 @@ fn decimals(expected: Duration) -> usize {
     }
 }
 
-/// Estimates the remaining time. At first, the estimate is based on the expected duration, and then increasingly on the
+/// Estimates the remaining time. The estimate is based at first on the expected duration, and then increasingly on the
 /// progress. indicatif's own estimate is based on completed steps and is therefore not available before the first step.
 fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
     let rest = 1.0 - done.clamp(0.0, 1.0);
@@ -76,7 +76,7 @@ impl Progress {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "clamped to 0 to 1, and there are fewer than 2^53 steps"
+        reason = "clamped to the range from 0 to 1, and there are fewer than 2^53 steps"
     )]
     pub(crate) fn at_fraction(&self, done: f64) {
         self.bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);

@@ -58,8 +58,8 @@ fn range(text: &str) -> Result<(usize, usize), String> {
 pub(crate) struct CpuOptions {
     /// A thread per CPU: 0,2-5, all, any [default: highest]
     ///
-    /// any: one thread, not pinned. Default: the highest CPU that hpt is allowed to use. To measure all CPUs, as rtla
-    /// does by default, use `--cpu all`.
+    /// any: one thread, not pinned. Default: the highest-numbered CPU that hpt is allowed to use. To measure all CPUs,
+    /// as rtla does by default, use `--cpu all`.
     #[arg(short, long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) struct CpuOptions {
 impl CpuOptions {
     /// Returns the CPU of each thread; `None` means not pinned.
     ///
-    /// Fails if one of the CPUs cannot be used, or if threads that never block would leave no CPU time to the rest of
+    /// Fails if one of the CPUs cannot be used, or if threads that never block would leave no CPU time for the rest of
     /// the system.
     pub(crate) fn one_each(&self, conduct: Conduct) -> Result<Vec<Option<usize>>, Failure> {
         let cpus: Vec<Option<usize>> = match &self.cpu {

@@ -192,7 +192,8 @@ impl ThreadOptions {
         Self { cpu, ..Self::default() }
     }
 
-    /// Returns whether hpt may use only one CPU and a thread that never blocks would leave no CPU time to others.
+    /// Returns whether a thread that never blocks would leave no CPU time for others, on the only CPU that hpt is
+    /// allowed to use.
     pub(crate) fn leaves_nothing(&self) -> bool {
         self.realtime.leaves_nothing() && allowed_cpus().len() <= 1
     }
@@ -231,7 +232,7 @@ impl RealtimeOptions {
         (machine, thread)
     }
 
-    /// Makes Ctrl-C and SIGTERM end the measurement instead of hpt. If system settings are changed, neither a second
+    /// Makes Ctrl-C and SIGTERM end the measurement, but not hpt. If system settings are changed, neither a second
     /// signal nor a hang-up ends hpt.
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         let changes = self.of_the_machine(Setup::of_a_thread_that(Conduct::Waits)).changes_the_machine();
@@ -261,7 +262,7 @@ impl RealtimeOptions {
         matches!(self.class(), Some(Class::Deadline { .. }))
     }
 
-    /// Returns whether a thread that never blocks would leave no CPU time to others.
+    /// Returns whether a thread that never blocks would leave no CPU time for others.
     pub(crate) fn leaves_nothing(&self) -> bool {
         matches!(self.class(), Some(Class::Fifo { .. } | Class::RoundRobin { .. })) && self.no_throttling
     }

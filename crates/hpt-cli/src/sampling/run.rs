@@ -176,7 +176,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         LatencyRunTime { started_at: self.files.began(), elapsed_s: rounded(elapsed.as_secs_f64()) }
     }
 
-    /// Returns how the run ended as document fields.
+    /// Returns, as document fields, how the run ended.
     pub(crate) fn end(&self, absences: Vec<CpuAbsence>) -> LatencyRunEnd {
         LatencyRunEnd {
             stopped_at_ns: self.shared.stopped_at_ns(),

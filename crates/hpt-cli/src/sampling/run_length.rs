@@ -46,7 +46,7 @@ impl RunLength {
         }
     }
 
-    /// Returns the finished fraction of the run, when all `threads` together have taken `done` samples.
+    /// Returns the finished fraction of the run after all `threads` together have taken `done` samples.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(super) fn fraction(&self, done: u64, threads: usize, elapsed: Duration) -> f64 {
         match self.count {

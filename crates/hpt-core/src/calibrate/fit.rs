@@ -48,7 +48,7 @@ pub struct Granules {
 /// Suppose that the source advances by one tick every `r` nanoseconds, at a constant rate. Each reading lags by less
 /// than one granule `g`. For two pairs `i` and `j` with source readings `T`, the time between the source readings is
 /// therefore less than `after_j + g_ref - before_i` and more than `before_j - after_i - g_ref`. In this time, the
-/// source counts more than `T_j - T_i - g_src` and less than `T_j - T_i + g_src` ticks. Any two pairs therefore imply
+/// source counts more than `T_j - T_i - g_src` and fewer than `T_j - T_i + g_src` ticks. Any two pairs therefore imply
 ///
 /// ```text
 /// (before_j - after_i - g_ref) / (T_j - T_i + g_src)  <  r  <  (after_j + g_ref - before_i) / (T_j - T_i - g_src)

@@ -17,7 +17,7 @@ use crate::{
     units::{Frequency, saturating_nanos},
 };
 
-/// The number of consecutive pairs without an advance of the reference after which it is considered stopped. A clock
+/// The number of consecutive pairs after which a reference that has not advanced is considered stopped. A clock
 /// that advances with the kernel's tick can produce hundreds of thousands of such pairs.
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
 /// The minimum number of rounds of readings in a window.
@@ -253,7 +253,7 @@ fn conclude(
         method: Method::Bracketed,
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
-        // A tick may be later than assumed, so these limits would not be a bound.
+        // A tick can be later than assumed, so these limits are not a worst-case bound.
         limits: (lags == (false, false)).then_some((fitted.slowest, fitted.fastest)),
         nominal: info.nominal,
         window_ns: pairs
@@ -310,7 +310,7 @@ fn granule_ticks(source: &dyn TimeSource) -> u64 {
 }
 
 /// The largest lag that is assumed for a clock that advances with the kernel's tick, in tick periods. One period is the
-/// length of the tick itself; the rest allows for its lateness.
+/// length of the tick itself; the rest allows for a late tick.
 const LATENESS: u64 = 2;
 
 #[cfg(test)]

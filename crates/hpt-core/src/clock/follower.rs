@@ -3,8 +3,8 @@
 
 use super::segment::{LARGEST_CHANGE_PPB, Point, Rate};
 
-/// The baseline: the distance between the two points that determine a rate. In the long run, the distance is between
-/// one and two baselines.
+/// The length of a baseline. In the long run, the two points that determine a rate are between one and two baselines
+/// apart.
 const BASELINE_NS: u64 = 64_000_000;
 /// The pause after which the rate is known only roughly.
 const LONG_PAUSE_NS: u64 = 1_000_000_000;

@@ -225,7 +225,7 @@ impl<I: Instruments> Following<'_, I> {
             self.leave(ownership);
             return true;
         }
-        // From now on, the current bracket width counts as usual.
+        // From now on, the current bracket width is considered usual.
         self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
         self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
         self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);

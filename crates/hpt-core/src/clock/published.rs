@@ -21,8 +21,9 @@ use super::segment::Segment;
 pub(crate) const NO_OWNER: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// The index of the state. Its lowest six bits are zero. The next two bits show whether the segment is closed, and the
-/// last bit of its generation. They select one of four slots, and the lowest byte is the offset of that slot in bytes.
+/// The index of the state. Its lowest six bits are zero. The next bit shows whether the segment is closed, and the bit
+/// after that is the last bit of the generation of the segment. These two bits select one of four slots, and the lowest
+/// byte is the offset of that slot in bytes.
 /// The remaining bits are the rest of the generation and a count of all changes, which prevents a state from repeating
 /// within a day even if all readings are slow answers.
 const STATE: usize = 32;
@@ -32,9 +33,9 @@ const GENERATIONS: u64 = (1 << 23) - GENERATION;
 const CHANGE: u64 = 1 << 23;
 /// The index of the last slow answer, which is the largest. It is in a cache line that fast readers do not touch. The
 /// slots come before the state. The slots of a closed segment stay empty, so a fast reader finds no reading there and
-/// needs no extra check. Each slot is one cache line, of which six words are used: those of the segment, whose length
-/// is stored twice, and its owner. The first length is zero unless the owner is the processor's own counter. A reader
-/// that uses only that counter therefore needs no extra check for the owner.
+/// needs no extra check. Each slot is one cache line, of which six words are used: for the segment, whose length
+/// is stored twice, and for its owner. The first length is zero unless the owner is the processor's own counter. A
+/// reader that uses only that counter therefore needs no extra check for the owner.
 const SLOWEST: usize = 40;
 /// The index of the name of the owner, the thread that makes the next segment. The word is 0 if there is no owner.
 const OWNER: usize = 41;
@@ -160,8 +161,8 @@ impl<'a> Published<'a> {
         self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
         let mut seen = State(self.words[STATE].load(Ordering::Relaxed));
         while seen.same_segment(state) {
-            // Release, so that a thread that reads this state or a later one sees the answer. Acquire, so that this
-            // state also publishes what earlier states released.
+            // Release ensures that a thread that reads this state or a later one sees the answer. Acquire ensures that
+            // this state also publishes what earlier states released.
             let answered = seen.answered().0;
             match self.words[STATE].compare_exchange(seen.0, answered, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,

@@ -115,9 +115,10 @@ pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
 
 impl Point {
     /// Returns the same point unless a reading of the reference itself returned a later time, `slowest_ns`. In that
-    /// case, a segment that starts in the middle of the bracket could be below that reading by half the bracket, plus a
-    /// tick, plus the time that the reference can gain while the point is young, because its rate changes or is
-    /// uncertain. The returned point is later by this sum, so a segment that starts there is not below the reading.
+    /// case, a segment that starts in the middle of the bracket could be below that reading. The difference is at most
+    /// the sum of half the bracket, a tick, and a gain. The gain is the time by which the reference can get ahead while
+    /// the point is young, because its rate changes or is uncertain. The returned point is later by this sum, so a
+    /// segment that starts there is not below the reading.
     pub(crate) fn seen_after(self, slowest_ns: u64, rate: Rate) -> Self {
         if slowest_ns <= self.ns {
             return self;

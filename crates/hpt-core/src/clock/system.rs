@@ -125,8 +125,7 @@ pub(super) fn now_ns() -> u64 {
     slow_now_ns()
 }
 
-/// Returns the current time like `now_ns`, but the processor may read the counter earlier than its place in the
-/// program.
+/// Returns the current time like `now_ns`, but the processor may read the counter earlier than in program order.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
     if let Some((ticks, words)) = native::read()
@@ -230,7 +229,7 @@ impl Instruments for InUse {
     }
 
     /// Checks the kernel's list of clocksources. If the clock is slow to read for another reason, for example because a
-    /// core runs at a tenth of its speed, the list is not opened, because a sandbox may forbid it.
+    /// core runs at a tenth of its speed, does not open the list, because a sandbox may forbid opening it.
     fn is_trusted(self, doubt: Doubt) -> bool {
         !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
     }
@@ -306,8 +305,8 @@ fn following() -> Option<Following<'static, InUse>> {
     })
 }
 
-/// Returns the name that an owner in this process uses. It is the process ID, except if a fork clears the words: then
-/// no fork leaves an owner behind, and the name is always 1.
+/// Returns the name that an owner in this process uses. It is the process ID, unless a fork clears the words. In that
+/// case, no fork leaves an owner behind, and the name is always 1.
 fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
@@ -331,9 +330,9 @@ enum Patience {
 /// Chooses the first source: the processor's own counter if its rate is constant and the kernel offers it as a
 /// clocksource, otherwise the kernel's clock. While the kernel has not decided or cannot be queried, no source is
 /// chosen, and the kernel's clock is read. Readings query the kernel again after a tenth of a second. If the kernel
-/// cannot be queried, the pause doubles each time, and readings query it again at most ten times, because a query could
-/// kill a program that has entered a sandbox in the meantime. Allocates nothing and takes a few microseconds, so the
-/// first call may be in a signal handler. On 32-bit ARM, the call also starts a child process that tries the
+/// cannot be queried, the pause doubles each time, and readings query it again at most ten times. A query could kill a
+/// program that has entered a sandbox in the meantime. Allocates nothing and takes a few microseconds, so the first
+/// call can be in a signal handler. On 32-bit ARM, the call also starts a child process that tries the
 /// instruction.
 #[cold]
 fn decide(patience: Patience) -> usize {
@@ -505,7 +504,7 @@ pub fn status() -> Status {
     let before_ns = monotonic().nanoseconds();
     let answer_ns = now_ns();
     let after_ns = monotonic().nanoseconds();
-    // This comes after the reading, because the first readings of a counter determine its rate.
+    // Get the rate after the reading, because the first readings of a counter determine its rate.
     let following = following();
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
@@ -568,14 +567,14 @@ pub fn prime() {
 /// soon, if access to it can be revoked, or if it fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
-    // A source with the name of one of hpt's own sources is that source.
+    // If the name is that of one of hpt's own sources, open that source.
     let is_ours = source::names_on(&Host::live()).contains(&id);
     let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {
         Opened::Shared(source) => source,
         Opened::ThreadBound(source) => {
             return Err(match source.info().scope {
-                // The more important reason is that each core has its own counter.
+                // Report the more important reason: each core has its own counter.
                 scope @ Scope::Core => SourceRefused::NotSystemWide { source_id: id, scope },
                 _ => SourceRefused::ThreadBound(id),
             });

@@ -85,8 +85,8 @@ fn permitted() -> Trust {
 /// The clocksources that rank below all processor counters.
 const SLOWER: [&str; 5] = ["hpet", "acpi_pm", "pit", "refined-jiffies", "jiffies"];
 
-/// Returns whether the kernel offers the processor's own counter now; `None` if it could not be queried. Takes two
-/// system calls and no child process.
+/// Returns whether the kernel offers the processor's own counter now; `None` if it could not be queried. Makes two
+/// system calls, and starts no child process.
 pub(super) fn is_offered() -> Option<bool> {
     let name = if cfg!(target_arch = "x86_64") { "tsc" } else { "arch_sys_counter" };
     match List::read().offer(name) {
@@ -96,9 +96,9 @@ pub(super) fn is_offered() -> Option<bool> {
     }
 }
 
-/// The kernel's list of clocksources, if it could be read. The kernel removes a source that it found unstable. Without
-/// high-resolution timers (`highres=off nohz=off`) it moves that source to the end of the list, with rank 0. Linux,
-/// kernel/time/clocksource.c, `__clocksource_unstable` and `available_clocksource_show`.
+/// The kernel's list of clocksources, if it could be read. The kernel removes a source that it marks as
+/// unstable. Without high-resolution timers (`highres=off nohz=off`), it instead moves that source to the end of the
+/// list, with rank 0. Linux, kernel/time/clocksource.c, `__clocksource_unstable` and `available_clocksource_show`.
 #[derive(Clone, Copy, Debug)]
 struct List {
     bytes: [u8; 256],

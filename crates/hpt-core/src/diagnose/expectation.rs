@@ -9,8 +9,8 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A daemon may change the rate of the kernel's clock by 500 ppm through a frequency adjustment, and by another 500 ppm
-/// through slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
+/// A daemon may change the rate of the kernel's clock by up to 500 ppm through a frequency adjustment, and by up to
+/// another 500 ppm through slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
 const BENT_PPM: f64 = 1_000.0;
 /// The time after which a source has stopped if it still returns the same reading. The time is longer for a source that
 /// advances with the kernel's tick, because a tick may be late.
@@ -113,16 +113,16 @@ impl Expectation {
         self
     }
 
-    /// Returns the same expectation for a source whose nominal rate is the rate that the reference itself uses, within
-    /// this many parts per million. The counter on which the kernel's clock is based is such a source.
+    /// Returns the same expectation for a source whose nominal rate equals the rate that the reference itself uses, to
+    /// within this many parts per million. The counter on which the kernel's clock is based is such a source.
     #[must_use]
     pub fn counted_by_the_reference(mut self, within_ppm: f64) -> Self {
         self.tolerance_ppm = within_ppm;
         self
     }
 
-    /// Returns the same expectation for a source without a nominal rate, whose rate was measured within this many parts
-    /// per million.
+    /// Returns the same expectation for a source without a nominal rate, whose rate was measured to within this many
+    /// parts per million.
     #[must_use]
     pub fn measured_within(mut self, ppm: f64) -> Self {
         self.measured_within_ppm = ppm;

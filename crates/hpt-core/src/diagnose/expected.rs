@@ -18,7 +18,7 @@ const ROUNDED_PPM: f64 = 1.0;
 pub struct Surroundings {
     /// The TSC rate that the kernel uses, and its tolerance in parts per million.
     pub kernels_tsc: Option<(Frequency, f64)>,
-    /// Whether a hypervisor runs the machine, so that its devices are emulated.
+    /// Whether a hypervisor runs the machine and emulates its devices.
     pub is_virtual: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Detects suspend, which interrupts every comparison, with a clock that counts during suspend and a clock that does
-//! not. This module does not read the clocks.
+//! Detects a suspend by comparing a clock that counts during suspend with a clock that does not. A suspend interrupts
+//! every comparison of sources. This module does not read the clocks.
 
-/// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, and again CLOCK_MONOTONIC, in this order, in nanoseconds.
+/// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, and CLOCK_MONOTONIC again, in this order, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspends {
     /// CLOCK_MONOTONIC before.
@@ -12,8 +12,8 @@ pub struct Suspends {
     pub after_ns: u64,
 }
 
-/// Returns the minimum time that the machine was suspended between two such readings, in nanoseconds; `None` if the
-/// widths of the brackets explain the difference.
+/// Returns the minimum time for which the machine was suspended between two such readings, in nanoseconds; `None` if
+/// the widths of the brackets explain the difference.
 #[must_use]
 pub fn suspended_between(earlier: Suspends, later: Suspends) -> Option<u64> {
     // The lead of CLOCK_BOOTTIME was at most `most` in the earlier readings, and is at least `least` in the later

@@ -1,5 +1,5 @@
-//! Diagnosis: faults of sources that readings prove, findings about machines derived from facts, and likely causes of
-//! stalls. The functions are pure: they read no source and no clock. They report only faults that the widths of the
+//! Diagnosis: faults of sources (proved by readings), findings about machines (derived from facts), and likely causes
+//! of stalls. The functions are pure: they read no source and no clock. They report only faults that the widths of the
 //! brackets cannot explain.
 
 mod core;

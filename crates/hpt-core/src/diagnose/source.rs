@@ -18,7 +18,7 @@ const LEARNING_NS: i64 = 100_000_000;
 pub enum Fault {
     /// The source stepped.
     Stepped {
-        /// The smallest possible step (nearest to zero), in nanoseconds; negative if it went back.
+        /// The smallest possible step (nearest to zero), in nanoseconds; negative if the source went backward.
         least_ns: f64,
         /// The largest possible step.
         most_ns: f64,

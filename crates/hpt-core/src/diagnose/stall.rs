@@ -29,8 +29,8 @@ pub enum Cause {
     /// More interrupts arrived on this CPU than without a stall. Contains the indices of these interrupts, the most
     /// unusual first.
     Interrupts(Vec<usize>),
-    /// No more interrupts arrived than without a stall, and another stall at that time had used up the increases of all
-    /// other counters.
+    /// Counters increased, but none of them explains the stall: interrupts arrived at their usual rate, and all other
+    /// increases were too small or had been used up by a longer stall.
     AsUsual,
     /// No counter increased: the cause is below the kernel (firmware, or a hypervisor that does not report it) or in
     /// the processor itself.

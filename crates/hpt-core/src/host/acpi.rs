@@ -83,7 +83,7 @@ impl Host {
         // booted with.
         match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
             Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
-                "it gives port {:#x} for the timer, but the kernel lists port {ports:#x}",
+                "it lists port {:#x} for the timer, but the kernel lists port {ports:#x}",
                 timer.port
             ))),
             Some(_) | None => Ok(timer),
@@ -178,7 +178,7 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
         Ok(port) if u64::from(port) + REGISTER_LENGTH <= 0x1_0000 && port.is_multiple_of(4) => {
             Ok(PmTimer { port, says_32_bits: flags & TIMER_IS_WIDE != 0, revision })
         }
-        _ => malformed(format!("it gives port {address:#x} for the timer, which cannot be a register address")),
+        _ => malformed(format!("it lists port {address:#x} for the timer, which cannot be a register address")),
     }
 }
 

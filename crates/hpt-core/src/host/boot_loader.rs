@@ -1,5 +1,5 @@
 //! Identifies the boot loader, which determines where boot parameters are configured. This module reads only the
-//! firmware variable that names the boot loader; of all other files, it only checks the existence.
+//! firmware variable that names the boot loader; it only checks whether the other files exist.
 
 use super::Host;
 

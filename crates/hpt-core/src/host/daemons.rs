@@ -1,4 +1,4 @@
-//! Detects running time daemons by process name. The daemons themselves are not queried.
+//! Detects time daemons that are running, by process name. The daemons themselves are not queried.
 
 use super::Host;
 
@@ -24,8 +24,8 @@ fn daemon(process_name: &str) -> Option<&'static str> {
 pub(super) const IRQBALANCE: &str = "irqbalance";
 
 impl Host {
-    /// Returns the running time daemons without duplicates; `None` if /proc shows no processes. Daemons in other PID
-    /// namespaces are not visible.
+    /// Returns the time daemons that are running, without duplicates; `None` if /proc shows no processes. Daemons
+    /// in other PID namespaces are not visible.
     #[must_use]
     pub fn time_daemons(&self) -> Option<Vec<&'static str>> {
         let names = self.process_names();

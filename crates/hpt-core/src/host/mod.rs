@@ -231,8 +231,8 @@ pub(crate) struct About {
 
 /// Reads a regular file, and also returns its owner and mode.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
-    // The file is checked before it is opened, because opening a device may have side effects. For example, it would
-    // start a watchdog.
+    // The file is checked before it is opened, because opening a device may have side effects. For example,
+    // opening a watchdog device starts the watchdog.
     refuse_what_is_not_regular(&path.metadata()?)?;
     // O_NONBLOCK: if a pipe has replaced the file, opening it must not wait for a writer. The flag has no effect on a
     // regular file.

@@ -16,7 +16,7 @@ pub struct Situation {
     pub(crate) timex: Option<Timex>,
     /// The kernel's own threads.
     pub kernel_threads: Option<Vec<KernelThread>>,
-    /// The running time daemons; also `None` if no daemon was found and not all processes were visible.
+    /// The time daemons that are running; also `None` if no daemon was found and not all processes were visible.
     pub time_daemons: Option<Vec<String>>,
     /// Whether irqbalance, which moves interrupts, is running; also `None` if it was not found and not all processes
     /// were visible.
@@ -62,9 +62,9 @@ impl Host {
         }
     }
 
-    /// Returns the running time daemons, and whether irqbalance is running. If some processes are hidden (hidepid, a
-    /// PID namespace), a program that was not found may still be running. In this case, the corresponding result is
-    /// `None`.
+    /// Returns the time daemons that are running, and whether irqbalance is running. If some processes are hidden
+    /// (hidepid, a PID namespace), a program that was not found may still be running. In this case, the corresponding
+    /// result is `None`.
     fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
         let daemons = self.time_daemons();
         let balances = daemons.as_ref().map(|_| self.runs(daemons::IRQBALANCE));

@@ -9,7 +9,7 @@ pub(crate) enum Told<T> {
     Is(T),
     /// The file does not exist on the machine.
     Absent,
-    /// A read of the file requires more permissions.
+    /// Reading the file requires additional permissions.
     NotAllowed,
     /// The file cannot be read, or its content cannot be interpreted.
     Garbled,

@@ -105,7 +105,8 @@ pub struct Journal {
     /// The directory of the machine-wide lock; `None` if this journal does not use that lock.
     machine: Option<Box<Path>>,
     binding: Binding,
-    /// Whether any file can be restored, as tests require. Otherwise, only settings known to hpt can be restored.
+    /// Whether arbitrary files can be restored, which tests require. Otherwise, only settings known to hpt can be
+    /// restored.
     restores_anywhere: bool,
 }
 
@@ -478,8 +479,8 @@ fn put_back(knob: &Knob, entries: &[&Entry]) -> Restored {
     }
 }
 
-/// Returns the original value of a setting whose current value is `is`, according to its `entries`, oldest first;
-/// `None` if no entry set it to that value.
+/// Returns the original value of a setting whose current value is `is`. Follows its `entries`, oldest first, back from
+/// the newest; `None` if an entry does not contain the value reached so far.
 fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
     entries
         .iter()

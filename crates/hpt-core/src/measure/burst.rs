@@ -14,7 +14,7 @@ const READINGS: u32 = 8;
 pub struct Burst {
     /// The reading with the narrowest bracket.
     pub pair: Pair,
-    /// The number of readings lower than the previous one.
+    /// The number of readings that were lower than the previous reading.
     pub backwards: u32,
     /// The largest step back between two readings, in ticks.
     pub largest_back_ticks: u64,
@@ -29,7 +29,7 @@ pub struct Bursts<'a> {
 
 impl<'a> Bursts<'a> {
     /// Creates a value that takes bursts against `reference`. If the reference has no nominal frequency, its ticks
-    /// count as nanoseconds.
+    /// are taken to be nanoseconds.
     #[must_use]
     pub fn against(reference: &'a dyn TimeSource) -> Self {
         Self { reference: Reference::new(reference), source: reference }

@@ -14,10 +14,10 @@ use crate::{
 
 /// The longest single wait. A longer wait is split into several waits, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
-/// The largest number of edges that the kernel buffers for a line. Any further edges arrived after reading began.
+/// The largest number of edges that the kernel buffers for a line. Any edges beyond this number arrived during reading.
 const MOST_PENDING: usize = 1_024;
 
-/// The method with which a thread waits for an edge.
+/// The method by which a thread waits for an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Listening {
@@ -100,8 +100,8 @@ impl Wire for LoopBack<'_> {
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
         match self.listening {
             Listening::Waiting => {
-                // The system call takes whole milliseconds. The extra millisecond avoids repeated calls during the last
-                // one.
+                // The system call accepts a timeout only in whole milliseconds. The extra millisecond avoids repeated
+                // calls during the last millisecond.
                 self.input.wait(at_most + Duration::from_millis(1))?;
                 self.input.edge()
             }

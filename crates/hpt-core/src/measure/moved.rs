@@ -77,7 +77,7 @@ pub struct Moved {
     pub migrated: bool,
     /// The steal time that the hypervisor reports, in nanoseconds, as a multiple of 10 ms.
     pub stolen_ns: Option<u64>,
-    /// The number of firmware interrupts (SMI) of this core.
+    /// The number of firmware interrupts (SMI) on this core.
     pub firmware: Option<u64>,
     /// The counters that increased, as indices into [`CpuCounters::counters`], each with its increase; `None` if
     /// neither /proc/interrupts nor /proc/softirqs could be read.
@@ -191,7 +191,7 @@ impl CpuCounters {
         &self.unread
     }
 
-    /// Returns whether the count of firmware interrupts of this core can be read.
+    /// Returns whether the count of firmware interrupts on this core can be read.
     #[must_use]
     pub const fn counts_firmware(&self) -> bool {
         self.firmware.is_some()

@@ -32,20 +32,20 @@ const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 /// The instruments that time the reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Instruments<'a> {
-    /// The source that times the long run. It must tick at its nominal rate.
+    /// The source that times the back-to-back reads. It must tick at its nominal rate.
     pub wall: &'a dyn TimeSource,
     /// The source that times single reads.
     pub stopwatch: &'a dyn TimeSource,
     /// The frequency of the stopwatch.
     pub stopwatch_frequency: Frequency,
-    /// The source that counts the cycles of the long run, if there is such a source.
+    /// The source that counts the cycles of the back-to-back reads, if there is such a source.
     pub cycles: Option<&'a dyn TimeSource>,
 }
 
 /// The read overhead of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadCost {
-    /// The number of reads in the long run.
+    /// The number of back-to-back reads.
     pub calls: u64,
     /// The total time of these reads.
     pub total: Duration,
@@ -67,14 +67,14 @@ pub struct ReadCost {
 }
 
 impl ReadCost {
-    /// Returns the time per read in the long run, in nanoseconds; `None` if there were no reads.
+    /// Returns the time per back-to-back read, in nanoseconds; `None` if there were no such reads.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn per_call_ns(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.total.as_nanos() as f64 / self.calls as f64)
     }
 
-    /// Returns the cycles per read in the long run; `None` if there were no reads or if no cycles were counted.
+    /// Returns the cycles per back-to-back read; `None` if there were no such reads or if no cycles were counted.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn cycles_per_call(&self) -> Option<f64> {

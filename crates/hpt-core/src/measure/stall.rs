@@ -17,13 +17,13 @@ use crate::{
 const STRETCH_NS: u64 = 1_000_000;
 /// The number of reads after which the clock is read even if the source does not advance.
 const READS: u32 = 1 << 16;
-/// The minimum interval between reads of the counters without a stall, as a multiple of the usual duration of reading
-/// and reporting them.
+/// The minimum interval between two reads of the counters while no stall occurs, as a multiple of the time that it
+/// usually takes to read and report them.
 const ASKED_AT_MOST: u64 = 200;
 /// The absolute minimum of that interval, in nanoseconds.
 const ASKED_EVERY_NS: u64 = 20_000_000;
-/// The minimum interval between reads of the counters after a stall, as a multiple of the usual duration of reading and
-/// reporting them. Even with frequent stalls, reading and reporting takes at most a fifth of the time.
+/// The minimum interval between two reads of the counters after a stall, as a multiple of the time that it usually takes
+/// to read and report them. Even if stalls are frequent, reading and reporting take at most a fifth of the time.
 const AGAIN: u64 = 4;
 /// The maximum number of stalls that are kept until the counters are read.
 const WAITING: usize = 32;
@@ -34,7 +34,7 @@ const FIRST_QUESTIONS: usize = 9;
 /// The factor that identifies a stalled operation. An operation was stalled if it took longer than this multiple of its
 /// usual duration plus the stall threshold.
 const UNUSUAL: u64 = 3;
-/// The number of latest durations whose median is the usual duration.
+/// The number of most recent durations whose median is the usual duration.
 const USUAL_OF: usize = 63;
 
 /// A period in which the thread did not run.
@@ -174,7 +174,7 @@ where
         let (end, between) = loop_.begin_anew();
         waiting.extend(stalled.filter(|_| !is_last));
         if told == Told::Busy {
-            // The usual duration of a rare operation is not known, so a stall during it is not detected.
+            // The usual duration of a rare operation is not known, so a stall during it cannot be detected.
             watched.blind_below_ns = watched.blind_below_ns.max(end.nanoseconds_since(told_from));
             waiting.extend(between);
         } else {
@@ -282,7 +282,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
             }
         }
         // The clock is read between two readings of the source. If the thread was stalled during the clock read, that
-        // stall counts too, and the clock is read again. The usual duration of a clock read does not count.
+        // stall counts too, and the clock is read again. The usual duration of a clock read counts as
+        // uncertainty.
         let (mut uncertain_ns, mut now) = (0, (self.looked_at, last));
         for _ in 0..LOOKS_AGAIN {
             now = (self.clock.now(), source.ticks());
@@ -356,8 +357,8 @@ impl Usual {
         self.ns.saturating_mul(UNUSUAL).saturating_add(above_ns)
     }
 
-    /// Returns a stall if the operation took far longer than usual. In either case, adds the duration to those that
-    /// determine the usual duration.
+    /// Returns a stall if the operation took far longer than usual. In any case, records the duration, which then
+    /// contributes to the usual duration.
     fn judge(&mut self, start: Instant, end: Instant, above_ns: u64) -> Option<Stall> {
         let took_ns = end.nanoseconds_since(start);
         let (limit_ns, usual_ns) = (self.limit_ns(above_ns), self.ns);
@@ -570,7 +571,8 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
     let end = clock.now().saturating_add(LONGEST);
     loop {
         let begun = clock.now();
-        // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
+        // All readings are taken before they are evaluated, because on 32-bit processors the evaluation takes longer
+        // than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
         let block_ns = clock.now().nanoseconds_since(begun).saturating_sub(empty_ns);
         if blocks_ns.len() < BLOCKS {

@@ -20,12 +20,12 @@ use crate::{
 
 /// The interval at which a busy-polling thread calls `go_on`.
 const PIECE: Duration = Duration::from_millis(100);
-/// The number of microseconds below which latencies are counted individually for each whole microsecond.
+/// The latency, in microseconds, below which each whole microsecond has a count of its own.
 const MICROSECONDS: usize = 10_000;
 /// The number of readings that determine the read overhead.
 const READINGS: usize = 1_001;
 
-/// The method with which a thread waits for a deadline.
+/// The method by which a thread waits for a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
@@ -162,8 +162,8 @@ pub fn wakes(
                 return;
             }
         };
-        // The kernel uses its own clock, and `Instant` may lag behind that clock by as much as the bound. The latency
-        // of a deadline that is detected early is therefore zero.
+        // The kernel uses its own clock, and `Instant` may lag behind that clock by as much as its error bound. The
+        // latency of a deadline that is detected early is therefore zero.
         let late_ns = now.nanoseconds_since(deadline);
         let missed = late_ns / period_ns;
         if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {

@@ -8,11 +8,11 @@ use crate::{
     sys::process::{CpuSet, current_cpu},
 };
 
-/// The time between two checks of the affinity. A check takes a system call; while the thread is on another CPU, the
+/// The time between two checks of the affinity. A check needs a system call; while the thread is on another CPU, the
 /// check also reads a file. After its CPU has come back online, the thread stays unpinned for at most this long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The maximum number of absences that are recorded. Further absences are merged into the last absence, to limit memory
-/// use if a CPU is taken offline and online for days.
+/// use if a CPU keeps going offline and coming back for days.
 const MOST_ABSENCES: usize = 64;
 
 /// A period in which a pinned thread did not run on its CPU.
@@ -77,7 +77,7 @@ impl<'a> PinWatch<'a> {
     ///
     /// Call this after the reading that ends a sample, so that the cost of the check is not part of any value. The
     /// check queries the current CPU, which takes a few nanoseconds: the C library reads it from memory that the kernel
-    /// keeps up to date (rseq), or through the vDSO. Checking the affinity for every sample would take a system call
+    /// keeps up to date (rseq), or through the vDSO. Checking the affinity for every sample would need a system call
     /// each time, so the affinity is checked only ten times per second. That check is needed because a thread that lost
     /// its CPU for a short time may return to it by chance and leave it again later.
     pub fn is_there(&mut self, at: Duration) -> bool {
@@ -88,7 +88,7 @@ impl<'a> PinWatch<'a> {
     /// If not, counts one sample as taken on another CPU.
     ///
     /// The kernel does not restore an affinity that it has revoked, so one check at the end of a stretch covers the
-    /// whole stretch. The check takes a system call.
+    /// whole stretch. The check needs a system call.
     pub fn stayed(&mut self, at: Duration) -> bool {
         self.follower.stayed(at)
     }

@@ -42,10 +42,10 @@ const TRY_EVERY: u32 = 16;
 const LEAST_STEP: Duration = Duration::from_micros(200);
 /// The lag of the kernel's clock behind `Instant` above which the kernel's clock is considered to have gone back.
 const WENT_BACK: Duration = Duration::from_millis(100);
-/// The interval at which the wall clock is read again during a spin until a wall-clock time.
+/// The interval at which the wall clock is read while a thread spins until a wall-clock time.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The method with which a [`Sleeper`] waits.
+/// The method by which a [`Sleeper`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -122,7 +122,7 @@ pub struct Report {
 /// until a *margin* before the deadline, and then spins. The margin is learned from the wake-up latency of the last 64
 /// sleeps of similar length, and never exceeds 200 µs.
 ///
-/// By default, the margin covers at least three of four of these wake-ups. It covers more of them if spinning then
+/// By default, the margin covers at least three quarters of these wake-ups. It covers more of them if spinning then
 /// takes, on average, no more than 3.5 µs plus 0.2 % of the length of the sleep. [`with_quantile`](Self::with_quantile)
 /// and [`with_cpu_budget`](Self::with_cpu_budget) change this goal. Preemption by other threads or by a hypervisor can
 /// still delay the end of a sleep.
@@ -418,9 +418,9 @@ fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
     now >= until || now < start
 }
 
-/// Returns whether the kernel's own clock went back. If it did, its remaining time until `until` exceeds `length_ns` by
-/// more than the error of `Instant`. If a sandbox blocks the clock, its reading is zero, which does not mean that the
-/// clock went back.
+/// Returns whether the kernel's own clock went back. If it did, the time left on that clock exceeds `length_ns` by more
+/// than the error of `Instant`. If a sandbox blocks the clock, its reading is zero, which does not mean that the clock
+/// went back.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
@@ -501,7 +501,7 @@ impl WallOffset {
     }
 
     /// Returns whether the wall clock was set by 0.2 ms or more between this reading and `later`. Slewing affects both
-    /// clocks equally. Their difference changes only if one of them is set, or if the machine is suspended.
+    /// clocks equally. Their difference changes only if the wall clock is set, or if the machine is suspended.
     #[must_use]
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);

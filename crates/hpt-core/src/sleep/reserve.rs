@@ -27,8 +27,8 @@ pub(crate) struct Reserve {
 /// The goal of a margin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Aim {
-    /// At least three of four wake-ups are in time, and more if that requires little spinning. If the wake-up latency
-    /// is almost constant, all wake-ups are in time.
+    /// At least three quarters of all wake-ups are in time, and more if that requires little spinning. If the wake-up
+    /// latency is almost constant, all wake-ups are in time.
     Balanced,
     /// This many thousandths of all wake-ups are in time.
     Quantile { permille: usize },
@@ -58,7 +58,7 @@ impl Reserve {
     #[expect(clippy::cast_precision_loss, reason = "a length in nanoseconds, of which only a share is used")]
     pub(crate) fn for_length(&self, length_ns: u64) -> u64 {
         let class = class(length_ns);
-        // If this class has no data, the next longer class with data is used or, without one, the next shorter class.
+        // If this class has no data, the next longer class with data is used; if there is none, the next shorter.
         let mut nearest = (class..CLASSES).chain((0..class).rev()).map(|class| &self.classes[class]);
         let length = length_ns as f64;
         let known = nearest.find(|recent| recent.count > 0).and_then(|recent| match self.aim {
@@ -209,8 +209,8 @@ mod tests {
         assert!((20_000..20_010).contains(&sleeps(20_000)), "the load ended");
     }
 
-    /// All wake-ups are in time if the latency is almost constant; three of four if the other latencies are much
-    /// higher.
+    /// All wake-ups are in time if the latency is almost constant, but only three quarters if the other latencies
+    /// are much higher.
     #[test]
     fn the_reserve_covers_errors_within_the_spin_budget() {
         let reserve = |errors: [u64; 8]| {

@@ -193,9 +193,9 @@ fn what_opens_it(host: &Host) -> String {
     let module = match host.opened_cycles() {
         Some(state) if state.contains("taken") => {
             return format!(
-                "hpt_cycles is loaded ({state}) but leaves the counter closed, because KVM or kernel.perf_user_access closed it, not a perf \
-                 event; keep KVM guests off the CPU, then write a number of seconds to /sys/module/hpt_cycles/parameters/check_seconds \
-                 to reopen the counter"
+                "hpt_cycles is loaded ({state}) but leaves the counter closed, because it was closed by KVM or \
+                 kernel.perf_user_access, not by a perf event; keep KVM guests off the CPU, then write a number of seconds to \
+                 /sys/module/hpt_cycles/parameters/check_seconds to reopen the counter"
             );
         }
         Some(state) if state.contains("closed") => {

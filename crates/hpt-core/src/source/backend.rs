@@ -233,7 +233,7 @@ pub enum Unavailable {
     },
 }
 
-/// The permission that a process lacks to access the registers of a device or to count its own cycles.
+/// A missing permission to access the registers of a device or to count the process's own cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingRight {

@@ -180,7 +180,7 @@ fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailab
     };
     let Some(registers) = node.registers else {
         return Err(Unavailable::NoDevice {
-            evidence: format!("the device tree does not give the register address of {}", node.path),
+            evidence: format!("the device tree does not contain the register address of {}", node.path),
         });
     };
     let length = u64::try_from(LENGTH).expect("twelve");

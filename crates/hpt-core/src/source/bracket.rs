@@ -7,7 +7,7 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A bracketed reading: the source returned `ticks` at some time between `before_ns` and `after_ns` of the reference.
+/// A bracketed reading: the source returned `ticks` when the reference was between `before_ns` and `after_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
     /// The reading of the reference before the source was read, in nanoseconds.
@@ -40,7 +40,7 @@ pub(crate) struct Reference<'a, R: ?Sized> {
 
 impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     /// Creates a reference that starts at the current reading of `source`. If `source` has no nominal frequency, its
-    /// ticks count as nanoseconds.
+    /// ticks are taken to be nanoseconds.
     pub(crate) fn new(source: &'a R) -> Self {
         let info = source.info();
         let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));

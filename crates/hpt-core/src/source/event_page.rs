@@ -6,8 +6,8 @@
 pub(super) const LOCK: usize = 8;
 pub(super) const CAPABILITIES: usize = 40;
 
-/// The maximum number of attempts to read the page while the kernel changes it. A change is caused by a switch to
-/// another task and back.
+/// The maximum number of attempts to read the page while the kernel changes it. The kernel changes the page
+/// when it switches to another task and back.
 pub(super) const MOST_CHANGES: u32 = 16;
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub enum ReadPath {
     SystemCall,
     /// The kernel, through the vDSO or a system call. Only a live machine shows which of the two applies.
     Kernel,
-    /// Memory, which is read by sources for tests.
+    /// Memory; only sources for tests are read this way.
     Memory,
 }
 

@@ -25,8 +25,8 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
 /// Returns the source that reads the same counter as this clocksource of the kernel, or `None` if hpt has no such
 /// source.
 ///
-/// The kernel calls the System Timer of the BCM283x `timer`, which is also the name used by drivers of other boards.
-/// The device tree of `host` distinguishes the two.
+/// The kernel's name for the System Timer of the BCM283x is `timer`, but drivers for other boards use the same name.
+/// The device tree of `host` shows which timer it is.
 #[must_use]
 pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
     match clock_source {

@@ -13,8 +13,8 @@ const MOST_CARRIES: u32 = 4;
 pub(super) fn read_split_counter<R: Registers>(registers: &R, low_offset: usize, high_offset: usize) -> u64 {
     let mut high = registers.read_u32(high_offset);
     let mut low = registers.read_u32(low_offset);
-    // A carry happens once every few minutes. If the page belongs to another device, its values may look like permanent
-    // carries, so the loop has a limit.
+    // A carry happens once every few minutes. If the page belongs to another device, its values may look like a carry
+    // in every read, so the loop has a limit.
     for _ in 0..MOST_CARRIES {
         let again = registers.read_u32(high_offset);
         if again == high {

@@ -3,9 +3,8 @@
 use super::{PosixClock, PosixId, TimeSource, Unavailable, self_test};
 use crate::host::Host;
 
-/// Returns `source` after a self-test against a clock of the kernel, for sources whose registers might belong to
-/// something else. The registers of another device are detected because they do not advance, or advance at the wrong
-/// rate.
+/// Tests `source` against a clock of the kernel and returns it. Intended for sources whose registers might belong to
+/// another device. The self-test detects such registers, because they do not advance, or advance at the wrong rate.
 pub(super) fn tested<S: TimeSource>(source: S) -> Result<S, Unavailable> {
     let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
     self_test(&source, &reference).map_err(Unavailable::SelfTest)?;

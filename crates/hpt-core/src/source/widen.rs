@@ -26,9 +26,9 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 /// 24-bit ACPI timer.
 ///
 /// A reading consists of one reading of the counter between two readings of a system clock. The clock determines the
-/// number of wraps, for which it may be wrong by almost half a wrap. The counter provides the lower bits, so the result
-/// is as fine as a reading of the counter. If too much time passes between the two readings of the clock, the counter
-/// is read again.
+/// number of wraps; an error of almost half a wrap does not affect that number. The counter provides
+/// the lower bits, so the result is as fine as a reading of the counter. If too much time passes between the two
+/// readings of the clock, the counter is read again.
 ///
 /// # Error
 ///

@@ -29,7 +29,7 @@ pub(crate) struct Slew {
 /// Returns the adjustments that the kernel is currently making. Changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read_slew() -> io::Result<Slew> {
-    /// The status bit of an offset in nanoseconds. Linux, include/uapi/linux/timex.h.
+    /// The status bit that indicates that the offset is in nanoseconds. Linux, include/uapi/linux/timex.h.
     const STA_NANO: libc::c_int = 0x2000;
     let timex = ask()?;
     Ok(slew_of(timex.offset.into(), timex.status & STA_NANO != 0, timex.constant.into(), timex.tick.into()))

@@ -5,9 +5,9 @@ use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Readable registers of 32 bits, as a trait so that a test can script them.
+/// Readable 32-bit registers. This is a trait so that a test can script them.
 pub(crate) trait Registers {
-    /// Returns the register `offset` bytes after the first.
+    /// Returns the register that is `offset` bytes after the first register.
     ///
     /// # Panics
     ///
@@ -26,30 +26,30 @@ impl<R: Registers> Registers for Arc<R> {
 ///
 /// # Errors
 ///
-/// Returns the error of opening it.
+/// Returns the error of opening the file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // O_SYNC: device memory is mapped uncached anyway; the flag requests this from kernels that would not do so by
-    // default. Linux, drivers/char/mem.c.
+    // O_SYNC requests that device memory is mapped uncached, for kernels that do not do so by default. Linux,
+    // drivers/char/mem.c.
     File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)
 }
 
-/// A device's registers in this process's memory. Writing to them is not possible.
+/// A device's registers in this process's memory. The registers cannot be written.
 #[derive(Debug)]
 pub(crate) struct Window {
     map: MmapRaw,
-    /// The offset of the registers in the map, and their size in bytes.
+    /// The offset of the registers in the map; `length` is their size. Both are in bytes.
     start: usize,
     length: usize,
 }
 
 impl Window {
-    /// Maps `path` from `offset` on, which must be a multiple of the page size, and exposes `length` bytes that begin
-    /// `start` bytes after it.
+    /// Maps `path` from `offset` on, and exposes the `length` bytes that begin `start` bytes after `offset`. `offset`
+    /// must be a multiple of the page size.
     ///
     /// # Errors
     ///
-    /// Returns the error of opening or mapping it; [`io::ErrorKind::InvalidInput`] for a `start` that is not the offset
-    /// of a register.
+    /// Returns the error of opening or mapping the file, or [`io::ErrorKind::InvalidInput`] for a `start` that is not
+    /// the offset of a register.
     pub(crate) fn map(path: &Path, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         Self::of(&open(path)?, offset, start, length)
     }
@@ -77,9 +77,10 @@ impl Registers for Window {
         // SAFETY: `start + length` bytes are mapped, and the assertion keeps the whole register within them.
         // pointer::add.
         let register = unsafe { first.add(self.start + offset) };
-        // SAFETY: the address is mapped for as long as `self.map` lives, readable, and aligned to four bytes: the map
-        // begins at a page, `start` and `offset` are multiples of four. No reference to it is ever made; volatile,
-        // because a device changes it. ptr::read_volatile.
+        // SAFETY: the address is readable and stays mapped for as long as `self.map` lives. It is aligned to four
+        // bytes, because the map begins at a page boundary and `start` and `offset` are multiples of four. No reference
+        // to the address is ever created. The read is volatile because a device changes the register.
+        // ptr::read_volatile.
         unsafe { register.cast::<u32>().read_volatile() }
     }
 }

@@ -1,5 +1,5 @@
-//! The counter that this program reads with an instruction, after the instruction is known to be permitted, and the
-//! words from which the program computes the time. Does not decide whether the counter is suitable; `clock::system`
+//! The counter that this program reads with an instruction known to be permitted, and the words from which the program
+//! computes the time. Does not decide whether the counter is suitable; `clock::system`
 //! does.
 
 use std::{
@@ -17,7 +17,8 @@ pub(crate) use super::arch::TscToken as Native;
 /// The words that all threads share, initially zero.
 pub(crate) type Words = [AtomicU64; 64];
 
-/// The arguments of `install` in one pointer to the words. The lowest bit of the pointer is the token's own bit.
+/// The arguments of `install`, packed into one pointer to the words. The lowest bit of the pointer is the token's own
+/// bit.
 static INSTALLED: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the token and the words that were installed last, unless they were removed.
@@ -101,8 +102,8 @@ pub(crate) fn words() -> (&'static Words, bool) {
     if page.is_null() {
         let made = words_wiped_on_fork().unwrap_or(&IN_THE_PROGRAM);
         let made = ptr::from_ref(made).cast_mut();
-        // If two threads create a page at the same time, the second uses the page of the first, and its own stays
-        // unused.
+        // If two threads create a page at the same time, the second uses the page of the first, and its own page
+        // stays unused.
         page = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
             Err(first) => first,

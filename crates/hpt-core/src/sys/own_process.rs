@@ -1,5 +1,5 @@
-//! Determines whether the current process has created a mark, or is a child that was forked since. Queries the kernel
-//! only when a mark is created. A comparison takes one load.
+//! Determines whether the current process has created a mark, or is a child that was forked after that. Queries the
+//! kernel only when a mark is created. A comparison takes one load.
 
 use std::sync::{
     OnceLock,

@@ -136,7 +136,7 @@ impl Event {
     #[inline]
     pub(crate) fn count(&self) -> Option<u64> {
         let mut count = [0; 8];
-        // For an event in error state, read(2) returns the end of the file. perf_event_open(2), "pinned".
+        // For an event in the error state, read(2) reports the end of the file. perf_event_open(2), "pinned".
         let bytes = (&self.file).read(&mut count).ok()?;
         (bytes == count.len()).then_some(u64::from_ne_bytes(count))
     }

@@ -112,15 +112,15 @@ impl Ptp {
         let mut extended =
             SystemOffsetExtended { samples: SAMPLES, reserved: [0; 3], times: [[PtpTime::default(); 3]; MOST] };
         let descriptor = self.file.as_raw_fd();
-        // SAFETY: the request number includes the size of `extended`. The kernel reads its first words, and fills at
-        // most the 25 entries that they request. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset_extended`.
+        // SAFETY: the request number includes the size of `extended`. The kernel reads the first words, and fills the
+        // requested entries, at most 25. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset_extended`.
         let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET_EXTENDED, &raw mut extended) };
         if answer >= 0 {
             let between = extended.times.map(|[before, device, after]| Between { before, device, after });
             return Ok((between.to_vec(), true));
         }
         let mut plain = SystemOffset { samples: SAMPLES, reserved: [0; 3], times: [PtpTime::default(); 2 * MOST + 1] };
-        // SAFETY: as above. The kernel fills one entry more than twice the number of samples. Linux,
+        // SAFETY: as above. The kernel fills `2 * samples + 1` entries. Linux,
         // drivers/ptp/ptp_chardev.c, `ptp_sys_offset`.
         let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET, &raw mut plain) };
         if answer < 0 {

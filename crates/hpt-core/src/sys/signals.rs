@@ -250,7 +250,7 @@ pub(crate) fn reap_others(child: libc::pid_t) {
     }
 }
 
-/// Returns the change of the child's state since the preceding call, without waiting.
+/// Returns the change in the child's state since the preceding call, without waiting.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
     let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
     let Some((_, status)) = waitpid(Pid::from_raw(child), options)? else { return Ok(ChildIs::AsBefore) };

@@ -51,9 +51,9 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
 }
 
 /// The time after which a child is killed. A child executes only a few instructions, so a child that has not ended
-/// after this time never will. Children of QEMU's user-mode emulator (7.2) that a multithreaded program starts can hang
-/// before their first instruction: the emulator allocates with a lock held by a thread that does not exist in the
-/// child.
+/// after this time never will. If a multithreaded program runs in QEMU's user-mode emulator (7.2), its children can
+/// hang before their first instruction: to allocate memory, the emulator takes a lock, which may be held by a thread
+/// that does not exist in the child.
 const LONGEST: Duration = Duration::from_secs(10);
 /// The time to sleep between two checks of a child.
 const PAUSE: Duration = Duration::from_micros(100);

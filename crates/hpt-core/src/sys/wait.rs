@@ -1,5 +1,5 @@
 //! Waits in the kernel for a deadline or for a wake-up through a word in memory (futex(2)). Also contains the timer
-//! slack, the delay by which the kernel may postpone a wake-up to save power. Decides nothing; `sleep` does.
+//! slack, the delay by which the kernel may postpone a wake-up to save power. Makes no decisions; `sleep` does.
 
 use std::{io, sync::atomic::AtomicU32, time::Duration};
 
@@ -43,7 +43,7 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
 const SYS_FUTEX_TIME64: libc::c_long = 422;
 
 fn timespec64(moment: Duration) -> Timespec64 {
-    // The kernel treats every time that exceeds 64 bits of nanoseconds as the last representable time. Linux,
+    // If the nanoseconds do not fit into 64 bits, the kernel uses the last representable time instead. Linux,
     // include/linux/ktime.h, ktime_set.
     let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
     Timespec64 { seconds, nanoseconds: moment.subsec_nanos().into() }
@@ -108,8 +108,8 @@ pub(crate) fn wake(word: &AtomicU32) {
     };
 }
 
-/// Returns the timer slack in nanoseconds, by which the kernel may delay wake-ups of this thread to combine them with
-/// others; `None` if the kernel does not report the slack.
+/// Returns the timer slack of this thread in nanoseconds; `None` if the kernel does not report it. The kernel can delay
+/// wake-ups of the thread by up to the slack, to combine them with others.
 pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
     // SAFETY: the call reads no further argument. prctl(2), PR_GET_TIMERSLACK. The C library's function is not used,
     // because it returns an int and the slack is a long.

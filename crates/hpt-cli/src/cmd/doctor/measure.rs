@@ -18,7 +18,7 @@ use crate::{
     output::{progress::Progress, short_time},
 };
 
-/// The polling time. It contains at least three whole periods of one second, regardless of when polling begins.
+/// The polling time. It spans at least three full periods of one second, regardless of when polling begins.
 const POLL: Duration = Duration::from_millis(4_300);
 /// The interval between the deadlines of the polling thread. The latency of the first deadline in a gap is the length
 /// of the gap.

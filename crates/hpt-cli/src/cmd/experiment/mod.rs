@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         context.signals.listen()?;
         return Ok(list(arguments, context));
     }
-    // Check the options before pinning the thread, which leaves only one allowed CPU.
+    // Check the options before pinning the thread, because pinning leaves only one allowed CPU.
     let mut ways = arguments.ways(&experiments, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
     ways.cpu = held.cpu();

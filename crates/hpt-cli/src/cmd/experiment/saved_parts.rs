@@ -15,7 +15,7 @@ use crate::{
     experiments::{Experiment, Measured, Part},
 };
 
-/// The name prefix of the files of saved parts in the state directory, and the name of the lock.
+/// The name of the lock in the state directory, and the prefix of the file names of saved parts.
 pub(super) const STATE: &str = "experiment";
 
 /// A part that was finished or interrupted.
@@ -82,7 +82,7 @@ impl SavedParts {
         match opened {
             Ok((alone, store, binding)) => {
                 if alone.is_none() {
-                    kept.note("another hpt experiment was running when this one started; each may have increased the latency of the other".to_owned());
+                    kept.note("another hpt experiment was running when this one started; each may have increased the latency that the other measured".to_owned());
                 }
                 (kept._alone, kept.store) = (alone, Some((store, binding)));
             }

@@ -73,7 +73,7 @@ pub(super) fn run(
     let (first, second) = (sound(one)?, sound(other)?);
     if keeping.page.is_none() && keeping.charts.is_some() {
         return Err(Failure::Usage(
-            "--svg with --compare also requires --output, because the charts are those of the page",
+            "--svg with --compare also requires --output, because the charts are taken from the page",
         ));
     }
     let unreadable = |why: Unreadable| Failure::NotAReport {

@@ -14,7 +14,7 @@ use super::plan::PLANS;
 use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
-/// The maximum size of a report, in bytes. The report of a machine with a hundred CPUs has about a hundredth of this
+/// The maximum size of a report, in bytes. The report of a machine with a hundred CPUs is about a hundredth of this
 /// size.
 const LARGEST: u64 = 256 << 20;
 

@@ -191,7 +191,7 @@ fn machine(report: &ReportDocument) -> Section {
 }
 
 fn findings(doctor: DoctorDocument) -> Section {
-    let provenance = chart::about(&(&doctor).into(), "hpt doctor, which reads files of the kernel and changes nothing");
+    let provenance = chart::about(&(&doctor).into(), "hpt doctor, which reads the kernel's files and changes nothing");
     let all = doctor.rules.len();
     let rank = |severity: Option<DoctorSeverity>| match severity {
         Some(DoctorSeverity::High) => 0,

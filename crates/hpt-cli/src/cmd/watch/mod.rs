@@ -99,7 +99,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // Determine the allowed CPUs before pinning the thread, which leaves only one.
+    // Determine the allowed CPUs before pinning the thread, because pinning leaves only one allowed CPU.
     let cpus = allowed_cpus();
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;

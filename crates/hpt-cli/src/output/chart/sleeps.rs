@@ -9,7 +9,7 @@ use super::{
     titled_chart::{Figures, TitledChart, Unreadable, count},
 };
 
-/// The share of a CPU that is drawn for methods with a smaller share.
+/// The minimum share of a CPU in the chart. Methods with a smaller share are drawn at this value.
 const LEAST_SHARE: f64 = 1e-3;
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]

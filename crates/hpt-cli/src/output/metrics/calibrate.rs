@@ -39,7 +39,7 @@ pub(super) fn gauges(document: &CalibrateDocument) -> Vec<Gauge> {
             (
                 "hpt_calibration_error",
                 "ratio",
-                "Deviation of the measured frequency from the nominal one, relative to the nominal one",
+                "Relative deviation of the measured frequency from the nominal frequency",
             ),
             |row| row.error_ppm.map(ratio),
         ),

@@ -55,7 +55,7 @@ fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
     })
 }
 
-/// Returns all metrics of a document: first the gauge that describes the machine, then those of `gauges` that have
+/// Returns all metrics of a document: first the gauge that describes the machine, then all `gauges` that have
 /// samples.
 pub(crate) fn complete(head: &Head, mut gauges: Vec<Gauge>) -> Vec<Gauge> {
     gauges.insert(0, machine(head));

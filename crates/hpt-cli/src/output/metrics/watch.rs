@@ -42,7 +42,7 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
             ("hpt_watch_offset", "seconds", "Offset from the reference, accumulated since the last interruption"),
             |row| row.offset.offset_ns.map(seconds),
         ),
-        of_rows(sources, source, ("hpt_watch_offset_bound", "seconds", "Worst-case bound of the offset"), |row| {
+        of_rows(sources, source, ("hpt_watch_offset_bound", "seconds", "Worst-case bound on the offset"), |row| {
             row.offset.offset_bound_ns.map(seconds)
         }),
         Gauge {
@@ -66,7 +66,7 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
         Gauge {
             name: "hpt_watch_core_offset",
             unit: "seconds",
-            help: "Offset of the second CPU's counter from the first CPU's: lower and upper limit",
+            help: "Offset of the second CPU's counter from the first CPU's counter: lower and upper limit",
             samples: document.cores.iter().flat_map(core_offset).collect(),
         },
         single(

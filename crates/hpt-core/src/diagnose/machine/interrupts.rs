@@ -212,7 +212,7 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     finding
         .fix(
-            "Move these threads to other CPUs until reboot, as far as the kernel allows: unbound workers (kworker/u) through their CPU mask, all other threads one by one, including kthreadd, which creates new kernel threads",
+            "Move these threads to other CPUs until reboot, as far as the kernel allows. The commands set the CPU mask of unbound workers (kworker/u), and move kthreadd, which creates new kernel threads, and all other kernel threads one by one",
             [
                 format!("echo {} | sudo tee /sys/devices/virtual/workqueue/cpumask", elsewhere.mask()),
                 format!("sudo taskset --pid --cpu-list {elsewhere} 2"),

@@ -259,9 +259,9 @@ fn none_requested(facts: &MachineFacts) -> bool {
     facts.parameter("rcu-nocbs").is_none() && is_empty(&facts.cores.nohz_full)
 }
 
-/// Returns the CPUs that are known not to run their own callbacks. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: CPUs
-/// in nohz_full are also in rcu_nocbs, and a kernel may be built to offload all CPUs unless one of the two parameters
-/// is given. Since Linux 5.17, every CPU has a callback thread as soon as one CPU needs it.
+/// Returns the CPUs that are known not to run their own callbacks. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: the
+/// kernel adds the CPUs in nohz_full to rcu_nocbs. It may be built to offload all CPUs unless one of the two parameters
+/// is given. Since Linux 5.17, every CPU has a callback thread as soon as one CPU needs one.
 fn offloaded(facts: &MachineFacts) -> CpuList {
     let without_tick = facts.cores.nohz_full.is().cloned().unwrap_or_default();
     let threads = callback_threads(facts).unwrap_or_default();

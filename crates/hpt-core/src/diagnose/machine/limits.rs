@@ -69,7 +69,7 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
         ms(quota.period_us)
     );
     if cpus > 0 && u128::from(quota.quota_us) >= u128::from(quota.period_us) * (cpus as u128) {
-        return Verdict::pass(format!("{observed}, which is the full time of all its CPUs"));
+        return Verdict::pass(format!("{observed}; this is the full time of all CPUs of the group"));
     }
     let observed = match quota.used_up {
         None => observed,
@@ -77,7 +77,7 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Some(1) => format!("{observed}; it has been used up once"),
         Some(times) => format!("{observed}; it has been used up {times} times"),
     };
-    // The thread on the named CPU needs all the time of that CPU, and the other threads of its group share the quota.
+    // The thread on the named CPU needs all of that CPU's time, and the other threads of its group share the quota.
     let one_is_enough = subject.named.is_some() && quota.quota_us >= quota.period_us;
     let severity = if one_is_enough && quota.used_up == Some(0) { Severity::Info } else { Severity::High };
     Finding::new(severity, observed)

@@ -138,7 +138,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     Finding::new(
         Severity::Low,
         format!(
-            "limited to {} MHz, with a hardware maximum of {} MHz, on {}",
+            "limited to {} MHz (hardware maximum: {} MHz) on {}",
             allowed / 1000,
             highest / 1000,
             Subject::in_words(&cpus)

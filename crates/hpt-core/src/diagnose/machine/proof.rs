@@ -46,8 +46,8 @@ impl Reserved {
 /// fair_server_init.
 const USUAL: Reserved = Reserved { gap: Duration::from_millis(50), period: Duration::from_secs(1) };
 
-/// The minimum number of gaps that proves a period. Two gaps may have any cause, but three periodic gaps have two equal
-/// distances.
+/// The minimum number of gaps that proves a period. Two gaps may have any cause. Three gaps at equal distances
+/// show a period.
 const IN_A_ROW: usize = 3;
 
 impl MachineFacts {

@@ -9,7 +9,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "clock-source",
         title: "Kernel does not use the best clocksource",
         about: "which clocksource the kernel uses, and why it does not use a better one",
-        why: "Every clock read, in user space and in the kernel, goes through the clocksource: about 20 ns for a CPU counter, a microsecond or more for a device such as the HPET.",
+        why: "Every clock read, in user space and in the kernel, uses the clocksource. This takes about 20 ns for a CPU counter, and a microsecond or more for a device such as the HPET.",
         affects: "all programs that read a clock",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: clocksource, tsc",
@@ -110,7 +110,9 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
             )
             .problem()
         } else {
-            Verdict::pass(format!("{current}, which is the clock of the hypervisor and the best available clocksource"))
+            Verdict::pass(format!(
+                "{current} is in use; it is the clock of the hypervisor and the best available clocksource"
+            ))
         };
     }
     if offered(facts, best) {
@@ -155,9 +157,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
         .fix("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
         .problem();
     }
-    Verdict::not_applicable(format!(
-        "{current} is in use, and this machine has no better clocksource that hpt knows of"
-    ))
+    Verdict::not_applicable(format!("{current} is in use, and hpt knows of no better clocksource on this machine"))
 }
 
 fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {

@@ -32,7 +32,7 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRefused {
-    /// A read of the file requires more permissions.
+    /// Reading the file requires additional permissions.
     PermissionDenied,
     /// The path is a directory, a device or a pipe.
     NotRegular,

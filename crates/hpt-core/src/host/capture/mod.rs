@@ -84,7 +84,7 @@ pub enum CaptureRefused {
         fault: CaptureFault,
     },
     /// The bases of the capture form a cycle, or there are too many bases.
-    #[error("{path} is derived from itself or through a chain of more than {MOST_BASES} captures; change its base")]
+    #[error("{path} is derived from itself, or through a chain of more than {MOST_BASES} captures; change its base")]
     EndlessBases {
         /// The capture that names the base.
         path: PathBuf,

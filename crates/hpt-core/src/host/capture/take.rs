@@ -33,13 +33,13 @@ const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Captured {
-    /// The capture, without facts: the caller adds those that [`Host::facts_to_capture`] returns.
+    /// The capture, without facts: the caller adds the facts that [`Host::facts_to_capture`] returns.
     pub capture: Capture,
     /// The copied paths, as absolute paths on the machine.
     pub copied: Vec<String>,
     /// The paths that could not be read.
     pub missing: Vec<String>,
-    /// The paths in `missing` of files that exist but require more permissions.
+    /// The paths in `missing` of files that exist but require additional permissions.
     pub refused: Vec<String>,
 }
 

@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
         let Some(length) = self.rest.iter().position(|&byte| byte == b'\n') else {
             return Err(self.fault(
                 "the file ends within a line",
-                "it is truncated: obtain a new copy, or end the last line with a newline",
+                "it may be truncated: obtain a new copy; if only the final newline is missing, add it",
             ));
         };
         let Ok(line) = std::str::from_utf8(&self.rest[..length]) else {

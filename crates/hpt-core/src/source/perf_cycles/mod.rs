@@ -36,8 +36,8 @@ const HIGHEST_FOR_KERNEL: i32 = 1;
 /// no such event, and its read would raise SIGILL.
 ///
 /// If the kernel lets programs read the counter of their own event (aarch64 with `kernel.perf_user_access` = 1, x86
-/// with `rdpmc`), a read is a few loads and one instruction. Otherwise, and while no counter is assigned to the event,
-/// a read is a system call. A forked child reads its parent's event with a system call.
+/// with `rdpmc`), a read takes a few loads and one instruction. Otherwise, and while no counter is assigned to the
+/// event, a read is a system call. A forked child reads its parent's event with a system call.
 ///
 /// If a thread opens two of these sources, only one of them is read from a register, because programs have 64-bit
 /// access to only one counter. 32-bit ARM has a single cycle counter, so the second open fails.
@@ -193,9 +193,9 @@ fn info(read_path: ReadPath) -> SourceInfo {
 /// Opens the event. Also returns the event's page if the event is read from a register, and whether the event counts
 /// cycles in the kernel.
 ///
-/// Tries several forms of the event: kernels before 5.17 do not support user-space reads, another event of this thread
-/// may have the only counter with that support, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot
-/// exclude the kernel.
+/// Tries several forms of the event. For example, kernels before 5.17 do not support user-space reads, and another
+/// event of this thread may have the only counter that supports them. The counters of some processors (ARM1176,
+/// Cortex-A8 and A9) cannot exclude the kernel.
 fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
@@ -287,7 +287,7 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
         value(told.paranoid.map(|paranoid| paranoid.to_string())),
         match told.paranoid {
             Some(paranoid) if paranoid > HIGHEST_FOR_USER_MODE => ", refuses processes without CAP_PERFMON",
-            Some(_) => ", allows a process to count itself in user mode",
+            Some(_) => ", allows a process to count its own cycles in user mode",
             None => "",
         }
     )];

@@ -14,9 +14,9 @@ const PMC_WIDTH: usize = 48;
 /// `cap_user_rdpmc`: programs may read the counter. Linux, include/uapi/linux/perf_event.h.
 const CAN_READ_COUNTER: u64 = 1 << 2;
 
-/// Returns the event's count. Returns `None` while the counter must not be read, because no counter is assigned to the
-/// event, or because programs have no access to it. In that state, the instruction would kill the process, so each call
-/// checks the state.
+/// Returns the event's count. Returns `None` while the counter must not be read: either no counter is assigned to the
+/// event, or programs have no access to the counter. In that state, the instruction would kill the process, so each
+/// call checks the state.
 ///
 /// # References
 ///

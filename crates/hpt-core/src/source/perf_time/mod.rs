@@ -186,7 +186,7 @@ fn evidence(time: &PerfTime) -> Vec<String> {
     let Line { mult, shift, .. } = time.at_opening;
     let tick_ns = f64::from(mult) / 2_f64.powi(shift.cast_signed());
     vec![
-        format!("page of a perf event: multiplier {mult}, shift {shift}, a counter of {} bits", time.at_opening.bits()),
+        format!("page of a perf event: multiplier {mult}, shift {shift}, {}-bit counter", time.at_opening.bits()),
         format!("counter frequency according to the kernel: {:.6} MHz", 1e3 / tick_ns),
     ]
 }

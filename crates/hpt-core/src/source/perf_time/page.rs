@@ -55,7 +55,7 @@ impl Line {
 /// The reason why a page contains no usable conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoLine {
-    /// The page's capability bits do not indicate a conversion. The number contains the bits.
+    /// The page's capability bits do not indicate a conversion. The field contains these bits.
     NotTold(u64),
     /// The kernel was changing the page during each attempt to read it.
     Restless,

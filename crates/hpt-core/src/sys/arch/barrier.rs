@@ -28,7 +28,7 @@ impl Barrier {
     pub(crate) fn wait(self) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: both instructions are in the base instruction set of x86-64 and touch no memory. LFENCE waits for all
-        // preceding instructions, including loads, and the MFENCE before it waits for stores. Intel SDM, volume 2,
+        // preceding instructions, including loads, and the preceding MFENCE waits for stores. Intel SDM, volume 2,
         // LFENCE and MFENCE. The option nomem is not used, because the compiler must not move memory accesses across
         // the barrier.
         unsafe {

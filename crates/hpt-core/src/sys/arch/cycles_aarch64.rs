@@ -9,8 +9,8 @@ use crate::sys::trial::{Trial, attempt_in_child};
 /// PMCR_EL0.LC: the cycle counter overflows at 64 bits, not at 32. Arm ARM (DDI 0487), D24.5, PMCR_EL0.
 const LC: u32 = 1 << 6;
 
-/// Proof that PMCCNTR_EL0 could be read on this CPU when it was created: PMUSERENR_EL0 allowed it, and a child of this
-/// process read it without being killed. Access can be revoked, and each CPU has its own.
+/// Proof that PMCCNTR_EL0 could be read on this CPU when the token was created: PMUSERENR_EL0 allowed the read, and a
+/// child of this process read the register without being killed. Access can be revoked, and is separate for each CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CyclesToken {
     shows_control: bool,
@@ -43,8 +43,8 @@ impl CyclesToken {
         }
     }
 
-    /// Returns the width of the counter in bits. If PMCR_EL0 is not readable, the width is the 64 bits that Linux and
-    /// hpt_cycles configure.
+    /// Returns the width of the counter in bits. If PMCR_EL0 is not readable, the width is assumed to be 64 bits,
+    /// which Linux and hpt_cycles configure.
     pub(crate) fn bits(self) -> u8 {
         if self.control_register().is_none_or(|control| control & LC != 0) { 64 } else { 32 }
     }

@@ -9,8 +9,8 @@ use crate::sys::{
     trial::{Trial, attempt_in_child},
 };
 
-/// Proof that the counter could be read on this CPU when it was created: a child of this process read it without being
-/// killed. Access can be revoked, and each CPU has its own.
+/// Proof that the counter could be read on this CPU when the token was created: a child of this process read it without
+/// being killed. Access can be revoked, and is separate for each CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CyclesToken {
     form: Form,

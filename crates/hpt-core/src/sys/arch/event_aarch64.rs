@@ -10,7 +10,7 @@ pub(in crate::sys) const USER_ACCESS: u64 = 0b11;
 /// The number of the cycle counter in the event's page. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_user_event_idx`.
 const CYCLE_COUNTER: u32 = 32;
 
-/// Returns the value of the counter with the number in the event's page. Only the cycle counter is read. The other
+/// Returns the value of the counter whose number is in the event's page. Only the cycle counter is read. The other
 /// counters are thirty-one different registers, and the kernel uses one of them for cycles only if the cycle counter is
 /// taken.
 #[inline(always)]
@@ -19,9 +19,9 @@ pub(in crate::sys) fn counter(index: u32) -> Option<u64> {
         return None;
     }
     let cycles: u64;
-    // SAFETY: the instruction touches no memory and no flags. The event's page has a number only while the kernel lets
-    // this thread read the counter. If that permission has been revoked since, the instruction raises SIGILL, which is
-    // not undefined behavior. Arm ARM (DDI 0487), D24.5, PMCCNTR_EL0 (S3_3_C9_C13_0); Linux,
+    // SAFETY: the instruction touches no memory and no flags. The event's page contains a number only while the kernel
+    // lets this thread read the counter. If that permission has since been revoked, the instruction raises SIGILL,
+    // which is not undefined behavior. Arm ARM (DDI 0487), D24.5, PMCCNTR_EL0 (S3_3_C9_C13_0); Linux,
     // Documentation/arch/arm64/perf.rst, "Perf Userspace PMU Hardware Counter Access". The option nomem is not used,
     // because the reads of the page before and after the instruction must stay in place.
     unsafe {

@@ -11,16 +11,16 @@ pub(in crate::sys) const USER_ACCESS: u64 = 0b10;
 /// The number of the cycle counter in the event's page. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_user_event_idx`.
 const CYCLE_COUNTER: u32 = 32;
 
-/// Returns the value of the counter with the number in the event's page; `None` if that is not the cycle counter.
+/// Returns the value of the counter whose number is in the event's page; `None` if that is not the cycle counter.
 #[inline(always)]
 pub(in crate::sys) fn counter(index: u32) -> Option<u64> {
     if index != CYCLE_COUNTER {
         return None;
     }
     let cycles: u32;
-    // SAFETY: the instruction touches no memory and no flags. The event's page has a number only on processors that
-    // have the register, and while the kernel lets this thread read it. If that permission has been revoked since, the
-    // instruction raises SIGILL, which is not undefined behavior. Arm ARM (DDI 0487), G8.4, PMCCNTR; Linux,
+    // SAFETY: the instruction touches no memory and no flags. The event's page contains a number only on processors
+    // that have the register, and while the kernel lets this thread read it. If that permission has since been revoked,
+    // the instruction raises SIGILL, which is not undefined behavior. Arm ARM (DDI 0487), G8.4, PMCCNTR; Linux,
     // Documentation/arch/arm64/perf.rst, "Perf Userspace PMU Hardware Counter Access". The option nomem is not used,
     // because the reads of the page before and after the instruction must stay in place.
     unsafe {
@@ -30,7 +30,7 @@ pub(in crate::sys) fn counter(index: u32) -> Option<u64> {
 }
 
 /// Waits until all preceding instructions have completed. Following instructions begin only after that. Never called on
-/// a processor without ISB, because no event's page has a number there.
+/// a processor without ISB, because no event's page contains a number there.
 #[inline(always)]
 pub(in crate::sys) fn wait() {
     // SAFETY: this is ISB in the A32 encoding, written as a number because assemblers for ARMv6 do not support the

@@ -8,16 +8,16 @@ use core::arch::asm;
 /// The value of `perf_event_attr.config1` that requests user-space reads: zero, because no request is needed.
 pub(in crate::sys) const USER_ACCESS: u64 = 0;
 
-/// Returns the value of the counter with the number in the event's page, which is one more than the number for RDPMC.
+/// Returns the value of the counter whose number is in the event's page. RDPMC takes that number minus one.
 #[inline(always)]
 pub(in crate::sys) fn counter(index: u32) -> Option<u64> {
     let (low, high): (u64, u64);
     let number = index.checked_sub(1)?;
-    // SAFETY: the instruction touches no memory and no flags. The event's page has a number only while the kernel lets
-    // this thread execute RDPMC (CR4.PCE). If that permission has been revoked since, or if the number does not belong
-    // to a counter, the instruction raises SIGSEGV, which is not undefined behavior. Intel SDM vol. 2B (325383-085),
-    // RDPMC; Linux, arch/x86/events/core.c, `x86_pmu_event_idx`. The option nomem is not used, because the reads of the
-    // page before and after the instruction must stay in place.
+    // SAFETY: the instruction touches no memory and no flags. The event's page contains a number only while the kernel
+    // lets this thread execute RDPMC (CR4.PCE). If that permission has since been revoked, or if the number does not
+    // belong to a counter, the instruction raises SIGSEGV, which is not undefined behavior. Intel SDM vol. 2B
+    // (325383-085), RDPMC; Linux, arch/x86/events/core.c, `x86_pmu_event_idx`. The option nomem is not used, because
+    // the reads of the page before and after the instruction must stay in place.
     unsafe {
         asm!("rdpmc", in("ecx") number, out("rax") low, out("rdx") high, options(nostack, preserves_flags));
     }

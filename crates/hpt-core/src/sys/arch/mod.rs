@@ -1,5 +1,5 @@
-//! Selects the instructions of the target. Each architecture has its own files, and a counter that it lacks is a type
-//! without values. Contains no logic of its own.
+//! Selects the instructions for the target. Each architecture has its own files; a counter that it lacks is represented
+//! by a type without values. Contains no logic of its own.
 
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
 mod access;

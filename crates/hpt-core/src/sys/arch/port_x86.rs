@@ -13,8 +13,8 @@ thread_local! {
     static OPENED: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Proof that this thread may read the four ports from this one on. Threads and processes that this thread starts
-/// afterwards may read them too. Other threads may not, and would be killed by SIGSEGV.
+/// Proof that this thread may read the four ports that begin with this one. Threads and processes that this thread
+/// starts afterwards may read them too. Other threads may not, and would be killed by SIGSEGV.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
     port: u16,

@@ -122,7 +122,7 @@ const fn join(low: u64, high: u64) -> u64 {
 /// values, so the caller must query leaf 0 (or `0x8000_0000`, `0x4000_0000`) first.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     #[allow(unused_unsafe, reason = "the intrinsic is safe in newer Rust and unsafe in the oldest we support")]
-    // SAFETY: every x86-64 processor has CPUID; it reads no memory. Intel SDM vol. 2A (325383-085), CPUID.
+    // SAFETY: every x86-64 processor has CPUID, which reads no memory. Intel SDM vol. 2A (325383-085), CPUID.
     let answer = unsafe { __cpuid_count(leaf, subleaf) };
     Some([answer.eax, answer.ebx, answer.ecx, answer.edx])
 }

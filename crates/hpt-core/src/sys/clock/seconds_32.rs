@@ -173,7 +173,7 @@ impl Symbol {
         Self { name, found: AtomicPtr::new(core::ptr::null_mut()), looked_up: AtomicBool::new(false) }
     }
 
-    /// Returns the address of the symbol; `None` if it was not looked up or the library does not have it.
+    /// Returns the address of the symbol; `None` if it has not been looked up or the library does not have it.
     fn address(&self) -> Option<*mut libc::c_void> {
         let found = self.found.load(Ordering::Relaxed);
         (!found.is_null()).then_some(found)

@@ -60,7 +60,7 @@ pub(super) fn what_was_wrong(
     }
     if counts.elsewhen > 0 {
         wrong.push(format!(
-            "the kernel's timestamps of {} edges do not lie between output and read, so only the end-to-end latency of these edges is counted; in a time namespace, the kernel's timestamps are those of the host",
+            "for {} edges, the kernel's timestamp does not fall between the time hpt drove the output line and the time it read the edge, so only the end-to-end latency of these edges is counted; in a time namespace, the kernel's timestamps are those of the host",
             counts.elsewhen
         ));
     }
@@ -95,7 +95,7 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
     };
     blocks.push(Block::Text(format!(
         "Latency of edges from {} to {} at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
-         that timestamp until the program, which {how}, has read the edge. end to end: the sum of both. The bars show the {} latency. {}. missed: edges that were skipped because the previous edge took longer than the interval. Lost edges: {}. \
+         that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two. The bars show the {} latency. {}. missed: edges that were skipped because the previous edge took longer than the interval. Lost edges: {}. \
          -: fewer than ten samples lie beyond this percentile. Clock: \
          {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
         line_words(&data.output_line),

@@ -12,7 +12,7 @@ use hpt_document::cpu_absence::CpuAbsence;
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
-/// The maximum number of longest stalls, and of newest stalls, that are listed for each thread.
+/// The maximum length of each thread's list of longest stalls, and of its list of newest stalls.
 pub(super) const KEPT: usize = 100;
 
 /// The number of counters stored for one stall.
@@ -34,7 +34,7 @@ pub(super) struct StallDetails {
 pub(super) struct Account {
     pub(super) stalls: Stalls<StallDetails>,
     pub(super) habits: Habits,
-    /// The number of stalls and their total length in nanoseconds, in the order of [`Cause::NAMES`].
+    /// For each cause, in the order of [`Cause::NAMES`]: the number of stalls, and their total length in nanoseconds.
     pub(super) causes: [(u64, u64); Cause::NAMES.len()],
 }
 

@@ -192,7 +192,7 @@ pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmwar
         Cause::Stopped => "stopped by a signal, a debugger or the cgroup freezer".to_owned(),
         Cause::PagedIn => "waited for a page to be read from disk".to_owned(),
         Cause::Migrated => "moved to another CPU".to_owned(),
-        Cause::Stolen => format!("hypervisor ran other guests: {} of steal time", time(moved.stolen_ns)),
+        Cause::Stolen => format!("the hypervisor ran other guests: {} of steal time", time(moved.stolen_ns)),
         Cause::Firmware => format!("firmware: SMI +{}", moved.firmware.unwrap_or(0)),
         Cause::Interrupts(named) => counts(named.len().min(3)),
         Cause::AsUsual => format!("nothing unusual: {}", counts(2)),

@@ -63,9 +63,9 @@ const RAW: &str = "Also write every stall to FILE: CPU number; start (CLOCK_MONO
 
 /// The default threshold: longer than an interrupt takes on most machines, and shorter than a delay that users notice.
 const ABOVE: Duration = Duration::from_micros(10);
-/// The minimum of the default threshold, in usual steps of the source.
+/// The minimum default threshold, as a multiple of the usual step of the source.
 const STEPS: u64 = 4;
-/// The minimum of `--above`, in usual steps of the source.
+/// The minimum value of `--above`, as a multiple of the usual step of the source.
 const LEAST_STEPS: u64 = 2;
 
 /// The time limit for the responses of all threads. If it is exceeded, no file is written during the run.

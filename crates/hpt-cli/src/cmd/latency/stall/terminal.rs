@@ -15,14 +15,14 @@ use crate::{
 /// The maximum number of rows in the table of longest stalls and in the table of counters.
 const SHOWN: usize = 10;
 
-/// Returns the description of a cause in the table of causes.
+/// Returns the description of a cause for the table of causes.
 fn cause_words(cause: &str) -> &'static str {
     match cause {
         "preempted" => "waited for the CPU: other threads ran, or a quota was exhausted",
         "stopped" => "stopped by a signal, a debugger or the cgroup freezer",
         "page-fault" => "waited for a page to be read from disk",
         "migrated" => "moved to another CPU",
-        "steal" => "hypervisor ran other guests (steal time)",
+        "steal" => "the hypervisor ran other guests (steal time)",
         "firmware" => "firmware (SMI)",
         "interrupts" => "interrupts that are more frequent than in windows without a stall",
         "usual-activity" => "only interrupts at their usual rate",
