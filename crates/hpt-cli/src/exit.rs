@@ -2,7 +2,7 @@
 
 use std::{error::Error, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
-use crate::output::{Answer, chart_option::ChartError, files::WriteError, message};
+use crate::output::{Answer, chart_option::ChartError, files::WriteError, message, one_or_many};
 use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
@@ -132,7 +132,10 @@ pub(crate) enum Failure {
     },
     #[error("cannot write all samples to {path}: writing did not finish in time")]
     Unwritten { path: PathBuf },
-    #[error("{samples} samples are missing from {path}: writing was slower than measuring")]
+    #[error(
+        "{samples} {} missing from {path}: writing was slower than measuring",
+        one_or_many(*.samples, "sample is", "samples are")
+    )]
     Dropped { path: PathBuf, samples: u64 },
     #[error("cannot read the system snapshot {path}: {why}")]
     NotACapture { path: PathBuf, why: String },

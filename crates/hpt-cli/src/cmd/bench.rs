@@ -55,9 +55,7 @@ pub(crate) struct Arguments {
     /// Examples: 1000000, 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "1000000", value_parser = calls)]
     count: u64,
-    /// Run on this CPU, or on any [default: highest]
-    ///
-    /// With any, hpt does not pin its thread.
+    /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]

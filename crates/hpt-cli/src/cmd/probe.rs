@@ -15,7 +15,9 @@ use crate::{
     context::Context,
     document_head::{head_of, machine_facts, machine_line},
     exit::Failure,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, saturating_nanos, short_time},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, one_or_many, rounded, saturating_nanos, short_time,
+    },
     source_granularity::granularity,
 };
 
@@ -346,7 +348,11 @@ fn explanation(data: &ProbeDocument, row: &ProbeRow) -> Vec<Block> {
         "granularity",
         row.granularity_ns.map(|ns| {
             let multiple = row.step_multiple_ticks.unwrap_or(1);
-            format!("{} is the smallest observed step; steps are multiples of {multiple} ticks", short_time(ns))
+            format!(
+                "{} is the smallest observed step; steps are multiples of {multiple} {}",
+                short_time(ns),
+                one_or_many(multiple, "tick", "ticks")
+            )
         }),
     );
     add("read overhead", row.read_cost_ns.map(short_time));

@@ -56,9 +56,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP, args(without_documents()), mut_arg("mlockall", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
 pub(crate) struct Arguments {
-    /// Run only on this CPU, or on any [default: any]
-    ///
-    /// With any, hpt does not pin the program.
+    /// Run only on this CPU; any: not pinned [default: any]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, help_heading = SCHEDULING)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]

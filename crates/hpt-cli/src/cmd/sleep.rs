@@ -16,8 +16,8 @@ use crate::{
     document_head::{head_of, machine_line},
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
-        rounded, saturating_nanos, short_time,
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, one_or_many,
+        progress::Progress, remarks, rounded, saturating_nanos, short_time,
     },
     sampling::{
         cpu_absences::{self, Parts},
@@ -191,8 +191,9 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Each row shows the overshoot of {samples} sleeps, timed with {}; the methods took turns. trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this \
+        "Each row shows the overshoot of {samples} {}, timed with {}; the methods took turns. trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this \
          thread as a percentage of elapsed time. {thread}. {}",
+        one_or_many(samples, "sleep", "sleeps"),
         data.source,
         machine_line(&data.head.machine)
     );

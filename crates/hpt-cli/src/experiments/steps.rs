@@ -8,7 +8,7 @@ use super::{
     definition::{Experiment, Part, Published, Run},
     figure::{Measured, Tally},
 };
-use crate::{exit::Failure, source_granularity::granularity};
+use crate::{exit::Failure, output::one_or_many, source_granularity::granularity};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "steps",
@@ -63,7 +63,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
                 break;
             }
         }
-        let how = format!("{}, {moved} steps", chosen.how);
+        let how = format!("{}, {moved} {}", chosen.how, one_or_many(moved, "step", "steps"));
         found.push(match (looks.figure(&steps, 1.0, "ns", how), looks.smallest_ns()) {
             (Some(figure), Some(smallest)) => Measured { value: Some(smallest), ..figure },
             _ => Measured::unavailable(&steps, "ns", "the clock did not advance"),

@@ -26,5 +26,5 @@ pub(crate) use self::{
     human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
     print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, print_page, textfile, textfile_so_far},
     printable::{Answer, Document},
-    text::{rounded, saturating_nanos, without_escapes},
+    text::{one_or_many, rounded, saturating_nanos, without_escapes},
 };

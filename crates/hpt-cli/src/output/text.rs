@@ -12,6 +12,11 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Returns `one` if the count is 1, and `many` otherwise.
+pub(crate) fn one_or_many<'a, N: Copy + PartialEq + From<u8>>(count: N, one: &'a str, many: &'a str) -> &'a str {
+    if count == N::from(1) { one } else { many }
+}
+
 /// Makes text safe for a terminal, because parts of the text may come from a file that another user created. Escapes
 /// control characters and characters that change the writing direction.
 pub(crate) fn without_escapes(text: &str) -> String {

@@ -7,7 +7,10 @@ use hpt_core::{
 };
 use hpt_document::cpu_absence::CpuAbsence;
 
-use crate::{context::Context, output::rounded};
+use crate::{
+    context::Context,
+    output::{one_or_many, rounded},
+};
 
 /// Returns an absence as a document field.
 pub(crate) fn field_of(cpu: usize, absence: &Absence) -> CpuAbsence {
@@ -26,9 +29,10 @@ pub(crate) fn all_of(presence: &PinWatch<'_>) -> Vec<CpuAbsence> {
     presence.absences().iter().map(|absence| field_of(presence.cpu(), absence)).collect()
 }
 
-fn note(absence: &CpuAbsence, what: &str) -> String {
+fn note(absence: &CpuAbsence, [one, many]: [&str; 2]) -> String {
     let CpuAbsence { cpu, from_s, to_s, offline, ran_on_cpus, samples } = absence;
     let span = span(*from_s, *to_s);
+    let what = one_or_many(*samples, one, many);
     let others: Vec<_> = ran_on_cpus.iter().filter(|other| *other != cpu).map(|cpu| format!("CPU {cpu}")).collect();
     let others = if others.is_empty() { "other CPUs".to_owned() } else { others.join(", ") };
     if *offline {
@@ -73,12 +77,18 @@ impl<'a> Parts<'a> {
     /// Returns notes on parts that were not measured entirely on the thread's CPU.
     pub(crate) fn notes(&self) -> Vec<String> {
         let parts = self.disturbed.join(", ");
-        notes(&self.absences(), &format!("measurements were taken there, at least in part ({parts})"))
+        notes(
+            &self.absences(),
+            [
+                &format!("measurement was taken there, at least in part ({parts})"),
+                &format!("measurements were taken there, at least in part ({parts})"),
+            ],
+        )
     }
 }
 
-/// Returns a note for each absence. `what` is the text after the number of samples.
-pub(crate) fn notes(absences: &[CpuAbsence], what: &str) -> Vec<String> {
+/// Returns a note for each absence. `what` is the text after the number of samples: for one sample, and for several.
+pub(crate) fn notes(absences: &[CpuAbsence], what: [&str; 2]) -> Vec<String> {
     absences.iter().map(|absence| note(absence, what)).collect()
 }
 
@@ -111,11 +121,16 @@ pub(crate) mod tests {
     fn an_absence_is_reported_with_its_time_and_reason() {
         let moved = CpuAbsence { offline: false, to_s: None, ran_on_cpus: vec![0, 1], ..example() };
         assert_eq!(
-            notes(&[example(), moved.clone()], "wake-ups are not counted"),
+            notes(&[example(), moved.clone()], ["wake-up is not counted", "wake-ups are not counted"]),
             [
                 "CPU 1 was offline from 0.250 s to 0.750 s: its thread ran on CPU 0, CPU 2, and 48 wake-ups are not counted",
                 "the thread of CPU 1 was allowed to run on CPU 0 from 0.250 s to the end, because another process changed its affinity or its CPU was briefly offline: 48 wake-ups are not counted"
             ]
+        );
+        let single = CpuAbsence { samples: 1, ..example() };
+        assert_eq!(
+            notes(&[single], ["wake-up is not counted", "wake-ups are not counted"]),
+            ["CPU 1 was offline from 0.250 s to 0.750 s: its thread ran on CPU 0, CPU 2, and 1 wake-up is not counted"]
         );
         assert_eq!(
             (except(&[]), except(&[moved])),

@@ -99,6 +99,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stepped { least_ns, most_ns } => write!(f, "stepped by {least_ns:.0} to {most_ns:.0} ns"),
+            Self::WentBack { times: 1, largest_ns } => write!(f, "went backward once, by {largest_ns:.0} ns"),
             Self::WentBack { times, largest_ns } => {
                 write!(f, "went backward {times} times, by up to {largest_ns:.0} ns")
             }

@@ -106,7 +106,7 @@ pub struct Habit {
 }
 
 impl Habits {
-    /// Records a window with or without a stall.
+    /// Records the increases in one window, and whether the window contained a stall.
     pub fn record(&mut self, moved: &Moved, stalled: bool) {
         let seen = if stalled { &mut self.stalled } else { &mut self.quiet };
         seen.windows += 1;

@@ -54,7 +54,7 @@ pub enum GpioError {
         path: PathBuf,
     },
     /// The chip does not have a line with the requested number.
-    #[error("{chip} has no line {offset}: its {lines} lines are numbered from 0")]
+    #[error("{chip} has no line {offset}: {}", numbered(*.lines))]
     NoSuchLine {
         /// The chip.
         chip: String,
@@ -183,6 +183,11 @@ pub(super) fn of_edges(line: String, cause: io::Error) -> GpioError {
         },
         _ => GpioError::Refused { line, what: "cannot report its edges", cause },
     }
+}
+
+/// Describes the numbers of a chip's lines.
+fn numbered(lines: u32) -> String {
+    if lines == 1 { "its only line is number 0".to_owned() } else { format!("its {lines} lines are numbered from 0") }
 }
 
 #[cfg(test)]

@@ -114,9 +114,9 @@ impl Host {
         number("revision").is_none_or(|revision| revision < sound_from).then_some((vendor, id))
     }
 
-    /// Returns the files that these functions read. Of the PCI devices, only the chipset with a known timer fault is
-    /// included. If there is no such chipset, the first device is included, so that a capture contains a list of
-    /// devices.
+    /// Returns the paths of the files that this module reads. Of the PCI devices, only the chipset with a known timer
+    /// fault is included. If there is no such chipset, the first device is included, so that a capture contains a list
+    /// of devices.
     pub(super) fn pm_timer_files(&self) -> Vec<String> {
         let devices = self.list(PCI_DEVICES);
         let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());
@@ -211,7 +211,7 @@ mod tests {
     use super::{Latch, NoPmTimer, PmTimer, kernels_ports, parse};
     use crate::host::{Facts, Host};
 
-    /// Tables of real machines: tests/data/fadt/README.md.
+    /// Tables that Linux exposed, on two machines under QEMU and on a virtual machine: tests/data/fadt/README.md.
     const Q35: &[u8] = include_bytes!("../../tests/data/fadt/qemu-q35.bin");
     const PC: &[u8] = include_bytes!("../../tests/data/fadt/qemu-pc.bin");
     const REDUCED: &[u8] = include_bytes!("../../tests/data/fadt/firecracker.bin");

@@ -264,7 +264,7 @@ impl Host {
         Self { root: Root::Folder(PathBuf::from("/")), facts: Facts::live(), live: true }
     }
 
-    /// Creates a host from a system snapshot and the facts in its capture.
+    /// Creates a host from a capture and the facts about the captured machine.
     #[must_use]
     pub fn captured(capture: Capture, facts: Facts) -> Self {
         Self { root: Root::Capture(Arc::new(capture)), facts, live: false }

@@ -62,7 +62,8 @@ impl Host {
         self.text(&core_frequency_path(cpu)).as_deref().and_then(kilohertz)
     }
 
-    /// Returns all files that these functions read. For files of a CPU, only those of the first CPU are included.
+    /// Returns the paths of the files that this module reads. Of the files of CPUs, only those of the first CPU are
+    /// included.
     pub(super) fn perf_files(&self) -> Vec<String> {
         let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
         let types = pmus.map(|name| format!("{DEVICES}/{name}/type"));

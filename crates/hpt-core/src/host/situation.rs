@@ -43,7 +43,7 @@ pub struct DeviceFile {
 }
 
 impl Host {
-    /// Returns the current state of the machine or, for a system snapshot, its state when it was captured.
+    /// Returns the current state of the machine or, for a system snapshot, its state when the snapshot was made.
     #[must_use]
     pub fn situation(&self) -> Situation {
         if !self.is_live() {

@@ -153,7 +153,7 @@ fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     }
     match host.find_pm_timer() {
         Ok(timer) => Ok((info(if timer.says_32_bits { Width::BITS_32 } else { NARROW }), timer)),
-        // A snapshot contains the table only if root captured it.
+        // A snapshot contains the table only if root made it.
         Err(NoPmTimer::Unreadable(_)) if !host.is_live() => Err(Unavailable::Captured),
         Err(NoPmTimer::Unreadable(error)) => Err(unreadable(&error)),
         Err(NoPmTimer::Malformed(evidence)) => Err(Unavailable::Malformed { path: FADT.to_owned(), evidence }),

@@ -203,8 +203,9 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&PtpClock>) -> Vec<String
         Err(error) => format!("offset from CLOCK_REALTIME: unknown ({error})"),
         Ok(PtpOffset { offset_ns, bound_ns, method, readings }) => {
             let bound = bound_ns.map_or("no bound".to_owned(), |bound_ns| format!("bound ± {bound_ns} ns"));
+            let noun = if readings == 1 { "reading" } else { "readings" };
             format!(
-                "offset from CLOCK_REALTIME: {offset_ns:+} ns, {bound}, using {} ({readings} readings)",
+                "offset from CLOCK_REALTIME: {offset_ns:+} ns, {bound}, using {} ({readings} {noun})",
                 method.name()
             )
         }

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{
     arguments::{CpuChoice, SYSTEM_WIDE, calls, cpu_choice},
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, Tone, remarks, rounded, short_time},
+    output::{Align, Block, Cell, Column, Table, Tone, one_or_many, remarks, rounded, short_time},
     sampling::{cpu_absences, realtime_settings::pinned_to},
 };
 use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
@@ -29,9 +29,7 @@ pub(super) struct MeasuringArguments {
     /// Examples: 20000, 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "20000", value_parser = calls)]
     pub(super) count: u64,
-    /// Run on this CPU, or on any [default: highest]
-    ///
-    /// With any, hpt does not pin its thread.
+    /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     pub(super) cpu: Option<CpuChoice>,
     /// Directory of the change journal [default: /run/hpt]
@@ -108,9 +106,10 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     let calls = data.results.iter().map(|cost| cost.repeated.reads).max().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Text(format!(
-        "per read: mean of {calls} back-to-back reads, timed with CLOCK_MONOTONIC_RAW. vs first: ratio to the first clocksource. user, sys: CPU \
+        "per read: mean of {calls} back-to-back {}, timed with CLOCK_MONOTONIC_RAW. vs first: ratio to the first clocksource. user, sys: CPU \
          time as accounted by the kernel, with a granularity of up to one tick. p99, max: single reads, timed with {}, whose overhead is included. \
          granul.: observed granularity. {cpu}. {}",
+        one_or_many(calls, "read", "reads"),
         data.stopwatch,
         machine_line(&data.head.machine)
     )));

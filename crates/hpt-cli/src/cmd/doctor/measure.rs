@@ -15,7 +15,7 @@ use hpt_document::doctor::DoctorMeasurement;
 
 use crate::{
     context::Context,
-    output::{progress::Progress, short_time},
+    output::{one_or_many, progress::Progress, short_time},
 };
 
 /// The polling time. It spans at least three full periods of one second, regardless of when polling begins.
@@ -162,5 +162,6 @@ fn woken(context: &Context) -> Option<String> {
     );
     let late = lateness.counts().spread(1.0)?;
     let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(short_time);
-    Some(format!("p50 {p50}, p99 {p99}, max {max} of {} wake-ups", late.samples))
+    let noun = one_or_many(late.samples, "wake-up", "wake-ups");
+    Some(format!("p50 {p50}, p99 {p99}, max {max} of {} {noun}", late.samples))
 }

@@ -71,9 +71,7 @@ pub(crate) struct Arguments {
     /// Reuses finished parts, and continues interrupted parts, if the settings are the same.
     #[arg(long, requires = "names")]
     resume: bool,
-    /// Run on this CPU, or on any [default: highest]
-    ///
-    /// With any, hpt does not pin its thread.
+    /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]

@@ -16,8 +16,8 @@ use crate::{
     document_head::{head_of, machine_line},
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
-        rounded, saturating_nanos, short_time,
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, one_or_many,
+        progress::Progress, remarks, rounded, saturating_nanos, short_time,
     },
     sampling::{
         cpu_absences::{self, Parts},
@@ -224,7 +224,8 @@ fn page(data: &PairsDocument) -> Vec<Block> {
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "Interval between back-to-back reads: {samples} pairs per row. ticks: the mean interval in ticks of the source. {cpu}. {}",
+        "Interval between back-to-back reads: {samples} {} per row. ticks: the mean interval in ticks of the source. {cpu}. {}",
+        one_or_many(samples, "pair", "pairs"),
         machine_line(&data.head.machine)
     );
     let mut blocks = vec![table, Block::Text(summary)];

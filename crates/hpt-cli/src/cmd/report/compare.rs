@@ -27,7 +27,7 @@ use crate::{
         Align, Block, Cell, Column, Document, Table, Tone,
         chart::{self, Figures, Origin, Pair, Unreadable},
         html::{self, Page, Piece, Section},
-        rounded, short_time,
+        one_or_many, rounded, short_time,
     },
 };
 
@@ -381,9 +381,10 @@ fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     }
     let side = |side: &ComparedReport| format!("{}, {}, hpt {}", side.title, side.started_at, side.hpt);
     blocks.push(Block::Text(format!(
-        "{} of {} values differ. {RULE} first: {}. second: {}.",
+        "{} of {} values {}. {RULE} first: {}. second: {}.",
         data.differing,
         data.results.len(),
+        one_or_many(data.differing, "differs", "differ"),
         side(&data.first),
         side(&data.second)
     )));
@@ -441,7 +442,12 @@ fn page(
         let head = ["", names.0, names.1, "ratio", ""].map(str::to_owned).to_vec();
         let table = Figures { head: head.clone(), rows: rows.iter().map(|row| cells(row)).collect() };
         let differing = rows.iter().filter(|row| row.verdict == CompareVerdict::Differs).count();
-        let says = format!("{differing} of {} values differ by more than their spread.", rows.len());
+        let says = format!(
+            "{differing} of {} values {} by more than {} spread.",
+            rows.len(),
+            one_or_many(differing, "differs", "differ"),
+            one_or_many(differing, "its", "their")
+        );
         let mut pieces = Vec::new();
         let times: Vec<_> =
             rows.iter().filter(|row| row.unit == "ns" && row.first.is_some() && row.second.is_some()).collect();
@@ -491,7 +497,12 @@ fn page(
     }
     let page = Page {
         title: format!("Comparison: {} vs {}", data.first.name, data.second.name),
-        lead: format!("Comparison of two hpt reports: {} of {} values differ.", data.differing, data.results.len()),
+        lead: format!(
+            "Comparison of two hpt reports: {} of {} values {}.",
+            data.differing,
+            data.results.len(),
+            one_or_many(data.differing, "differs", "differ")
+        ),
         first: Vec::new(),
         sections,
         style: chart::style(),

@@ -16,7 +16,7 @@ use super::data_file::{Report, words};
 use crate::output::{
     chart::{self, TitledChart, Unreadable, Width},
     html::{Figure, Finding, Page, Piece, Section, Table},
-    short_time,
+    one_or_many, short_time,
 };
 
 /// A page and its charts. Each chart consists of a file name and the content of the file.
@@ -201,11 +201,12 @@ fn findings(doctor: DoctorDocument) -> Section {
     };
     let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
     let counts = [
-        ("found a problem", DoctorVerdict::Problem),
-        ("passed", DoctorVerdict::Pass),
-        ("are not applicable", DoctorVerdict::NotApplicable),
+        (["found a problem"; 2], DoctorVerdict::Problem),
+        (["passed"; 2], DoctorVerdict::Pass),
+        (["is not applicable", "are not applicable"], DoctorVerdict::NotApplicable),
     ];
-    let mut said: Vec<_> = counts.iter().map(|(words, verdict)| format!("{} {words}", count(*verdict))).collect();
+    let words = |[one, many]: [&'static str; 2], count: usize| format!("{count} {}", one_or_many(count, one, many));
+    let mut said: Vec<_> = counts.iter().map(|(said, verdict)| words(*said, count(*verdict))).collect();
     let told: usize = counts.iter().map(|(_, verdict)| count(*verdict)).sum();
     said.extend((told < all).then(|| format!("{} could not be checked", all - told)));
     let said = format!("Of {all} rules, {}.", said.join(", "));
@@ -247,7 +248,12 @@ fn sources(probe: &ProbeDocument) -> Section {
         vec![source.id.clone(), source.description.clone(), reason]
     });
     let (open, shut): (Vec<_>, Vec<_>) = (open.collect(), shut.collect());
-    let said = format!("{} of {} sources are available.", open.len(), open.len() + shut.len());
+    let said = format!(
+        "{} of {} sources {} available.",
+        open.len(),
+        open.len() + shut.len(),
+        one_or_many(open.len(), "is", "are")
+    );
     let mut pieces = vec![Piece::Text(said)];
     pieces.push(Piece::Table(table(
         "Available sources",

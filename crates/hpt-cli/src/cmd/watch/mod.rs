@@ -81,9 +81,7 @@ pub(crate) struct Arguments {
     /// The comparison occupies two CPUs for a few milliseconds in each interval.
     #[arg(long)]
     no_compare_cpus: bool,
-    /// Run on this CPU, or on any [default: highest]
-    ///
-    /// With any, hpt does not pin its thread.
+    /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]

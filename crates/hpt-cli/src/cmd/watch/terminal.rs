@@ -6,7 +6,9 @@ use crate::{
     context::Context,
     document_head::machine_line,
     exit::Failure,
-    output::{Align, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, short_time},
+    output::{
+        Align, Block, Cell, Column, Document, Table, Tone, one_or_many, print_one_of_several, remarks, short_time,
+    },
     sampling::{cpu_absences, realtime_settings::pinned_to},
 };
 
@@ -135,10 +137,12 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Text(format!(
-        "{verdict} {} intervals, {} rounds of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, step {step}, offset between CPUs {core_offset}. \
+        "{verdict} {} {}, {} {} of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, step {step}, offset between CPUs {core_offset}. \
          offset: change relative to the reference at the nominal frequency, since the last interruption. min ppm, max ppm: smallest and largest frequency error of an interval, each with its bound. {cpu}. {}",
         data.intervals,
+        one_or_many(data.intervals, "interval", "intervals"),
         data.rounds,
+        one_or_many(data.rounds, "round", "rounds"),
         data.elapsed_s,
         data.reference,
         data.limits.frequency_error_ppm,

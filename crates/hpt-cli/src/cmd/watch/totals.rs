@@ -98,7 +98,10 @@ impl Totals {
 
     /// Returns notes on CPUs that were offline.
     pub(super) fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
-        let absences = cpu_absences::notes(&self.absences, "rounds of readings were taken there");
+        let absences = cpu_absences::notes(
+            &self.absences,
+            ["round of readings was taken there", "rounds of readings were taken there"],
+        );
         let then = if are_compared { "; it was compared with other CPUs only while it was online" } else { "" };
         // The thread's own CPU already has a note.
         let is_new =

@@ -6,7 +6,7 @@ use super::{
     axis::{Axis, time},
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
-    titled_chart::{Figures, TitledChart, count},
+    titled_chart::{Figures, TitledChart, count, counted},
 };
 
 /// A quantity with two figures.
@@ -151,7 +151,7 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
                     .to_vec(),
                 rows: figures.collect(),
             },
-            provenance: about(&document.into(), &format!("up to {} samples each", count(samples))),
+            provenance: about(&document.into(), &format!("up to {} each", counted(samples, "sample", "samples"))),
         });
     }
     charts

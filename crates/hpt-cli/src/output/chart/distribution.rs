@@ -13,7 +13,7 @@ use super::{
     axis::{Axis, time},
     provenance::{Origin, about, about_all},
     svg::{Chart, Mark, Panel, Series},
-    titled_chart::{Figures, TitledChart, Unreadable, count, whole},
+    titled_chart::{Figures, TitledChart, Unreadable, count, counted, whole},
 };
 
 /// The maximum number of curves. If there are more rows, all rows are drawn as one curve.
@@ -146,7 +146,8 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         let samples = document.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
         let every = document.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
         let colon = if label.is_empty() { "" } else { ": " };
-        let first = format!("{label}{colon}{} samples{every}, timed with {}", count(samples), document.source);
+        let first =
+            format!("{label}{colon}{}{every}, timed with {}", counted(samples, "sample", "samples"), document.source);
         provenances.push((first, document.origin.clone()));
         curves.extend(of_document(label, document));
     }
@@ -448,7 +449,7 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable
             head: ["source, pause", "samples", "mean", "min", "p50", "p99", "max"].map(str::to_owned).to_vec(),
             rows: figures.collect(),
         },
-        provenance: about(&document.into(), &format!("up to {} pairs each", count(samples))),
+        provenance: about(&document.into(), &format!("up to {} each", counted(samples, "pair", "pairs"))),
     })
 }
 

@@ -6,7 +6,7 @@ use super::{
     axis::Axis,
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
-    titled_chart::{Figures, TitledChart, Unreadable, count, whole},
+    titled_chart::{Figures, TitledChart, Unreadable, count, counted, whole},
 };
 use crate::output::text::rounded;
 
@@ -63,7 +63,10 @@ pub(crate) fn offsets(watch: &WatchSummaryDocument) -> Result<TitledChart, Unrea
                 .to_vec(),
             rows: figures.collect(),
         },
-        provenance: about(&watch.into(), &format!("{} intervals in {:.1} s", count(watch.intervals), watch.elapsed_s)),
+        provenance: about(
+            &watch.into(),
+            &format!("{} in {:.1} s", counted(watch.intervals, "interval", "intervals"), watch.elapsed_s),
+        ),
     })
 }
 

@@ -8,6 +8,7 @@ use super::{
     svg::{Chart, Mark, Panel, Series},
     titled_chart::{Figures, TitledChart, Unreadable, count},
 };
+use crate::output::one_or_many;
 
 pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     let cost = |row: &BenchRow| row.repeated.per_read_ns.filter(|ns| *ns > 0.0);
@@ -50,9 +51,10 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
         (Some((id, ns)), None) => {
             let under = rows.iter().filter(|row| cost(row).is_some_and(|cost| cost < 2.0 * ns)).count();
             format!(
-                "The dashed line marks the bare instruction that reads {id} ({}). Only coarse clocks can be cheaper. {under} of {} sources take less than twice as long.",
+                "The dashed line marks the bare instruction that reads {id} ({}). Only coarse clocks can be cheaper. {under} of {} sources {} less than twice as long.",
                 time(*ns),
-                rows.len()
+                rows.len(),
+                one_or_many(under, "takes", "take")
             )
         }
         (None, None) => {
@@ -86,9 +88,10 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     let (fewest, most) = rows
         .iter()
         .fold((u64::MAX, 0), |(fewest, most), row| (fewest.min(row.repeated.reads), most.max(row.repeated.reads)));
+    let reads = one_or_many(most, "read", "reads");
     let calls = if fewest == most { count(most) } else { format!("{} to {}", count(fewest), count(most)) };
     let first =
-        format!("{calls} back-to-back reads timed with monotonic-raw, single reads timed with {}", bench.stopwatch);
+        format!("{calls} back-to-back {reads} timed with monotonic-raw, single reads timed with {}", bench.stopwatch);
     Ok(TitledChart {
         name: "cost".to_owned(),
         title: "Read overhead of each source".to_owned(),

@@ -6,7 +6,7 @@ use super::{
     axis::{Axis, time},
     provenance::about,
     svg::{Chart, MOST_PANELS, Mark, Panel, Series},
-    titled_chart::{Figures, TitledChart, Unreadable, count},
+    titled_chart::{Figures, TitledChart, Unreadable, count, counted},
 };
 
 /// The minimum share of a CPU in the chart. Methods with a smaller share are drawn at this value.
@@ -104,7 +104,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
         },
         provenance: about(
             &document.into(),
-            &format!("{} sleeps each, in turn, timed with {}", count(samples), document.source),
+            &format!("{} each, in turn, timed with {}", counted(samples, "sleep", "sleeps"), document.source),
         ),
     })
 }

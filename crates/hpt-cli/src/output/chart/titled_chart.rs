@@ -9,6 +9,7 @@ use super::{
     axis,
     svg::{BY_NIGHT, Chart, INK, Width, name},
 };
+use crate::output::one_or_many;
 
 /// A chart, with a description and a data table for readers who cannot see the chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,11 @@ pub(super) fn time(ns: Option<f64>) -> String {
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(super) fn whole(count: u64) -> f64 {
     count as f64
+}
+
+/// Formats a count, followed by `one` if it is 1, and by `many` otherwise.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), one_or_many(number, one, many))
 }
 
 /// Formats a count with a separator between thousands.

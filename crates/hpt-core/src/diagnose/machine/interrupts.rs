@@ -1,6 +1,6 @@
 //! Rules about interrupts and kernel threads on dedicated CPUs. They move neither interrupts nor threads.
 
-use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict, times};
 use crate::host::{CpuList, Interrupt, KernelThread, Told};
 
 pub(super) const RULES: &[Rule] = &[
@@ -80,7 +80,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .iter()
         .take(NAMED)
         .map(|interrupt| {
-            format!("{} ({}, {} times)", interrupt.number, interrupt.name, count(interrupt, &subject.in_question))
+            format!("{} ({}, {})", interrupt.number, interrupt.name, times(count(interrupt, &subject.in_question)))
         })
         .collect();
     let more = if here.len() > NAMED { format!(" and {} more", here.len() - NAMED) } else { String::new() };
@@ -194,8 +194,10 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let real_time = strays.iter().filter(|thread| thread.priority > 0);
     let highest = real_time.clone().map(|thread| thread.priority).max();
-    let real_time = highest.map_or_else(String::new, |highest| {
-        format!(", {} of them under a real-time policy with priorities up to {highest}", real_time.count())
+    let real_time = highest.map_or_else(String::new, |highest| match (real_time.count(), strays.len()) {
+        (1, 1) => format!("; it has a real-time policy, with priority {highest}"),
+        (1, _) => format!("; one of them has a real-time policy, with priority {highest}"),
+        (several, _) => format!("; {several} of them have a real-time policy, with priorities up to {highest}"),
     });
     let elsewhere = subject.elsewhere(facts);
     let (text, commands) = facts.at_boot_also("nohz-full", &subject.in_question);

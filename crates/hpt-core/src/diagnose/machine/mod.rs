@@ -236,6 +236,11 @@ impl Subject {
     }
 }
 
+/// Returns how often something happened, as text: `once`, or for example `3 times`.
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 /// The reason that rules about dedicated CPUs report if there is no CPU to examine.
 const NO_CPU: &str = "no CPU is isolated, and none was named";
 /// The reason that rules report if no other CPU can take over work.

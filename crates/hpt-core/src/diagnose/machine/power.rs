@@ -253,7 +253,7 @@ fn slowed_down(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if *times == 0 {
         return Verdict::pass("no CPU has been throttled since boot");
     }
-    Finding::new(Severity::Low, format!("CPU {cpu} has been throttled {times} times since boot"))
+    Finding::new(Severity::Low, format!("CPU {cpu} has been throttled {} since boot", super::times(*times)))
         .fix(
             "Improve the cooling (remove dust, check the fan and the thermal paste), and monitor the temperatures",
             ["cat /sys/class/thermal/thermal_zone0/temp".to_owned()],

@@ -1,5 +1,5 @@
-//! The entries of a system snapshot, and the rules for the paths and link targets in a capture. This module does not
-//! depend on the file format.
+//! The entries of a capture, and the rules for its paths and link targets. This module does not depend on the file
+//! format.
 
 use std::fmt;
 

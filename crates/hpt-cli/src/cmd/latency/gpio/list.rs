@@ -10,7 +10,7 @@ use crate::{
     context::Context,
     document_head::{head_of, machine_line},
     exit::causes,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, one_or_many, remarks},
 };
 
 pub(super) const LIST: &str = "latency-gpio-list";
@@ -91,7 +91,8 @@ pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
             continue;
         }
         let label = chip.label.as_deref().unwrap_or_default();
-        blocks.push(Block::Text(format!("{path}, {label}: {} lines", chip.lines.unwrap_or(0))));
+        let lines = chip.lines.unwrap_or(0);
+        blocks.push(Block::Text(format!("{path}, {label}: {lines} {}", one_or_many(lines, "line", "lines"))));
         let columns = [
             Column("line", Align::Right),
             Column("name", Align::Left),

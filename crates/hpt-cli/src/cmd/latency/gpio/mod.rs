@@ -210,7 +210,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
-    notes.extend(cpu_absences::notes(&absences, "edges received there are not counted"));
+    notes.extend(cpu_absences::notes(
+        &absences,
+        ["edge received there is not counted", "edges received there are not counted"],
+    ));
     notes.extend(run.shared.unmarked());
     let answer = match (results.is_empty(), counts.lost > 0 || run.shared.stopped_at_ns().is_some()) {
         (true, _) => Answer::Unknown,

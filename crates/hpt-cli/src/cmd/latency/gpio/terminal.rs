@@ -11,7 +11,7 @@ use hpt_document::{
 use super::{edge_figures::Figure, line::line_words};
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
     sampling::{
         cpu_absences,
         latency_figures::{COLUMNS, bars, cells},
@@ -47,21 +47,25 @@ pub(super) fn what_was_wrong(
     }
     if counts.dropped > 0 {
         wrong.push(format!(
-            "the kernel dropped {} edges because they arrived faster than hpt read them",
-            counts.dropped
+            "the kernel dropped {} {} arrived faster than hpt read them",
+            counts.dropped,
+            one_or_many(counts.dropped, "edge because edges", "edges because they")
         ));
     }
     if counts.strange > 0 {
         wrong.push(format!(
-            "{} unexpected edges arrived on {}; the line may be ringing, or something else may be driving it",
+            "{} unexpected {} arrived on {}; the line may be ringing, or something else may be driving it",
             counts.strange,
+            one_or_many(counts.strange, "edge", "edges"),
             line_words(input)
         ));
     }
     if counts.elsewhen > 0 {
         wrong.push(format!(
-            "for {} edges, the kernel's timestamp does not fall between the time hpt drove the output line and the time it read the edge, so only the end-to-end latency of these edges is counted; in a time namespace, the kernel's timestamps are those of the host",
-            counts.elsewhen
+            "for {} {}, the kernel's timestamp does not fall between the time hpt drove the output line and the time it read the edge, so only the end-to-end latency of {} is counted; in a time namespace, the kernel's timestamps are those of the host",
+            counts.elsewhen,
+            one_or_many(counts.elsewhen, "edge", "edges"),
+            one_or_many(counts.elsewhen, "this edge", "these edges")
         ));
     }
     wrong
@@ -191,6 +195,15 @@ mod tests {
                 && all[1].contains("3 edges")
                 && all[2].contains("2 unexpected edges")
                 && all[3].contains("4 edges"),
+            "{all:?}"
+        );
+        (counts.strange, counts.dropped, counts.elsewhen) = (1, 1, 1);
+        let all = said(counts, false);
+        assert!(
+            all[1].contains("dropped 1 edge because edges arrived faster")
+                && all[2].contains("1 unexpected edge arrived")
+                && all[3].contains("for 1 edge,")
+                && all[3].contains("latency of this edge is counted"),
             "{all:?}"
         );
     }

@@ -134,7 +134,8 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
     }
     let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
     if back > 0 {
-        notes.push(format!("the source went backwards {back} times; backward steps are not counted as stalls"));
+        let times = if back == 1 { "once".to_owned() } else { format!("{back} times") };
+        notes.push(format!("the source went backwards {times}; backward steps are not counted as stalls"));
     }
     notes
 }

@@ -34,7 +34,8 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{
-        Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, rounded, saturating_nanos,
+        Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, one_or_many, rounded,
+        saturating_nanos,
     },
     sampling::{
         cpu_absences,
@@ -190,9 +191,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         [context.notes(), settings.notes(), notes_of(&ended, unmeasured_cpu.is_none()), warnings.clone()].concat();
     let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
     let stalls: u64 = ended.iter().map(|one| one.on_other_cpus.stalls).sum();
+    let stalls = format!("{stalls} {} in total", one_or_many(stalls, "stall", "stalls"));
     notes.extend(cpu_absences::notes(
         &absences,
-        &format!("measurement windows there are not counted ({stalls} stalls in total)"),
+        [
+            &format!("measurement window there is not counted ({stalls})"),
+            &format!("measurement windows there are not counted ({stalls})"),
+        ],
     ));
     notes.extend(run.shared.unmarked());
     let (time, end) = (run.time(elapsed), run.end(absences));

@@ -36,7 +36,7 @@ use crate::{
         Answer, Document,
         chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
-        metrics, saturating_nanos,
+        metrics, one_or_many, saturating_nanos,
     },
     sampling::{
         cpu_absences,
@@ -293,12 +293,13 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     if all.clock_was_set() > 0 {
         notes.push(format!(
-            "the wall clock was set during the run; the {} affected wake-ups are not counted",
-            all.clock_was_set()
+            "the wall clock was set during the run; {} affected {} not counted",
+            all.clock_was_set(),
+            one_or_many(all.clock_was_set(), "wake-up is", "wake-ups are")
         ));
     }
     let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
-    notes.extend(cpu_absences::notes(&absences, "wake-ups there are not counted"));
+    notes.extend(cpu_absences::notes(&absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
