@@ -125,12 +125,12 @@ pub fn pairs() -> Vec<Pair<'static>> {
     let (ns, duration) = (Gives::Nanoseconds, Gives::SecondsAndNanoseconds);
     let unordered = Instant::now_unordered;
     vec![
-        Pair::new("hpt now_unordered, nanoseconds", Group::Hpt, ns, unordered, Instant::elapsed_nanoseconds_unordered),
+        Pair::new("hpt now_unordered, nanoseconds", Group::Hpt, ns, unordered, |start| start.elapsed_nanos_unordered()),
         Pair::new("hpt now_unordered, Duration", Group::Hpt, duration, unordered, |start| {
             Instant::now_unordered().duration_since(start)
         }),
-        Pair::new("hpt now, nanoseconds", Group::Hpt, ns, Instant::now, Instant::elapsed_nanoseconds),
-        Pair::new("hpt now, Duration", Group::Hpt, duration, Instant::now, Instant::elapsed),
+        Pair::new("hpt now, nanoseconds", Group::Hpt, ns, Instant::now, |start| start.elapsed_nanos()),
+        Pair::new("hpt now, Duration", Group::Hpt, duration, Instant::now, |start| start.elapsed()),
     ]
 }
 

@@ -80,7 +80,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
                 }),
             }
             #[expect(clippy::cast_precision_loss, reason = "a mean")]
-            ns[contender].push(begun.elapsed_nanoseconds() as f64 / BATCH as f64);
+            ns[contender].push(begun.elapsed_nanos() as f64 / BATCH as f64);
         }
     }
     let [record, ordered, unordered] = ns;
@@ -120,7 +120,7 @@ fn made_up() -> Vec<Wake> {
         let usual = 1_500 + (random >> 8) % spread;
         if random.is_multiple_of(1_009) { usual + (random >> 20) % 30_000_000 } else { usual }
     };
-    (0..BATCH).map(|_| Wake::new(Instant::from_nanoseconds(random() >> 1), late_ns(random()))).collect()
+    (0..BATCH).map(|_| Wake::new(Instant::from_nanos((random() >> 1).cast_signed()), late_ns(random()))).collect()
 }
 
 /// Returns the peak memory of this process, from `/proc/self/status`.

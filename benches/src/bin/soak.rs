@@ -197,7 +197,7 @@ fn watched() -> Vec<Watched> {
     let quanta = quanta::Instant::now();
     let minstant = minstant::Instant::now();
     let fastant = fastant::Instant::now();
-    let hpt = |now: hpt_core::Instant| now.as_nanoseconds().cast_signed();
+    let hpt = |now: hpt_core::Instant| now.as_nanos();
     vec![
         watch("hpt Instant::now", true, false, hpt_core::Instant::now, hpt),
         watch("hpt Instant::now_unordered", true, false, hpt_core::Instant::now_unordered, hpt),

@@ -227,7 +227,8 @@ fn by_hog(cpus: (usize, usize), length: Duration) -> Result<Made, Box<dyn Error>
 
 impl Made {
     fn new(kind: &'static str, stamps: [Instant; 4]) -> Self {
-        let [begins_from_ns, begins_until_ns, ends_from_ns, ends_until_ns] = stamps.map(Instant::as_nanoseconds);
+        let [begins_from_ns, begins_until_ns, ends_from_ns, ends_until_ns] =
+            stamps.map(|stamp| stamp.as_nanos().cast_unsigned());
         Self { kind, begins_from_ns, begins_until_ns, ends_from_ns, ends_until_ns }
     }
 

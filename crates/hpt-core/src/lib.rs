@@ -24,7 +24,7 @@
 //!
 //! let start = Instant::now();
 //! let woken = Sleeper::new().sleep(Duration::from_millis(1));
-//! println!("{:?} after {} ns", woken, start.elapsed_nanoseconds());
+//! println!("{:?} after {} ns", woken, start.elapsed_nanos());
 //! ```
 //!
 //! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), a clock of the kernel, or a counter

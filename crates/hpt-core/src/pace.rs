@@ -158,7 +158,7 @@ struct Plan {
 /// Returns the deadline to wait for at the time `now`, given that `next` was the planned deadline.
 fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
     let period_ns = saturating_nanos(period);
-    let late_ns = now.nanoseconds_since(next);
+    let late_ns = now.nanos_since(next);
     let on_the_grid = Plan { deadline: next, skipped: 0, is_overrun: late_ns > 0 };
     match overrun {
         Overrun::CatchUp | Overrun::FromNow => on_the_grid,
@@ -188,7 +188,7 @@ mod tests {
     const PERIOD: Duration = Duration::from_millis(1);
 
     fn at(us: u64) -> Instant {
-        Instant::from_nanoseconds(us * 1_000)
+        Instant::from_kernel_nanos(us * 1_000)
     }
 
     #[test]
@@ -215,10 +215,10 @@ mod tests {
         /// deadline that was due, and less than one period ago.
         #[test]
         fn deadlines_stay_on_the_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
-            let (next, now) = (Instant::from_nanoseconds(next), Instant::from_nanoseconds(next + late));
+            let (next, now) = (Instant::from_kernel_nanos(next), Instant::from_kernel_nanos(next + late));
             let planned = plan(Overrun::Skip, next, Duration::from_nanos(period), now);
             prop_assert!((planned.deadline - next).as_nanos() == u128::from(planned.skipped) * u128::from(period));
-            prop_assert!(now.nanoseconds_since(planned.deadline) < period.max(1));
+            prop_assert!(now.nanos_since(planned.deadline) < period.max(1));
         }
     }
 
@@ -276,6 +276,6 @@ mod tests {
         shortest.wait();
         let mut longest = Pacer::every(Duration::MAX);
         longest.interrupter().interrupt();
-        assert_eq!(longest.wait().deadline, Instant::from_nanoseconds(u64::MAX));
+        assert_eq!(longest.wait().deadline, Instant::MAX);
     }
 }

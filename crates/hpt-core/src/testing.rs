@@ -77,7 +77,7 @@ impl Now for ManualSource {
     /// frequency, one tick counts as one nanosecond.
     fn now(&self) -> Instant {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
-        Instant::from_nanoseconds(scale.nanoseconds(self.ticks()))
+        Instant::from_kernel_nanos(scale.nanoseconds(self.ticks()))
     }
 }
 

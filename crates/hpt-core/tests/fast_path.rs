@@ -9,13 +9,13 @@ use hpt_core::Instant;
 /// One ordered reading.
 #[inline(never)]
 fn ordered() -> u64 {
-    Instant::now().as_nanoseconds()
+    Instant::now().as_nanos().cast_unsigned()
 }
 
 /// One unordered reading.
 #[inline(never)]
 fn unordered() -> u64 {
-    Instant::now_unordered().as_nanoseconds()
+    Instant::now_unordered().as_nanos().cast_unsigned()
 }
 
 /// Two ordered readings and their difference.

@@ -4,5 +4,5 @@
 mod common;
 
 fn main() {
-    common::first_reading(hpt_core::Instant::now, |now| Some(now.as_nanoseconds()));
+    common::first_reading(hpt_core::Instant::now, |now| Some(now.as_nanos().cast_unsigned()));
 }

@@ -57,9 +57,9 @@ pub(crate) fn play_by(
 ) -> Result<Seen, &'static str> {
     let Beginning { std, quanta, counter } = beginning;
     Ok(match clock {
-        Clock::Hpt => play(player, word, handovers, || hpt_core::Instant::now().as_nanoseconds(), keep_going),
+        Clock::Hpt => play(player, word, handovers, || hpt_core::Instant::now().as_nanos().cast_unsigned(), keep_going),
         Clock::HptUnordered => {
-            play(player, word, handovers, || hpt_core::Instant::now_unordered().as_nanoseconds(), keep_going)
+            play(player, word, handovers, || hpt_core::Instant::now_unordered().as_nanos().cast_unsigned(), keep_going)
         }
         Clock::Std => play(player, word, handovers, || whole_ns(std.elapsed()), keep_going),
         Clock::Libc => play(player, word, handovers, || nanoseconds(clock_monotonic()).cast_unsigned(), keep_going),

@@ -57,7 +57,7 @@ struct Own(SourceInfo);
 impl TimeSource for Own {
     #[inline(always)]
     fn ticks(&self) -> u64 {
-        Instant::now_unordered().as_nanoseconds()
+        Instant::now_unordered().as_nanos().cast_unsigned()
     }
 
     fn info(&self) -> &SourceInfo {

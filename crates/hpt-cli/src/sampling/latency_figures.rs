@@ -1,7 +1,7 @@
 //! A latency distribution: its figures as document fields and as table cells, and its histogram as bars. Measures
 //! nothing.
 
-use hpt_core::{measure::Lateness, stats::Histogram};
+use hpt_core::{Instant, measure::Lateness, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
 use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
@@ -27,7 +27,7 @@ pub(crate) fn figures(lateness: &Lateness) -> Option<LatencyFigures> {
         p9999_ns: tail(counts, 0.9999),
         p99999_ns: tail(counts, 0.99999),
         max_ns: latest.late_ns,
-        max_at_ns: latest.deadline.as_nanoseconds(),
+        max_at_ns: latest.deadline.nanos_since(Instant::EPOCH),
         histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
         above_10ms: lateness.beyond(),
     })

@@ -57,7 +57,7 @@ impl RunLength {
 
     /// Returns the time at which a thread ends its measurement. With `--count`, that time is never reached.
     pub(crate) fn end(&self, start: Instant) -> Instant {
-        if self.count.is_none() { start.saturating_add(self.duration) } else { Instant::from_nanoseconds(u64::MAX) }
+        if self.count.is_none() { start.saturating_add(self.duration) } else { Instant::MAX }
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_run_time_counts_from_the_first_deadline() {
-        let at_s = |seconds: u64| Instant::from_nanoseconds(seconds * 1_000_000_000);
+        let at_s = |seconds: u64| Instant::EPOCH + Duration::from_secs(seconds);
         let wake = |due_s: u64| Wake::new(at_s(due_s), 1_000);
         let run_length = RunLength { interval: Duration::from_secs(1), duration: Duration::from_secs(3), count: None };
         // Hours later or earlier than requested: the wall clock during the run does not matter.

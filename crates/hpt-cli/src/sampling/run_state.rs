@@ -54,14 +54,19 @@ impl RunState {
 
     /// Records the start of the measurement. Only the first call has an effect.
     pub(crate) fn begin(&self, when: Instant) {
-        let _ = self.began_ns.compare_exchange(0, when.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.began_ns.compare_exchange(
+            0,
+            when.nanos_since(Instant::EPOCH).max(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
     }
 
     /// Returns the duration of the measurement so far.
     pub(crate) fn elapsed(&self) -> Duration {
         match self.began_ns.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
-            began_ns => Instant::from_nanoseconds(began_ns).elapsed(),
+            began_ns => Instant::from_nanos(began_ns.cast_signed()).elapsed(),
         }
     }
 
@@ -95,8 +100,12 @@ impl RunState {
     /// Ends the run because a sample with this deadline exceeded the limit. The first call
     /// marks the trace immediately; later calls do not change the recorded deadline.
     pub(crate) fn stop_at(&self, due: Instant) {
-        let was_first =
-            self.stopped_at_ns.compare_exchange(0, due.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let was_first = self.stopped_at_ns.compare_exchange(
+            0,
+            due.nanos_since(Instant::EPOCH).max(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         if let (Ok(_), Some(trace)) = (was_first, &self.trace) {
             trace.mark(due);
         }
@@ -146,18 +155,18 @@ mod tests {
         let shared = RunState::marking(Trace::open(folder.path()));
         assert_eq!((shared.goes_on(), shared.stopped_at_ns(), shared.unmarked()), (true, None, None));
         thread::scope(|scope| {
-            let first = scope.spawn(|| shared.stop_at(Instant::from_nanoseconds(7)));
+            let first = scope.spawn(|| shared.stop_at(Instant::from_nanos(7)));
             first.join().expect("no panic");
             assert_eq!(
                 (read("trace_marker").as_str(), read("tracing_on").as_str()),
                 ("hpt latency: limit exceeded at 7", "0")
             );
-            scope.spawn(|| shared.stop_at(Instant::from_nanoseconds(5)));
+            scope.spawn(|| shared.stop_at(Instant::from_nanos(5)));
         });
         assert_eq!((shared.goes_on(), shared.stopped_at_ns(), shared.unmarked()), (false, Some(7), None));
         assert_eq!(read("trace_marker"), "hpt latency: limit exceeded at 7");
         let without = RunState::marking(Trace::open(&folder.path().join("not there")));
-        without.stop_at(Instant::from_nanoseconds(5));
+        without.stop_at(Instant::from_nanos(5));
         assert!(without.unmarked().is_some_and(|why| why.contains("requires root")));
     }
 }

@@ -26,7 +26,7 @@ impl Trace {
 
     /// Marks the trace at the sample that exceeded the limit, and stops tracing.
     pub(super) fn mark(&self, due: Instant) {
-        let text = format!("hpt latency: limit exceeded at {}", due.as_nanoseconds());
+        let text = format!("hpt latency: limit exceeded at {}", due.nanos_since(Instant::EPOCH));
         let marked = (&self.marker).write_all(text.as_bytes()).and_then(|()| (&self.switch).write_all(b"0"));
         self.is_marked.store(marked.is_ok(), Ordering::Relaxed);
     }

@@ -80,7 +80,7 @@ fn every_external_stop_is_found_as_a_separate_stall() {
         let from = ran_ns(process).unwrap_or(0);
         wait_until("hpt has run", || ran_ns(process).unwrap_or(0) >= from + ns);
     };
-    let now = || Moment::now().as_nanoseconds();
+    let now = || Moment::now().nanos_since(Moment::EPOCH);
     let (mut stops, mut ran_after, mut hold) = (Vec::new(), 0, Duration::from_millis(20));
     for _ in 0..STOPS {
         stop(process);

@@ -185,7 +185,7 @@ pub struct Reading {
 impl Reading {
     /// Returns the reading at this number of nanoseconds on the counter's timeline.
     #[must_use]
-    pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
+    pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self { nanoseconds }
     }
 
@@ -212,14 +212,14 @@ impl Reading {
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
-        self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanoseconds)
+        self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanos)
     }
 
     /// Returns the reading that is `duration` earlier; `None` if that is before the counter was zero.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
-        self.nanoseconds.checked_sub(nanoseconds).map(Self::from_nanoseconds)
+        self.nanoseconds.checked_sub(nanoseconds).map(Self::from_nanos)
     }
 }
 
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn subtracting_a_later_reading_yields_zero() {
-        let (early, late) = (Reading::from_nanoseconds(1), Reading::from_nanoseconds(4));
+        let (early, late) = (Reading::from_nanos(1), Reading::from_nanos(4));
         assert_eq!((late - early, early - late), (Duration::from_nanos(3), Duration::ZERO));
         assert_eq!((early.checked_duration_since(late), early.checked_sub(Duration::from_nanos(2))), (None, None));
-        assert_eq!(late + Duration::MAX, Reading::from_nanoseconds(u64::MAX));
+        assert_eq!(late + Duration::MAX, Reading::from_nanos(u64::MAX));
     }
 
     proptest! {
@@ -323,7 +323,7 @@ mod tests {
 
         #[test]
         fn adding_and_subtracting_a_duration_round_trips(start in any::<u32>(), nanoseconds in any::<u32>()) {
-            let (start, duration) = (Reading::from_nanoseconds(start.into()), Duration::from_nanos(nanoseconds.into()));
+            let (start, duration) = (Reading::from_nanos(start.into()), Duration::from_nanos(nanoseconds.into()));
             prop_assert_eq!((start + duration) - start, duration);
             prop_assert_eq!((start + duration).checked_sub(duration), Some(start));
         }

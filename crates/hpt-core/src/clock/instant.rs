@@ -3,6 +3,7 @@
 use std::{
     fmt,
     ops::{Add, AddAssign, Sub, SubAssign},
+    sync::atomic::{AtomicI64, Ordering},
     time::{Duration, SystemTime},
 };
 
@@ -11,12 +12,15 @@ use crate::sys::clock::ClockId;
 
 /// A point in time on `CLOCK_MONOTONIC`. Reading the current time costs about as much as reading a hardware counter.
 ///
-/// Works like [`std::time::Instant`], with additional guarantees. From the first reading on, its epoch and rate are
+/// Has every method and trait of [`std::time::Instant`], with the same meaning, so that `use hpt_core::Instant` can
+/// replace `use std::time::Instant`. It gives additional guarantees. From the first reading on, its epoch and rate are
 /// those of the kernel's `CLOCK_MONOTONIC`, within the bound that [`status`](super::status) reports. Instants can
 /// therefore be compared between threads, cores, and processes of the same boot and time namespace, and can be passed
 /// to the kernel as absolute deadlines. A comparison between two processes is accurate to within the bounds of both.
 ///
-/// A value is a 64-bit number of nanoseconds, enough for 584 years after boot.
+/// A value is a signed 64-bit number of nanoseconds: 8 bytes, for 292 years before and after the epoch, which is about
+/// the time of boot. Arithmetic beyond that returns `None`, saturates or panics, as each method states. Instants before
+/// boot are valid: `now - timeout` does not panic on a machine that has just started.
 ///
 /// # Examples
 ///
@@ -27,13 +31,31 @@ use crate::sys::clock::ClockId;
 /// let sum: u64 = (0..1000).sum();
 /// println!("{sum} took {:?}", start.elapsed());
 /// ```
+#[doc(alias("CLOCK_MONOTONIC", "clock_gettime", "ktime_get", "rdtsc", "cntvct_el0", "QueryPerformanceCounter"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Instant {
-    nanoseconds: u64,
+    nanos: i64,
+}
+
+/// An instant that was converted between two types, and by how much the conversion can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Converted<T> {
+    /// The converted instant.
+    pub instant: T,
+    /// The largest possible error, in either direction.
+    pub uncertainty: Duration,
 }
 
 impl Instant {
+    /// The earliest instant, 292 years before the epoch.
+    pub const MIN: Self = Self { nanos: i64::MIN };
+    /// The latest instant, 292 years after the epoch.
+    pub const MAX: Self = Self { nanos: i64::MAX };
+    /// The epoch of `CLOCK_MONOTONIC`: the time of boot, shifted by the time namespace.
+    pub const EPOCH: Self = Self { nanos: 0 };
+
     /// Returns the current time.
     ///
     /// # Ordering
@@ -56,7 +78,7 @@ impl Instant {
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {
-        Self { nanoseconds: system::now_ns() }
+        Self { nanos: system::now_ns().cast_signed() }
     }
 
     /// Returns the current time without ordering, for a thread that times its own work.
@@ -68,42 +90,77 @@ impl Instant {
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
-        Self { nanoseconds: system::now_unordered_ns() }
+        Self { nanos: system::now_unordered_ns().cast_signed() }
     }
 
-    /// Returns the instant that is `nanoseconds` after the epoch of `CLOCK_MONOTONIC`.
+    /// Returns the instant that is `nanos` nanoseconds after the epoch of `CLOCK_MONOTONIC`, or before it if negative.
     #[must_use]
-    pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
-        Self { nanoseconds }
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self { nanos }
     }
 
-    /// Returns the nanoseconds since the epoch of `CLOCK_MONOTONIC`: the time of boot, shifted by the time namespace.
+    /// Returns the nanoseconds since the epoch of `CLOCK_MONOTONIC`, negative before it.
     #[must_use]
-    pub const fn as_nanoseconds(self) -> u64 {
-        self.nanoseconds
+    pub const fn as_nanos(&self) -> i64 {
+        self.nanos
     }
 
-    /// Returns the time in the format of `CLOCK_MONOTONIC`: whole seconds, and nanoseconds below one billion.
-    /// `clock_nanosleep` accepts this with `TIMER_ABSTIME`.
+    /// Returns the time in the format of `CLOCK_MONOTONIC`: whole seconds, which are negative before the epoch, and
+    /// nanoseconds below one billion. `clock_nanosleep` accepts this with `TIMER_ABSTIME`.
+    #[doc(alias("timespec", "clock_nanosleep"))]
     #[must_use]
-    pub const fn to_timespec(self) -> (i64, u32) {
-        ((self.nanoseconds / 1_000_000_000).cast_signed(), (self.nanoseconds % 1_000_000_000) as u32)
+    #[expect(clippy::cast_possible_truncation, reason = "from zero to below a billion")]
+    pub const fn to_timespec(&self) -> (i64, u32) {
+        (self.nanos.div_euclid(1_000_000_000), self.nanos.rem_euclid(1_000_000_000) as u32)
     }
 
-    /// Returns the instant for seconds and nanoseconds of `CLOCK_MONOTONIC`; `None` if the seconds are negative, if the
-    /// nanoseconds are one billion or more, or if the time is beyond 584 years.
+    /// Returns the instant for seconds and nanoseconds of `CLOCK_MONOTONIC`; `None` if the nanoseconds are one billion
+    /// or more, or if the time is beyond 292 years.
     #[must_use]
     pub const fn from_timespec(seconds: i64, nanoseconds: u32) -> Option<Self> {
-        if seconds < 0 || nanoseconds >= 1_000_000_000 {
+        if nanoseconds >= 1_000_000_000 {
             return None;
         }
-        match seconds.cast_unsigned().checked_mul(1_000_000_000) {
-            Some(whole) => match whole.checked_add(nanoseconds as u64) {
-                Some(nanoseconds) => Some(Self { nanoseconds }),
+        // Negative seconds are rounded up and the nanoseconds subtracted, so that only the result can overflow.
+        let (whole, rest) = match (seconds, nanoseconds) {
+            (..0, 1..) => (seconds + 1, nanoseconds as i64 - 1_000_000_000),
+            _ => (seconds, nanoseconds as i64),
+        };
+        match whole.checked_mul(1_000_000_000) {
+            Some(whole) => match whole.checked_add(rest) {
+                Some(nanos) => Some(Self { nanos }),
                 None => None,
             },
             None => None,
         }
+    }
+
+    /// Returns this instant as one of the standard library, and the uncertainty of the conversion; `None` if the
+    /// standard library cannot represent it.
+    ///
+    /// The uncertainty covers the bound that [`status`](super::status) reports and the time between the readings of the
+    /// two clocks. Reads both clocks a few times.
+    #[must_use]
+    pub fn to_std(&self) -> Option<Converted<std::time::Instant>> {
+        let Both { ours, std, uncertainty } = Both::now();
+        let instant = if *self >= ours {
+            std.checked_add(self.duration_since(ours))
+        } else {
+            std.checked_sub(ours.duration_since(*self))
+        };
+        instant.map(|instant| Converted { instant, uncertainty })
+    }
+
+    /// Returns an instant of the standard library as one of this type, and the uncertainty of the conversion; `None`
+    /// beyond 292 years. See [`to_std`](Self::to_std).
+    #[must_use]
+    pub fn from_std(instant: std::time::Instant) -> Option<Converted<Self>> {
+        let Both { ours, std, uncertainty } = Both::now();
+        let instant = match instant.checked_duration_since(std) {
+            Some(later) => ours.checked_add(later),
+            None => ours.checked_sub(std.duration_since(instant)),
+        };
+        instant.map(|instant| Converted { instant, uncertainty })
     }
 
     /// Returns the wall-clock time of this instant, which is as accurate as the wall clock currently is. Use the result
@@ -111,43 +168,37 @@ impl Instant {
     ///
     /// Reads both clocks of the kernel. Does not compensate for a step of the wall clock between this instant and now.
     #[must_use]
-    pub fn to_system_time(self) -> SystemTime {
+    pub fn to_system_time(&self) -> SystemTime {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
         let before = monotonic.nanoseconds();
         let wall = Duration::from_nanos(system::kernels_clock(ClockId::Realtime).nanoseconds());
-        let now = before + monotonic.nanoseconds().saturating_sub(before) / 2;
-        let apart = Duration::from_nanos(now.abs_diff(self.nanoseconds));
-        let since_epoch = if now >= self.nanoseconds { wall.saturating_sub(apart) } else { wall.saturating_add(apart) };
-        SystemTime::UNIX_EPOCH + since_epoch
+        let now = (before + monotonic.nanoseconds().saturating_sub(before) / 2).cast_signed();
+        let apart = Duration::from_nanos(now.abs_diff(self.nanos));
+        let wall = SystemTime::UNIX_EPOCH + wall;
+        // The kernel's time has 64 bits of seconds; nanoseconds cannot overflow it.
+        if now >= self.nanos { wall - apart } else { wall + apart }
     }
 
     /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "below a billion")]
-    pub const fn duration_since(self, earlier: Self) -> Duration {
-        let nanoseconds = self.nanoseconds_since(earlier);
+    pub const fn duration_since(&self, earlier: Self) -> Duration {
+        let nanos = self.nanos_since(earlier);
         // Most durations are below one second; testing for this first avoids waiting for a division.
-        if nanoseconds < 1_000_000_000 {
-            Duration::new(0, nanoseconds as u32)
-        } else {
-            Duration::from_nanos(nanoseconds)
-        }
+        if nanos < 1_000_000_000 { Duration::new(0, nanos as u32) } else { Duration::from_nanos(nanos) }
     }
 
     /// Returns the time from `earlier` to this instant; `None` if `earlier` is later.
     #[must_use]
-    pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
-        match self.nanoseconds.checked_sub(earlier.nanoseconds) {
-            Some(nanoseconds) => Some(Duration::from_nanos(nanoseconds)),
-            None => None,
-        }
+    pub const fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
+        if self.nanos >= earlier.nanos { Some(Duration::from_nanos(self.nanos.abs_diff(earlier.nanos))) } else { None }
     }
 
     /// Returns the time from `earlier` to this instant; zero if `earlier` is later. Equivalent to
     /// [`duration_since`](Self::duration_since).
     #[must_use]
-    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+    pub const fn saturating_duration_since(&self, earlier: Self) -> Duration {
         self.duration_since(earlier)
     }
 
@@ -155,58 +206,109 @@ impl Instant {
     /// [`Duration`], which requires a division into seconds and nanoseconds.
     #[inline(always)]
     #[must_use]
-    pub const fn nanoseconds_since(self, earlier: Self) -> u64 {
-        match self.nanoseconds.checked_sub(earlier.nanoseconds) {
-            Some(nanoseconds) => nanoseconds,
-            None => nothing(),
-        }
+    pub const fn nanos_since(&self, earlier: Self) -> u64 {
+        // The difference of two signed numbers fits into an unsigned one.
+        if self.nanos >= earlier.nanos { self.nanos.wrapping_sub(earlier.nanos).cast_unsigned() } else { nothing() }
     }
 
     /// Returns the time from this instant to now.
     #[inline(always)]
     #[must_use]
-    pub fn elapsed(self) -> Duration {
-        Self::now().duration_since(self)
+    pub fn elapsed(&self) -> Duration {
+        Self::now().duration_since(*self)
     }
 
     /// Returns the nanoseconds from this instant to now.
     #[inline(always)]
     #[must_use]
-    pub fn elapsed_nanoseconds(self) -> u64 {
-        Self::now().nanoseconds_since(self)
+    pub fn elapsed_nanos(&self) -> u64 {
+        Self::now().nanos_since(*self)
     }
 
     /// Returns the nanoseconds from this instant to now, read with [`now_unordered`](Self::now_unordered).
     #[inline(always)]
     #[must_use]
-    pub fn elapsed_nanoseconds_unordered(self) -> u64 {
-        Self::now_unordered().nanoseconds_since(self)
+    pub fn elapsed_nanos_unordered(&self) -> u64 {
+        Self::now_unordered().nanos_since(*self)
     }
 
-    /// Returns the instant that is `duration` later; `None` if that is beyond 584 years.
+    /// Returns the instant that is `duration` later; `None` if that is beyond 292 years after the epoch.
     #[must_use]
-    pub fn checked_add(self, duration: Duration) -> Option<Self> {
-        let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
-        self.nanoseconds.checked_add(nanoseconds).map(|nanoseconds| Self { nanoseconds })
+    pub const fn checked_add(&self, duration: Duration) -> Option<Self> {
+        match nanos(duration) {
+            Some(nanos) => match self.nanos.checked_add_unsigned(nanos) {
+                Some(nanos) => Some(Self { nanos }),
+                None => None,
+            },
+            None => None,
+        }
     }
 
-    /// Returns the instant that is `duration` earlier; `None` if that is before the epoch.
+    /// Returns the instant that is `duration` earlier; `None` if that is beyond 292 years before the epoch.
     #[must_use]
-    pub fn checked_sub(self, duration: Duration) -> Option<Self> {
-        let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
-        self.nanoseconds.checked_sub(nanoseconds).map(|nanoseconds| Self { nanoseconds })
+    pub const fn checked_sub(&self, duration: Duration) -> Option<Self> {
+        match nanos(duration) {
+            Some(nanos) => match self.nanos.checked_sub_unsigned(nanos) {
+                Some(nanos) => Some(Self { nanos }),
+                None => None,
+            },
+            None => None,
+        }
     }
 
-    /// Returns the instant that is `duration` later, saturating at 584 years.
+    /// Returns the instant that is `duration` later, at most [`MAX`](Self::MAX).
     #[must_use]
-    pub fn saturating_add(self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self { nanoseconds: u64::MAX })
+    pub const fn saturating_add(&self, duration: Duration) -> Self {
+        match self.checked_add(duration) {
+            Some(later) => later,
+            None => Self::MAX,
+        }
     }
 
-    /// Returns the instant that is `duration` earlier, saturating at the epoch.
+    /// Returns the instant that is `duration` earlier, at least [`MIN`](Self::MIN).
     #[must_use]
-    pub fn saturating_sub(self, duration: Duration) -> Self {
-        self.checked_sub(duration).unwrap_or(Self { nanoseconds: 0 })
+    pub const fn saturating_sub(&self, duration: Duration) -> Self {
+        match self.checked_sub(duration) {
+            Some(earlier) => earlier,
+            None => Self::MIN,
+        }
+    }
+
+    /// Returns the nanoseconds since the epoch, zero before it: the kernel accepts no earlier deadline.
+    pub(crate) const fn kernel_nanos(&self) -> u64 {
+        if self.nanos < 0 { 0 } else { self.nanos.cast_unsigned() }
+    }
+
+    /// Returns the instant for a reading of the kernel's clock, which stays below 292 years.
+    pub(crate) const fn from_kernel_nanos(nanos: u64) -> Self {
+        Self { nanos: nanos.cast_signed() }
+    }
+}
+
+/// Returns the length in nanoseconds; `None` above 584 years.
+#[expect(clippy::cast_possible_truncation, reason = "compared before")]
+const fn nanos(duration: Duration) -> Option<u64> {
+    let nanos = duration.as_nanos();
+    if nanos <= u64::MAX as u128 { Some(nanos as u64) } else { None }
+}
+
+/// The present moment on both types of instant.
+struct Both {
+    ours: Instant,
+    std: std::time::Instant,
+    uncertainty: Duration,
+}
+
+impl Both {
+    fn now() -> Self {
+        let read = || {
+            let (before, std, after) = (Instant::now(), std::time::Instant::now(), Instant::now());
+            (after.duration_since(before), before, std)
+        };
+        // A reading that was interrupted is wide.
+        let narrowest = (0..4).map(|_| read()).min_by_key(|&(width, ..)| width);
+        let (width, before, std) = narrowest.unwrap_or_else(read);
+        Self { ours: before + width / 2, std, uncertainty: width / 2 + super::status().bound }
     }
 }
 
@@ -222,9 +324,9 @@ impl Add<Duration> for Instant {
 
     /// # Panics
     ///
-    /// Panics if the result is beyond 584 years, as [`std::time::Instant`] does on overflow.
+    /// Panics if the result is beyond 292 years after the epoch, as [`std::time::Instant`] does on overflow.
     fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).expect("overflow when adding a duration to an instant")
+        self.checked_add(duration).expect("overflow when adding duration to instant")
     }
 }
 
@@ -239,9 +341,9 @@ impl Sub<Duration> for Instant {
 
     /// # Panics
     ///
-    /// Panics if the result is before the epoch, as [`std::time::Instant`] does on overflow.
+    /// Panics if the result is beyond 292 years before the epoch, as [`std::time::Instant`] does on overflow.
     fn sub(self, duration: Duration) -> Self {
-        self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")
+        self.checked_sub(duration).expect("overflow when subtracting duration from instant")
     }
 }
 
@@ -262,8 +364,108 @@ impl Sub<Self> for Instant {
 impl fmt::Display for Instant {
     /// Formats the instant as seconds since the epoch of `CLOCK_MONOTONIC`, with nine decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, nanoseconds) = self.to_timespec();
-        write!(f, "{seconds}.{nanoseconds:09}")
+        let sign = if self.nanos < 0 { "-" } else { "" };
+        let nanos = self.nanos.unsigned_abs();
+        write!(f, "{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+    }
+}
+
+/// An [`Instant`] that threads can share, like the atomic integers of the standard library.
+///
+/// # Examples
+///
+/// Threads record when work last arrived:
+///
+/// ```
+/// use std::sync::atomic::Ordering;
+/// use hpt_core::{Instant, clock::AtomicInstant};
+///
+/// static LAST: AtomicInstant = AtomicInstant::new(Instant::EPOCH);
+///
+/// let now = Instant::now();
+/// let before = LAST.fetch_max(now, Ordering::AcqRel);
+/// assert!(before <= now && LAST.load(Ordering::Acquire) >= now);
+/// ```
+#[derive(Debug)]
+pub struct AtomicInstant(AtomicI64);
+
+impl AtomicInstant {
+    /// Creates an atomic instant with this value.
+    #[must_use]
+    pub const fn new(instant: Instant) -> Self {
+        Self(AtomicI64::new(instant.nanos))
+    }
+
+    /// Returns the value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `order` is `Release` or `AcqRel`.
+    #[inline]
+    #[must_use]
+    pub fn load(&self, order: Ordering) -> Instant {
+        Instant { nanos: self.0.load(order) }
+    }
+
+    /// Replaces the value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `order` is `Acquire` or `AcqRel`.
+    #[inline]
+    pub fn store(&self, instant: Instant, order: Ordering) {
+        self.0.store(instant.nanos, order);
+    }
+
+    /// Replaces the value. Returns the previous one.
+    #[inline]
+    pub fn swap(&self, instant: Instant, order: Ordering) -> Instant {
+        Instant { nanos: self.0.swap(instant.nanos, order) }
+    }
+
+    /// Replaces the value with the later of it and `instant`. Returns the previous one.
+    #[inline]
+    pub fn fetch_max(&self, instant: Instant, order: Ordering) -> Instant {
+        Instant { nanos: self.0.fetch_max(instant.nanos, order) }
+    }
+
+    /// Replaces the value with the earlier of it and `instant`. Returns the previous one.
+    #[inline]
+    pub fn fetch_min(&self, instant: Instant, order: Ordering) -> Instant {
+        Instant { nanos: self.0.fetch_min(instant.nanos, order) }
+    }
+
+    /// Replaces the value with `new` if it equals `current`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the value if it does not equal `current`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `failure` is `Release` or `AcqRel`.
+    #[inline]
+    pub fn compare_exchange(
+        &self,
+        current: Instant,
+        new: Instant,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<Instant, Instant> {
+        let instant = |nanos| Instant { nanos };
+        self.0.compare_exchange(current.nanos, new.nanos, success, failure).map(instant).map_err(instant)
+    }
+
+    /// Returns the value, and consumes the atomic.
+    #[must_use]
+    pub const fn into_inner(self) -> Instant {
+        Instant { nanos: self.0.into_inner() }
+    }
+}
+
+impl From<Instant> for AtomicInstant {
+    fn from(instant: Instant) -> Self {
+        Self::new(instant)
     }
 }
 
@@ -280,10 +482,10 @@ impl fmt::Display for Instant {
 /// }
 ///
 /// let clock = ManualSource::nanoseconds("by hand");
-/// assert!(!is_due(&clock, Instant::from_nanoseconds(5)));
+/// assert!(!is_due(&clock, Instant::from_nanos(5)));
 /// clock.advance(5);
-/// assert!(is_due(&clock, Instant::from_nanoseconds(5)));
-/// assert!(is_due(&SystemClock, Instant::from_nanoseconds(5)));
+/// assert!(is_due(&clock, Instant::from_nanos(5)));
+/// assert!(is_due(&SystemClock, Instant::from_nanos(5)));
 /// ```
 pub trait Now {
     /// Returns the current time.

@@ -19,6 +19,6 @@ pub(crate) use self::system::kernels_clock;
 pub use self::{
     discipline::{Discipline, discipline},
     fixed::{Clock, ClockError, Reading},
-    instant::{Instant, Now, SystemClock},
+    instant::{AtomicInstant, Converted, Instant, Now, SystemClock},
     system::{SourceRefused, Status, disruption_marker, prime, source, status, use_source},
 };

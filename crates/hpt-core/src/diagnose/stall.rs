@@ -302,7 +302,7 @@ mod tests {
 
     /// Returns the causes of stalls of these lengths in one window.
     fn causes(lengths_ns: &[u64], change: impl FnOnce(&mut Moved), habits: &Habits) -> Vec<Cause> {
-        let stall = |(number, &length_ns): (u64, &u64)| Stall::new(Instant::from_nanoseconds(number * MS), length_ns);
+        let stall = |(number, &length_ns): (u64, &u64)| Stall::new(Instant::from_kernel_nanos(number * MS), length_ns);
         let stalls: Vec<Stall> = (0..).zip(lengths_ns).map(stall).collect();
         stall_causes(&stalls, &moved(change), habits)
     }

@@ -130,7 +130,7 @@ pub fn sleep_miss(
             (method.sleep)(duration, deadline);
             let end = Instant::now();
             let cpu_ns = cpu_time_ns().saturating_sub(cpu_before);
-            tally.add(deadline, end, cpu_ns, Instant::now().nanoseconds_since(outer_start));
+            tally.add(deadline, end, cpu_ns, Instant::now().nanos_since(outer_start));
             sleeps += 1;
             if !keep_going(sleeps) {
                 break 'rounds;
@@ -141,7 +141,7 @@ pub fn sleep_miss(
 }
 
 fn kernel_sleep(deadline: Instant) {
-    wait::sleep_until(Till::Monotonic, Duration::from_nanos(deadline.as_nanoseconds()));
+    wait::sleep_until(Till::Monotonic, Duration::from_nanos(deadline.kernel_nanos()));
 }
 
 fn cpu_time_ns() -> u64 {
@@ -165,7 +165,7 @@ impl Tally {
 
     fn add(&mut self, deadline: Instant, end: Instant, cpu_ns: u64, wall_ns: u64) {
         self.early += u64::from(end < deadline);
-        self.late_ns.push(end.nanoseconds_since(deadline));
+        self.late_ns.push(end.nanos_since(deadline));
         self.cpu_ns += cpu_ns;
         self.wall_ns += wall_ns;
     }

@@ -139,7 +139,7 @@ where
     for _ in 0..FIRST_QUESTIONS {
         let start = clock.now();
         moved();
-        asking.record(clock.now().nanoseconds_since(start));
+        asking.record(clock.now().nanos_since(start));
     }
     let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
     // The increases from a read that was itself stalled. They are added to the increases from the next read.
@@ -153,7 +153,7 @@ where
         let more = go_on(now);
         let cost_ns = asking.ns() + telling.ns();
         let least_ns = if waiting.is_empty() { ASKED_EVERY_NS.max(cost_ns * ASKED_AT_MOST) } else { cost_ns * AGAIN };
-        if more && now.nanoseconds_since(asked) < least_ns && waiting.len() < WAITING {
+        if more && now.nanos_since(asked) < least_ns && waiting.len() < WAITING {
             continue;
         }
         let mut found = moved();
@@ -175,12 +175,12 @@ where
         waiting.extend(stalled.filter(|_| !is_last));
         if told == Told::Busy {
             // The usual duration of a rare operation is not known, so a stall during it cannot be detected.
-            watched.blind_below_ns = watched.blind_below_ns.max(end.nanoseconds_since(told_from));
+            watched.blind_below_ns = watched.blind_below_ns.max(end.nanos_since(told_from));
             waiting.extend(between);
         } else {
             waiting.extend(telling.judge(told_from, end, above_ns).or(between));
         }
-        let question_ns = end.nanoseconds_since(now);
+        let question_ns = end.nanos_since(now);
         watched.questions += 1;
         watched.asking_ns += question_ns;
         watched.longest_question_ns = watched.longest_question_ns.max(question_ns);
@@ -190,7 +190,7 @@ where
         }
         asked = end;
     };
-    watched.elapsed_ns = ended.nanoseconds_since(begun);
+    watched.elapsed_ns = ended.nanos_since(begun);
     watched.went_back = loop_.went_back;
     watched
 }
@@ -244,7 +244,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
             stretch_ticks: ticks(STRETCH_NS),
             wrap_ns: wrap_ticks * 1_000_000_000_000_000 / u128::from(frequency.microhertz()),
             last: 0,
-            looked_at: Instant::from_nanoseconds(0),
+            looked_at: Instant::EPOCH,
             looked_ticks: 0,
             went_back: 0,
         }
@@ -298,7 +298,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         }
         let back_ns = self.scale.nanoseconds(width.difference(last, now.1));
         self.last = now.1;
-        let passed_ns = now.0.nanoseconds_since(self.looked_at);
+        let passed_ns = now.0.nanos_since(self.looked_at);
         let counted_ns = self.scale.nanoseconds(width.difference(self.looked_ticks, last)).saturating_add(back_ns);
         let wraps_ns = self.wraps_ns(passed_ns, counted_ns);
         self.looked_at = now.0;
@@ -315,8 +315,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
             (None, wraps_ns) => (passed_ns, passed_ns.saturating_sub(wraps_ns)),
             (Some((_, step)), wraps_ns) => (self.scale.nanoseconds(step).saturating_add(wraps_ns), uncertain_ns),
         };
-        let end_ns = now.0.as_nanoseconds().saturating_sub(back_ns);
-        let start = Instant::from_nanoseconds(end_ns.saturating_sub(length_ns));
+        let end_ns = now.0.kernel_nanos().saturating_sub(back_ns);
+        let start = Instant::from_kernel_nanos(end_ns.saturating_sub(length_ns));
         Some(Stall { start, length_ns, uncertain_ns })
     }
 
@@ -360,7 +360,7 @@ impl Usual {
     /// Returns a stall if the operation took far longer than usual. In any case, records the duration, which then
     /// contributes to the usual duration.
     fn judge(&mut self, start: Instant, end: Instant, above_ns: u64) -> Option<Stall> {
-        let took_ns = end.nanoseconds_since(start);
+        let took_ns = end.nanos_since(start);
         let (limit_ns, usual_ns) = (self.limit_ns(above_ns), self.ns);
         self.record(took_ns);
         (took_ns > limit_ns).then_some(Stall { start, length_ns: took_ns, uncertain_ns: usual_ns })
@@ -400,7 +400,7 @@ impl<T: Clone> Stalls<T> {
     pub fn record(&mut self, stall: Stall, beside: T) {
         self.lengths.record(Wake::new(stall.start, stall.length_ns));
         self.stalled_ns = self.stalled_ns.saturating_add(stall.length_ns);
-        self.starts_ns.push_back(stall.start.as_nanoseconds());
+        self.starts_ns.push_back(stall.start.kernel_nanos());
         if self.starts_ns.len() > STARTS {
             self.starts_ns.pop_front();
         }
@@ -562,7 +562,7 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
     // The time between two back-to-back clock reads is subtracted from each block.
     let empty_ns = (0..USUAL_OF).map(|_| {
         let before = clock.now();
-        clock.now().nanoseconds_since(before)
+        clock.now().nanos_since(before)
     });
     let empty_ns = empty_ns.min().unwrap_or(0);
     // At least one reading follows the end time, so that a source that advances is seen to advance even if the thread
@@ -574,7 +574,7 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
         // All readings are taken before they are evaluated, because on 32-bit processors the evaluation takes longer
         // than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
-        let block_ns = clock.now().nanoseconds_since(begun).saturating_sub(empty_ns);
+        let block_ns = clock.now().nanos_since(begun).saturating_sub(empty_ns);
         if blocks_ns.len() < BLOCKS {
             blocks_ns.push(block_ns);
         }
@@ -654,7 +654,7 @@ mod tests {
 
     impl Now for Scripted {
         fn now(&self) -> Instant {
-            Instant::from_nanoseconds(self.pass(self.step_ns))
+            Instant::from_kernel_nanos(self.pass(self.step_ns))
         }
     }
 
@@ -666,7 +666,7 @@ mod tests {
             Frequency::GIGAHERTZ,
             time,
             Duration::from_micros(10),
-            |now| now < Instant::from_nanoseconds(end_ns),
+            |now| now < Instant::from_kernel_nanos(end_ns),
             || {
                 time.pass(asking_ns);
                 Moved::default()
@@ -686,7 +686,7 @@ mod tests {
     }
 
     fn fits(stall: &Stall, (at, by): (u64, u64), step_ns: u64) -> bool {
-        let (start, end) = (stall.start.as_nanoseconds(), stall.end().as_nanoseconds());
+        let (start, end) = (stall.start.kernel_nanos(), stall.end().kernel_nanos());
         // Where it coincides with a clock read, a few readings are in between.
         let (readings, slack) = (8 * step_ns, stall.uncertain_ns + 8 * step_ns);
         start <= at + readings && start + slack >= at && end + readings >= at + by && end <= at + by + slack
@@ -813,7 +813,7 @@ mod tests {
                 time.pass(50 * US);
                 Moved::default()
             };
-            let go_on = |now| now < Instant::from_nanoseconds(300 * MS);
+            let go_on = |now| now < Instant::from_kernel_nanos(300 * MS);
             let above = Duration::from_micros(10);
             let watched = watch_for_stalls(&time, Frequency::GIGAHERTZ, &time, above, go_on, asks, each);
             assert!(windows > 6 && seen == expected, "{busy:?}: {seen} in {windows}");
@@ -841,7 +841,7 @@ mod tests {
     fn the_longest_and_the_newest_stalls_are_kept_and_all_are_counted() {
         let mut stalls = Stalls::keeping(3);
         for number in 0..1_000_u64 {
-            stalls.record(Stall::new(Instant::from_nanoseconds(number * MS), 10 + number * 7 % 1_000), number);
+            stalls.record(Stall::new(Instant::from_kernel_nanos(number * MS), 10 + number * 7 % 1_000), number);
         }
         let longest: Vec<_> = stalls.longest().iter().map(|(stall, _)| stall.length_ns).collect();
         let newest: Vec<_> = stalls.newest().map(|&(_, number)| number).collect();

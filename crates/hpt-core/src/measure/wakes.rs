@@ -149,7 +149,7 @@ pub fn wakes(
         let now = loop {
             let woken = match waiting {
                 Waiting::Parked => {
-                    let moment = Duration::from_nanos(deadline.as_nanoseconds());
+                    let moment = Duration::from_nanos(deadline.kernel_nanos());
                     wait::sleep_once(Till::Monotonic, moment).then(Instant::now)
                 }
                 Waiting::Polling => look_for_a_piece(deadline),
@@ -164,7 +164,7 @@ pub fn wakes(
         };
         // The kernel uses its own clock, and `Instant` may lag behind that clock by as much as its error bound. The
         // latency of a deadline that is detected early is therefore zero.
-        let late_ns = now.nanoseconds_since(deadline);
+        let late_ns = now.nanos_since(deadline);
         let missed = late_ns / period_ns;
         if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {
             return;
@@ -277,7 +277,7 @@ fn moments_of_the_day(
         let late = woken.duration_since(deadline).unwrap_or_default();
         let late_ns = saturating_nanos(late);
         let missed = if clock_was_set { 0 } else { late_ns / period_ns };
-        let due = Instant::from_nanoseconds(now.as_nanoseconds().saturating_sub(late_ns));
+        let due = Instant::from_kernel_nanos(now.kernel_nanos().saturating_sub(late_ns));
         if !each(Wake { missed, clock_was_set, ..Wake::new(due, late_ns) }) {
             return;
         }
@@ -446,7 +446,7 @@ impl Lateness {
 /// back-to-back readings) and the smallest observed step, both in nanoseconds.
 #[must_use]
 pub fn cost_of_looking() -> (u64, Option<u64>) {
-    cost_of(Instant::now, |earlier, later| later.nanoseconds_since(earlier))
+    cost_of(Instant::now, |earlier, later| later.nanos_since(earlier))
 }
 
 /// Returns the read overhead of the wall clock, which [`wakes_by_wall`] reads, and the smallest observed step, both in
@@ -487,7 +487,7 @@ mod tests {
     use crate::clock::Instant;
 
     fn wake(late_ns: u64, missed: u64) -> Wake {
-        Wake { missed, ..Wake::new(Instant::from_nanoseconds(late_ns), late_ns) }
+        Wake { missed, ..Wake::new(Instant::from_kernel_nanos(late_ns), late_ns) }
     }
 
     #[test]
@@ -587,8 +587,7 @@ mod tests {
     #[test]
     fn a_long_sleep_is_a_single_sleep_and_can_be_interrupted() {
         for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
-            let (never, tomorrow) =
-                (Instant::from_nanoseconds(u64::MAX), SystemTime::now() + Duration::from_secs(86_400));
+            let (never, tomorrow) = (Instant::MAX, SystemTime::now() + Duration::from_secs(86_400));
             let second = Duration::from_secs(1);
             is_ended(waiting, |rouser, go_on| {
                 wakes(never, second, waiting, rouser, go_on, |_| panic!("it did not come"));
@@ -667,7 +666,7 @@ mod tests {
         }
 
         fn instant(&self) -> Instant {
-            Instant::from_nanoseconds(u64::try_from(self.now.get().0.as_nanos()).expect("a short script"))
+            Instant::from_kernel_nanos(u64::try_from(self.now.get().0.as_nanos()).expect("a short script"))
         }
 
         fn was_set(&mut self) -> bool {

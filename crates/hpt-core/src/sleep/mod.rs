@@ -260,7 +260,7 @@ impl Sleeper {
                 break Woken::Interrupted { left };
             }
             let due = now.saturating_add(left);
-            let length_ns = due.nanoseconds_since(now);
+            let length_ns = due.nanos_since(now);
             let reserve_ns = self.reserve_for(due, now);
             if self.parks(length_ns, reserve_ns) {
                 let _slack = NoSlack::hold();
@@ -270,14 +270,14 @@ impl Sleeper {
                 // set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 if let Ok(late) = SystemTime::now().duration_since(until)
-                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanoseconds_since(due), reserve_ns)
+                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanos_since(due), reserve_ns)
                 {
                     self.reserve.learn(length_ns, saturating_nanos(late));
                 }
             } else {
                 let until = due.min(now + LOOK_AGAIN);
                 self.word.until_set_or(|| is_over(Instant::now(), until, now), |_| std::hint::spin_loop());
-                spun_ns += Instant::now().nanoseconds_since(now);
+                spun_ns += Instant::now().nanos_since(now);
             }
         };
         let late = match woken {
@@ -311,7 +311,7 @@ impl Sleeper {
 
     fn reserve_for(&mut self, deadline: Instant, now: Instant) -> u64 {
         self.last_reserve_ns = match self.strategy {
-            Strategy::Precise => self.reserve.for_length(deadline.nanoseconds_since(now)),
+            Strategy::Precise => self.reserve.for_length(deadline.nanos_since(now)),
             Strategy::SpinOnly | Strategy::KernelOnly => 0,
         };
         self.last_reserve_ns
@@ -324,7 +324,7 @@ impl Sleeper {
 
     /// Blocks the thread until the margin before `deadline` begins, or until an interruption.
     fn park(&mut self, deadline: Instant, start: Instant) {
-        let length_ns = deadline.nanoseconds_since(start);
+        let length_ns = deadline.nanos_since(start);
         let mut reserve_ns = self.reserve_for(deadline, start);
         if !self.parks(length_ns, reserve_ns) {
             self.untried = self.untried.saturating_add(1);
@@ -335,7 +335,7 @@ impl Sleeper {
             reserve_ns = length_ns / 2;
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
-        let moment = Duration::from_nanos(until.as_nanoseconds());
+        let moment = Duration::from_nanos(until.kernel_nanos());
         // The kernel waits on its own clock. If that clock went back, `Instant` follows within a millisecond. Until
         // then, blocking would last too long.
         if clock_went_back(until, length_ns) {
@@ -351,7 +351,7 @@ impl Sleeper {
             |word| wait::wait_while_zero(word, Till::Monotonic, moment),
         );
         if now >= until {
-            self.reserve.learn(length_ns, now.nanoseconds_since(until));
+            self.reserve.learn(length_ns, now.nanos_since(until));
         }
     }
 
@@ -370,8 +370,8 @@ impl Sleeper {
             |_| std::hint::spin_loop(),
         );
         let interrupted = self.word.take();
-        let late = (!interrupted).then(|| now.nanoseconds_since(due));
-        self.last = Some(Slept { start, now, spun_ns: now.nanoseconds_since(began), late });
+        let late = (!interrupted).then(|| now.nanos_since(due));
+        self.last = Some(Slept { start, now, spun_ns: now.nanos_since(began), late });
         if interrupted { Woken::Interrupted { left: due - now } } else { Woken::InTime { late: now - due } }
     }
 }
@@ -403,7 +403,7 @@ impl Done {
             None => self.interrupted += 1,
         }
         self.spun_ns += slept.spun_ns;
-        self.slept_ns += slept.now.nanoseconds_since(slept.start);
+        self.slept_ns += slept.now.nanos_since(slept.start);
     }
 }
 
@@ -423,7 +423,7 @@ fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
 /// went back.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
-    let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
+    let left_ns = until.kernel_nanos().saturating_sub(clock_ns);
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 

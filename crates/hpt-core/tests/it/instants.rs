@@ -35,7 +35,7 @@ fn kernel() -> PosixClock {
 /// Returns the distance of an instant in nanoseconds from the kernel's readings around it.
 fn outside(kernel: &PosixClock, read: impl Fn() -> Instant) -> u64 {
     let before_ns = kernel.ticks_end();
-    let ns = read().as_nanoseconds();
+    let ns = read().nanos_since(Instant::EPOCH);
     let after_ns = kernel.ticks_end();
     before_ns.saturating_sub(ns).max(ns.saturating_sub(after_ns))
 }
@@ -66,7 +66,7 @@ fn hand_over(threads: usize, readings: u64, meanwhile: impl FnOnce()) {
                 scope.spawn(|| {
                     for _ in 0..readings {
                         let handed_ns = last_ns.load(Ordering::Acquire);
-                        let now_ns = Instant::now().as_nanoseconds();
+                        let now_ns = Instant::now().nanos_since(Instant::EPOCH);
                         assert!(now_ns >= handed_ns, "{handed_ns} was handed over, then {now_ns} was read");
                         last_ns.fetch_max(now_ns, Ordering::Release);
                     }
@@ -138,7 +138,7 @@ fn a_forked_child_keeps_a_working_clock() {
     for _ in 0..5 {
         let _ = Instant::now();
         let end = in_a_child(|| {
-            let mut last = Instant::from_nanoseconds(0);
+            let mut last = Instant::EPOCH;
             for _ in 0..ROUNDS {
                 let now = Instant::now();
                 // Another test may have been changing the source when this one forked.
@@ -159,7 +159,7 @@ static WENT_BACK: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn read_in_a_handler(_signal: libc::c_int) {
     let latest_ns = LATEST_NS.load(Ordering::Acquire);
-    let now_ns = Instant::now().as_nanoseconds();
+    let now_ns = Instant::now().nanos_since(Instant::EPOCH);
     if now_ns < latest_ns {
         WENT_BACK.store(true, Ordering::Relaxed);
     }
@@ -174,7 +174,7 @@ fn a_signal_handler_may_read_the_clock() {
         interrupt_every(Duration::from_micros(50), read_in_a_handler);
         while IN_HANDLER.load(Ordering::Relaxed) < 500 {
             let latest_ns = LATEST_NS.load(Ordering::Acquire);
-            let now_ns = Instant::now().as_nanoseconds();
+            let now_ns = Instant::now().nanos_since(Instant::EPOCH);
             if now_ns < latest_ns || WENT_BACK.load(Ordering::Relaxed) {
                 return 1;
             }
@@ -193,7 +193,7 @@ fn with_the_counter_disabled_an_instant_is_the_kernels_clock() {
     let end = with_the_counter_forbidden(|| {
         let first = Instant::now();
         let second = Instant::now();
-        u8::from(clock::source().0.as_str() != "monotonic" || second < first || first.as_nanoseconds() == 0)
+        u8::from(clock::source().0.as_str() != "monotonic" || second < first || first.nanos_since(Instant::EPOCH) == 0)
     });
     match end {
         None => skipped!("this kernel does not know PR_SET_TSC"),

@@ -555,7 +555,7 @@ impl Beside<'_> {
         for _ in 0..readings {
             let latest_ns = self.latest_ns.load(Ordering::Acquire);
             let before_ns = self.kernel.ticks_end();
-            let ns = Instant::now().as_nanoseconds();
+            let ns = Instant::now().nanos_since(Instant::EPOCH);
             let after_ns = self.kernel.ticks_end();
             self.latest_ns.fetch_max(ns, Ordering::Release);
             let outside_ns = before_ns.saturating_sub(ns).max(ns.saturating_sub(after_ns));

@@ -4,6 +4,7 @@
 mod cycles;
 mod layers;
 mod modules;
+mod std_instant;
 mod support;
 mod unsafe_code;
 mod words;

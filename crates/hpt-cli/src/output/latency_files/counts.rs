@@ -43,7 +43,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn wake(late_ns: u64) -> hpt_core::measure::Wake {
-        hpt_core::measure::Wake::new(Instant::from_nanoseconds(1_000_000_000), late_ns)
+        hpt_core::measure::Wake::new(Instant::from_nanos(1_000_000_000), late_ns)
     }
 
     pub(crate) fn about() -> RunDescription<'static> {

@@ -78,7 +78,7 @@ impl EdgeFigures {
     pub(super) fn record(&mut self, sample: EdgeSample) {
         for (lateness, figure) in self.0.iter_mut().zip(Figure::ALL) {
             if let Some(ns) = figure.of(&sample.crossing) {
-                let mut wake = Wake::new(Instant::from_nanoseconds(sample.crossing.set_ns), ns);
+                let mut wake = Wake::new(Instant::from_nanos(sample.crossing.set_ns.cast_signed()), ns);
                 wake.missed = sample.missed;
                 lateness.record(wake);
             }

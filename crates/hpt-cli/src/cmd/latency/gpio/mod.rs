@@ -274,7 +274,7 @@ fn measure(
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
                 if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
-                    shared.stop_at(Instant::from_nanoseconds(crossing.set_ns));
+                    shared.stop_at(Instant::from_nanos(crossing.set_ns.cast_signed()));
                 }
                 let sample = EdgeSample { crossing, missed };
                 // Edges received on another CPU are not counted for this CPU.

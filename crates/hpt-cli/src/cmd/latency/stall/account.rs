@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn windows_on_other_cpus_are_excluded_except_for_the_window_of_a_migration() {
         let mut on_other_cpus = OnOtherCpus::default();
-        let stall = [Stall::new(Instant::from_nanoseconds(MS), 30_000)];
+        let stall = [Stall::new(Instant::EPOCH + std::time::Duration::from_nanos(MS), 30_000)];
         let mut is_own = |stayed, migrated| {
             let mut moved = Moved::default();
             (moved.window_ns, moved.migrated) = (20 * MS, migrated);

@@ -1,6 +1,7 @@
 //! The rows of the `hpt latency stall` document. Measures nothing.
 
 use hpt_core::{
+    Instant,
     diagnose::Cause,
     measure::{Counter, CounterKind, Recurrence, Stall},
 };
@@ -52,7 +53,7 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         p99_ns: tail(counts, 0.99),
         p999_ns: tail(counts, 0.999),
         max_ns: lengths.latest().map(|longest| longest.late_ns),
-        max_at_ns: lengths.latest().map(|longest| longest.deadline.as_nanoseconds()),
+        max_at_ns: lengths.latest().map(|longest| longest.deadline.nanos_since(Instant::EPOCH)),
         period_ns: of_period(|period| period.period_ns),
         period_p10_ns: of_period(|period| period.p10_ns),
         period_p90_ns: of_period(|period| period.p90_ns),
@@ -148,7 +149,7 @@ fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) ->
     let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
     StallRow {
         cpu: ended.cpu,
-        start_ns: stall.start.as_nanoseconds(),
+        start_ns: stall.start.nanos_since(Instant::EPOCH),
         started_at: humantime::format_rfc3339_micros(details.began).to_string(),
         length_ns: stall.length_ns,
         uncertainty_ns: stall.uncertain_ns,

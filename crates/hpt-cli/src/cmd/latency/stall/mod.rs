@@ -126,7 +126,12 @@ impl RawSample for RawStall {
     fn text(&self) -> String {
         let Self { stall, cause, shared } = self;
         let shared = if *shared { " shared" } else { "" };
-        format!("{} {} {} {cause}{shared}", stall.start.as_nanoseconds(), stall.length_ns, stall.uncertain_ns)
+        format!(
+            "{} {} {} {cause}{shared}",
+            stall.start.nanos_since(Instant::EPOCH),
+            stall.length_ns,
+            stall.uncertain_ns
+        )
     }
 }
 
@@ -314,7 +319,7 @@ impl OneThread<'_> {
         let mut presence = self.cpu.map(|cpu| PinWatch::of(cpu, &self.context.host));
         let mut on_other_cpus = OnOtherCpus::default();
         let go_on = |now| now < end && self.shared.goes_on() && !self.context.interrupted();
-        let moved = || counters.moved(Instant::now().as_nanoseconds());
+        let moved = || counters.moved(Instant::now().nanos_since(Instant::EPOCH));
         let each = |window: Window<'_>| {
             let before = found;
             // This check follows the read of the counter files, which takes far longer. It does not affect the polling
@@ -410,7 +415,7 @@ mod tests {
         let copies = [Copied::new(Some(0)), Copied::new(Some(1))];
         let wanted = AtomicU64::new(0);
         let mut lengths = Lateness::new();
-        lengths.record(Wake::new(Instant::from_nanoseconds(MS), 15_000));
+        lengths.record(Wake::new(Instant::EPOCH + Duration::from_nanos(MS), 15_000));
         // The second thread has not responded, so nothing is written.
         copies[0].answer(&lengths, 1);
         assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none());
@@ -432,7 +437,12 @@ mod tests {
     #[test]
     fn a_line_of_a_stall_shows_whether_other_stalls_share_its_evidence() {
         let line = |shared| {
-            RawStall { stall: Stall::new(Instant::from_nanoseconds(2 * MS), 30_000), cause: "stopped", shared }.text()
+            RawStall {
+                stall: Stall::new(Instant::EPOCH + Duration::from_nanos(2 * MS), 30_000),
+                cause: "stopped",
+                shared,
+            }
+            .text()
         };
         assert_eq!(
             (line(false).as_str(), line(true).as_str()),

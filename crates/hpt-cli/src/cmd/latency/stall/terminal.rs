@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn stall(at_ms: u64, length_ns: u64) -> Stall {
-        Stall::new(Instant::from_nanoseconds(at_ms * MS), length_ns)
+        Stall::new(Instant::EPOCH + Duration::from_nanos(at_ms * MS), length_ns)
     }
 
     fn ended(cpu: Option<usize>, account: Account) -> ThreadOutcome {

@@ -194,7 +194,7 @@ impl Found {
 
     fn record(&mut self, wake: Wake) {
         if !wake.clock_was_set {
-            self.time_series.record(wake.deadline.as_nanoseconds(), wake.late_ns);
+            self.time_series.record(wake.deadline.nanos_since(Instant::EPOCH), wake.late_ns);
         }
         self.lateness.record(wake);
     }
