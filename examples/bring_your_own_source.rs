@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hpt_core::{
-    Clock, Frequency, SourceId, SourceInfo, TimeSource,
+    FixedRateClock, Frequency, SourceId, SourceInfo, TimeSource,
     source::{Nominal, Scope, StatedBy},
 };
 
@@ -42,7 +42,7 @@ impl TimeSource for FilmFrames {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let film = FilmFrames::new();
     let frequency = film.info().nominal.map(|nominal| nominal.frequency).ok_or("a film has a rate")?;
-    let clock = Clock::new(&film, frequency)?;
+    let clock = FixedRateClock::new(&film, frequency)?;
     let opening = clock.now();
     film.show(25 * 60 * 90);
     println!("the film ends after {:?}", clock.now() - opening);

@@ -1,7 +1,7 @@
 //! Chooses the best time source, explains the choice, and opens another source by name.
 #![forbid(unsafe_code)]
 
-use hpt_core::{Host, source};
+use hpt_core::{Host, TimeSource, source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::live();
@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let by_name = source::open(&host, "boottime")?;
-    let info = by_name.as_dyn().info();
-    println!("{} reads {} ticks, via {}", info.id, by_name.as_dyn().ticks(), info.read_path.name());
+    let info = by_name.info();
+    println!("{} reads {} ticks, via {}", info.id, by_name.ticks(), info.read_path.name());
 
     match source::open(&host, "bootime") {
         Ok(_) => println!("unexpectedly, there is a source with that name"),

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("no {name}: {reason}{remedy}");
     }
     let (source, _) = source::choose(&host)?;
-    let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+    let stopwatch = Stopwatch::calibrated(&host, source)?;
     let (_, lap) = stopwatch.time(mix);
     println!("cycles cannot be counted here; the function takes {lap}");
     Ok(())

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use hpt_core::{Clock, Frequency, Reading, TimeSource, testing::ManualSource};
+use hpt_core::{FixedRateClock, Frequency, Reading, TimeSource, testing::ManualSource};
 
 /// The code under test: a rate limit that allows one action per interval. The time source is a type parameter.
 struct RateLimit<S> {
-    clock: Clock<S>,
+    clock: FixedRateClock<S>,
     interval: Duration,
     next: Reading,
 }
 
 impl<S: TimeSource> RateLimit<S> {
-    fn new(clock: Clock<S>, interval: Duration) -> Self {
+    fn new(clock: FixedRateClock<S>, interval: Duration) -> Self {
         let next = clock.now();
         Self { clock, interval, next }
     }
@@ -29,8 +29,8 @@ impl<S: TimeSource> RateLimit<S> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let time = ManualSource::nanoseconds("by hand");
-    let mut limit = RateLimit::new(Clock::new(&time, Frequency::GIGAHERTZ)?, Duration::from_secs(1));
+    let time = ManualSource::new("by hand");
+    let mut limit = RateLimit::new(FixedRateClock::new(&time, Frequency::GIGAHERTZ)?, Duration::from_secs(1));
 
     assert!(limit.allows(), "the first action is allowed");
     assert!(!limit.allows(), "the second action comes too soon");

@@ -6,7 +6,7 @@ use hpt_core::{Host, Stopwatch, source};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::live();
     let (source, _) = source::choose(&host)?;
-    let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+    let stopwatch = Stopwatch::calibrated(&host, source)?;
 
     let (sum, lap) = stopwatch.time(|| (0..100_000_u64).map(|n| n ^ (n << 7)).fold(0, u64::wrapping_add));
     println!("mixing 100,000 numbers to {sum:#x} took {lap}");

@@ -21,7 +21,7 @@ fn main() {
     let mut criterion = common::criterion();
     let _pinned = common::or_say("pinned to one CPU", hpt_benches::pin());
     let scale = black_box(Scale::of(Frequency::from_hertz(HERTZ).expect("not zero")));
-    compare(&mut criterion, "hpt Scale", |ticks| scale.nanoseconds(ticks));
+    compare(&mut criterion, "hpt Scale", |ticks| scale.nanos(ticks));
     let hertz = black_box(u128::from(HERTZ));
     // Exact. The quotient fits for 584 years of ticks.
     #[expect(clippy::cast_possible_truncation, reason = "a second of ticks is a second")]

@@ -26,7 +26,7 @@ pub fn clock_monotonic() -> libc::timespec {
 #[must_use]
 #[inline(always)]
 #[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
-pub fn nanoseconds(time: libc::timespec) -> i64 {
+pub fn nanos(time: libc::timespec) -> i64 {
     i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec)
 }
 

@@ -4,7 +4,7 @@
 use std::{hint::black_box, time::Duration};
 
 use hpt_core::{
-    Clock, Frequency, Host, Instant, Opened, PosixClock, PosixId, TimeSource, Unavailable,
+    FixedRateClock, Frequency, Host, Instant, Opened, PosixClock, PosixId, TimeSource, Unavailable,
     calibrate::{self, CalibrateError},
     clock::ClockError,
     source,
@@ -22,16 +22,16 @@ mod native {
     pub(super) use hpt_core::Tsc as Native;
 
     pub(super) const TICKS: &str = "hpt Tsc::ticks";
-    pub(super) const NOW: &str = "hpt Clock<Tsc>::now";
-    pub(super) const NOW_START: &str = "hpt Clock<Tsc>::now_start";
+    pub(super) const NOW: &str = "hpt FixedRateClock<Tsc>::now";
+    pub(super) const NOW_START: &str = "hpt FixedRateClock<Tsc>::now_start";
 }
 #[cfg(not(target_arch = "x86_64"))]
 mod native {
     pub(super) use hpt_core::ArmCounter as Native;
 
     pub(super) const TICKS: &str = "hpt ArmCounter::ticks";
-    pub(super) const NOW: &str = "hpt Clock<ArmCounter>::now";
-    pub(super) const NOW_START: &str = "hpt Clock<ArmCounter>::now_start";
+    pub(super) const NOW: &str = "hpt FixedRateClock<ArmCounter>::now";
+    pub(super) const NOW_START: &str = "hpt FixedRateClock<ArmCounter>::now_start";
 }
 use native::Native;
 
@@ -40,7 +40,7 @@ use native::Native;
 pub struct Ours {
     counter: Native,
     frequency: Frequency,
-    clock: Clock<Native>,
+    clock: FixedRateClock<Native>,
     boxed: Box<dyn TimeSource>,
     opened: Opened,
 }
@@ -70,7 +70,7 @@ impl Ours {
         let counter = Native::open(host)?;
         let reference = PosixClock::open(host, PosixId::MonotonicRaw)?;
         let frequency = calibrate::calibrate(&counter, &reference, CALIBRATION_WINDOW)?.frequency;
-        let clock = Clock::new(counter.clone(), frequency)?;
+        let clock = FixedRateClock::new(counter.clone(), frequency)?;
         // Through black_box, so that the compiler does not know the source behind the pointer.
         let boxed = black_box(Box::new(counter.clone()) as Box<dyn TimeSource>);
         let opened = black_box(source::open(host, counter.info().id.as_str())?);

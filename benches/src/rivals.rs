@@ -4,7 +4,7 @@
 use hpt_core::Host;
 
 use crate::{
-    bare::{Counter, clock_monotonic, nanoseconds},
+    bare::{Counter, clock_monotonic, nanos},
     contender::{Contender, Gives, Group, Pair},
 };
 
@@ -70,7 +70,7 @@ pub fn pairs() -> Vec<Pair<'static>> {
         Pair::new("fastant Instant", Group::Rival, duration, fastant::Instant::now, |start| start.elapsed()),
         Pair::new("std Instant", Group::Rival, duration, std::time::Instant::now, |start| start.elapsed()),
         Pair::new("libc CLOCK_MONOTONIC, nanoseconds", Group::Rival, ns, clock_monotonic, |start| {
-            nanoseconds(clock_monotonic()) - nanoseconds(start)
+            nanos(clock_monotonic()) - nanos(start)
         }),
     ]
 }

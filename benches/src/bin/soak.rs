@@ -12,7 +12,7 @@ use std::{
 
 use clap::Parser;
 use hpt_benches::{
-    bare::{clock_monotonic, nanoseconds},
+    bare::{clock_monotonic, nanos},
     brackets::{Account, Bracket, Offsets},
     programs::{EXIT_CODES, Interrupt, Keep, Outcome, duration, exit_code, table},
     rounds::order,
@@ -201,7 +201,7 @@ fn watched() -> Vec<Watched> {
     vec![
         watch("hpt Instant::now", true, false, hpt_core::Instant::now, hpt),
         watch("hpt Instant::now_unordered", true, false, hpt_core::Instant::now_unordered, hpt),
-        watch("libc CLOCK_MONOTONIC", false, false, clock_monotonic, nanoseconds),
+        watch("libc CLOCK_MONOTONIC", false, false, clock_monotonic, nanos),
         watch("std Instant::now", false, true, Instant::now, move |now| whole_ns(now - std)),
         watch("quanta Instant::now", false, true, quanta::Instant::now, move |now| whole_ns(now - quanta)),
         watch("minstant Instant::now", false, true, minstant::Instant::now, move |now| whole_ns(now - minstant)),
@@ -222,7 +222,7 @@ fn watch<T: 'static>(
         let before = clock_monotonic();
         let reading = read();
         let after = clock_monotonic();
-        Bracket { before_ns: nanoseconds(before), reading_ns: to_ns(reading), after_ns: nanoseconds(after) }
+        Bracket { before_ns: nanos(before), reading_ns: to_ns(reading), after_ns: nanos(after) }
     };
     Watched { name, is_ours, bracket: Box::new(bracket), account: Account::new(has_own_epoch) }
 }

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use hpt_core::sleep::Interrupter;
+use hpt_core::sleep::Waker;
 
 use crate::exit::Failure;
 
@@ -94,11 +94,11 @@ impl Signals {
 
     /// Makes Ctrl-C and SIGTERM interrupt a sleep until the returned value is dropped.
     #[must_use = "signals no longer interrupt the sleep when this is dropped"]
-    pub(crate) fn interrupts(interrupter: Interrupter) -> Result<Listening, Failure> {
+    pub(crate) fn interrupts(waker: Waker) -> Result<Listening, Failure> {
         let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
         let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
         let handle = signals.handle();
-        let listen = move || signals.forever().for_each(|_| interrupter.interrupt());
+        let listen = move || signals.forever().for_each(|_| waker.wake());
         let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
         Ok(Listening { handle, thread: Some(thread) })
     }

@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_clock_with_late_ticks_is_observed_until_it_steps() {
-        let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
+        let wall = ManualSource::new("wall").stepping_by(1_000);
         let mut info = SourceInfo::new(SourceId::new("late"));
         info.claimed_resolution_ns = Some(4_000_000);
         let seen = granularity(&Late { wall: &wall, info }, Frequency::GIGAHERTZ, &wall).expect("it steps");
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn a_stopped_clock_has_no_observed_granularity() {
-        let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
-        let stands = ManualSource::nanoseconds("stands");
+        let wall = ManualSource::new("wall").stepping_by(1_000);
+        let stands = ManualSource::new("stands");
         assert_eq!(granularity(&stands, Frequency::GIGAHERTZ, &wall), None);
     }
 }

@@ -10,7 +10,7 @@
 //! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
 //! | find the best counter on this machine | [`source::choose`], which also explains the choice |
 //! | know how accurate a counter is | [`calibrate`]: measures its frequency, with a worst-case bound |
-//! | add a counter of my own | [`TimeSource`] to read it, and [`Clock`] to convert its ticks to nanoseconds |
+//! | add a counter of my own | [`TimeSource`] to read it, and [`FixedRateClock`] to convert its ticks to nanoseconds |
 //! | test code that waits | [`testing::ManualSource`]: a counter that the test controls |
 //!
 //! An [`Instant`] is read from the CPU's counter; instants from different threads and processes can be compared.
@@ -36,9 +36,9 @@
 //! let host = Host::live();
 //! let (source, why) = source::choose(&host)?;
 //! println!("{}", why.reason());
-//! let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+//! let stopwatch = Stopwatch::calibrated(&host, source)?;
 //! let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
-//! println!("{sum}: {} ns, of which {} ns for reading the counter", lap.nanoseconds(), lap.own_cost_ns());
+//! println!("{sum}: {} ns, of which {} ns for reading the counter", lap.nanos(), lap.own_cost_ns());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -99,7 +99,7 @@ pub mod testing;
 mod units;
 
 pub use calibrate::Calibration;
-pub use clock::{Clock, Instant, Reading};
+pub use clock::{Clock, FixedRateClock, Instant, Reading, SystemClock};
 pub use host::Host;
 pub use pace::Pacer;
 pub use scale::Scale;

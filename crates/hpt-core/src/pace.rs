@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     clock::Instant,
-    sleep::{Interrupter, Sleeper, Woken},
+    sleep::{Sleeper, Waker, Woken},
     units::saturating_nanos,
 };
 
@@ -109,8 +109,8 @@ impl Pacer {
 
     /// Returns a handle that can interrupt a wait, for example from another thread.
     #[must_use]
-    pub fn interrupter(&self) -> Interrupter {
-        self.sleeper.interrupter()
+    pub fn waker(&self) -> Waker {
+        self.sleeper.waker()
     }
 
     /// Returns the counts of ticks, overruns and skipped periods so far.
@@ -250,10 +250,10 @@ mod tests {
     #[test]
     fn an_interrupted_wait_keeps_its_deadline() {
         let mut pacer = Pacer::every(Duration::from_secs(3_600));
-        pacer.interrupter().interrupt();
+        pacer.waker().wake();
         let interrupted = pacer.wait();
         assert!(interrupted.interrupted.is_some_and(|left| left > Duration::from_secs(3_000)));
-        pacer.interrupter().interrupt();
+        pacer.waker().wake();
         assert_eq!(pacer.wait().deadline, interrupted.deadline);
         assert_eq!(pacer.counts().ticks, 0);
     }
@@ -263,7 +263,7 @@ mod tests {
         for overrun in [Overrun::Skip, Overrun::Reset, Overrun::CatchUp] {
             let mut pacer = Pacer::every(PERIOD).with_overrun(overrun);
             thread::sleep(4 * PERIOD);
-            pacer.interrupter().interrupt();
+            pacer.waker().wake();
             assert!(pacer.wait().interrupted.is_some(), "{overrun:?}");
             assert!(pacer.wait().interrupted.is_none());
             assert_eq!((pacer.counts().ticks, pacer.counts().overruns), (1, 1), "{overrun:?}");
@@ -275,7 +275,7 @@ mod tests {
         let mut shortest = Pacer::every(Duration::ZERO);
         shortest.wait();
         let mut longest = Pacer::every(Duration::MAX);
-        longest.interrupter().interrupt();
+        longest.waker().wake();
         assert_eq!(longest.wait().deadline, Instant::MAX);
     }
 }

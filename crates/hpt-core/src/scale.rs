@@ -8,7 +8,7 @@ use crate::units::Frequency;
 /// # The bound
 ///
 /// Let `p` be the exact number of nanoseconds per tick, and let `q = whole + fraction/2⁶⁴` be the stored value.
-/// `fraction` is rounded to the nearest integer, so `|p - q| ≤ 2⁻⁶⁵`. [`nanoseconds`](Self::nanoseconds) returns
+/// `fraction` is rounded to the nearest integer, so `|p - q| ≤ 2⁻⁶⁵`. [`nanos`](Self::nanos) returns
 /// exactly `⌊q·t⌋` for `t` ticks, because `whole·t` is an integer and the high half of `fraction·t` is rounded down.
 /// Hence
 ///
@@ -40,8 +40,8 @@ impl Scale {
     /// use hpt_core::{Frequency, Scale};
     ///
     /// let scale = Scale::of(Frequency::from_hertz(54_000_000).expect("not zero"));
-    /// assert!(scale.nanoseconds(54_000_000).abs_diff(1_000_000_000) <= 1);
-    /// assert_eq!(Scale::of(Frequency::MEGAHERTZ).nanoseconds(7), 7_000);
+    /// assert!(scale.nanos(54_000_000).abs_diff(1_000_000_000) <= 1);
+    /// assert_eq!(Scale::of(Frequency::MEGAHERTZ).nanos(7), 7_000);
     /// ```
     #[must_use]
     pub fn of(frequency: Frequency) -> Self {
@@ -62,7 +62,7 @@ impl Scale {
     /// Returns the duration of `ticks` in nanoseconds, rounded down and taken modulo 2⁶⁴ ns (584 years).
     #[must_use]
     #[inline(always)]
-    pub const fn nanoseconds(self, ticks: u64) -> u64 {
+    pub const fn nanos(self, ticks: u64) -> u64 {
         let below_one = ((ticks as u128 * self.fraction as u128) >> 64) as u64;
         if self.whole == 0 {
             return below_one;
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn ticks_of_nanosecond_clocks_are_unchanged() {
         let scale = Scale::of(Frequency::GIGAHERTZ);
-        assert_eq!(scale.nanoseconds(u64::MAX), u64::MAX);
+        assert_eq!(scale.nanos(u64::MAX), u64::MAX);
     }
 
     #[test]
@@ -109,12 +109,12 @@ mod tests {
         // A tick takes 1e15 / (1e15 + 1) = 1 - 1e-15 ns: the nearest multiple of 2^-64 is below one, and must not
         // become zero.
         let scale = Scale::of(Frequency::from_microhertz(1_000_000_000_000_001).expect("not zero"));
-        assert!(scale.nanoseconds(2_000_000_000_000_000) >= 1_999_999_999_999_997);
+        assert!(scale.nanos(2_000_000_000_000_000) >= 1_999_999_999_999_997);
         // The highest possible rate: a remainder as close to its divisor as possible.
         let fastest = Scale::of(Frequency::from_microhertz(u64::MAX).expect("not zero"));
-        assert!(fastest.nanoseconds(u64::MAX).abs_diff(1_000_000_000_000_000) <= 1);
+        assert!(fastest.nanos(u64::MAX).abs_diff(1_000_000_000_000_000) <= 1);
         // The lowest possible rate: one tick in a million seconds.
-        assert_eq!(Scale::of(Frequency::from_microhertz(1).expect("not zero")).nanoseconds(3), 3_000_000_000_000_000);
+        assert_eq!(Scale::of(Frequency::from_microhertz(1).expect("not zero")).nanos(3), 3_000_000_000_000_000);
     }
 
     proptest! {
@@ -128,7 +128,7 @@ mod tests {
             let ticks = ticks >> shift;
             let (whole, remainder) = exact(ticks, frequency);
             if let Ok(whole) = u64::try_from(whole) {
-                let fast = i128::from(Scale::of(frequency).nanoseconds(ticks));
+                let fast = i128::from(Scale::of(frequency).nanos(ticks));
                 let slow = i128::from(whole);
                 // t * 2^-65 < 0.5 for every t, so the bound reads: between -1.5 and +0.5 of the exact value.
                 prop_assert!(fast - slow <= i128::from(remainder * 2 >= u128::from(microhertz)), "{fast} {slow}");
@@ -139,7 +139,7 @@ mod tests {
         #[test]
         fn more_ticks_never_convert_to_less_time(hertz in 1_000_u64..10_000_000_000, ticks in 0_u64..1 << 50, step in 0_u64..1_000) {
             let scale = Scale::of(Frequency::from_hertz(hertz).expect("not zero"));
-            prop_assert!(scale.nanoseconds(ticks + step) >= scale.nanoseconds(ticks));
+            prop_assert!(scale.nanos(ticks + step) >= scale.nanos(ticks));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
-    clock::{Instant, Now},
+    clock::{Clock, Instant},
     scale::Scale,
     source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
     units::Frequency,
@@ -17,7 +17,7 @@ use crate::{
 /// ```
 /// use hpt_core::{TimeSource, testing::ManualSource};
 ///
-/// let source = ManualSource::nanoseconds("by hand");
+/// let source = ManualSource::new("by hand");
 /// source.advance(1_500);
 /// assert_eq!(source.ticks(), 1_500);
 /// ```
@@ -31,7 +31,7 @@ pub struct ManualSource {
 impl ManualSource {
     /// Creates a 64-bit constant-rate source that ticks once per nanosecond and starts at zero.
     #[must_use]
-    pub fn nanoseconds(name: &'static str) -> Self {
+    pub fn new(name: &'static str) -> Self {
         let mut info = SourceInfo::new(SourceId::new(name));
         info.steady = true;
         info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Program });
@@ -72,12 +72,12 @@ impl TimeSource for ManualSource {
     }
 }
 
-impl Now for ManualSource {
+impl Clock for ManualSource {
     /// Returns the reading in nanoseconds, according to the nominal frequency of the source. Without a nominal
     /// frequency, one tick counts as one nanosecond.
     fn now(&self) -> Instant {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
-        Instant::from_kernel_nanos(scale.nanoseconds(self.ticks()))
+        Instant::from_kernel_nanos(scale.nanos(self.ticks()))
     }
 }
 

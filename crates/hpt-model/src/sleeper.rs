@@ -64,7 +64,7 @@ pub fn one_interruption_ends_one_sleep() {
     loom::model(|| {
         let world = Arc::new(World::default());
         let other = Arc::clone(&world);
-        let interrupter = thread::spawn(move || other.interrupt());
+        let waker = thread::spawn(move || other.interrupt());
         let mut interrupted = 0;
         for _ in 0..2 {
             if world.sleep_for_a_moment() {
@@ -72,7 +72,7 @@ pub fn one_interruption_ends_one_sleep() {
                 assert_eq!(world.left.load(Ordering::Relaxed), 1, "data written before the interruption");
             }
         }
-        interrupter.join().expect("an interrupter that does not panic");
+        waker.join().expect("a waker that does not panic");
         assert_eq!(interrupted + u32::from(world.word.take()), 1);
     });
 }
@@ -88,7 +88,7 @@ pub fn no_interruption_is_lost() {
         });
         world.sleep_for_ever();
         for other in others {
-            other.join().expect("an interrupter that does not panic");
+            other.join().expect("a waker that does not panic");
         }
         if world.word.is_set() {
             world.sleep_for_ever();
@@ -103,9 +103,9 @@ pub fn each_interruption_has_its_sleep() {
         let world = Arc::new(World::default());
         for _ in 0..2 {
             let other = Arc::clone(&world);
-            let interrupter = thread::spawn(move || other.interrupt());
+            let waker = thread::spawn(move || other.interrupt());
             world.sleep_for_ever();
-            interrupter.join().expect("an interrupter that does not panic");
+            waker.join().expect("a waker that does not panic");
             assert!(!world.word.is_set(), "one was left over");
         }
     });

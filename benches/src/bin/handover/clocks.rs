@@ -8,7 +8,7 @@ use std::{
 
 use clap::ValueEnum;
 use hpt_benches::{
-    bare::{Counter, clock_monotonic, nanoseconds},
+    bare::{Counter, clock_monotonic, nanos},
     handover::{Player, Seen, play},
 };
 use hpt_core::Host;
@@ -62,7 +62,7 @@ pub(crate) fn play_by(
             play(player, word, handovers, || hpt_core::Instant::now_unordered().as_nanos().cast_unsigned(), keep_going)
         }
         Clock::Std => play(player, word, handovers, || whole_ns(std.elapsed()), keep_going),
-        Clock::Libc => play(player, word, handovers, || nanoseconds(clock_monotonic()).cast_unsigned(), keep_going),
+        Clock::Libc => play(player, word, handovers, || nanos(clock_monotonic()).cast_unsigned(), keep_going),
         Clock::Quanta => play(player, word, handovers, || whole_ns(quanta.elapsed()), keep_going),
         Clock::Bare => {
             let counter = counter?;

@@ -332,8 +332,8 @@ mod tests {
 
     #[test]
     fn a_result_is_printed_exactly() {
-        let reference = ManualSource::nanoseconds("monotonic-raw");
-        let mut info = ManualSource::nanoseconds("tsc").info().clone();
+        let reference = ManualSource::new("monotonic-raw");
+        let mut info = ManualSource::new("tsc").info().clone();
         let nominal = Frequency::from_hertz(2_250_000_000).expect("not zero");
         info.nominal = Some(Nominal { frequency: nominal, stated_by: StatedBy::BogoMips });
         let mut calibration = stated(&info).expect("a rate is stated");
@@ -346,11 +346,7 @@ mod tests {
         let tsc = ManualSource::with_info(info);
         let rows = vec![
             row(&tsc, &reference, &Ok(calibration)),
-            row(
-                &ManualSource::nanoseconds("thread-cpu"),
-                &reference,
-                &Err(CalibrateError::NotATimeCounter(Scope::Thread)),
-            ),
+            row(&ManualSource::new("thread-cpu"), &reference, &Err(CalibrateError::NotATimeCounter(Scope::Thread))),
         ];
         let data = CalibrateDocument {
             head: golden::head("calibrate"),

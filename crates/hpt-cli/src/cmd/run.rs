@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::realtime::{Conduct, Ended, Pinned, Signals, StartError};
+use hpt_core::realtime::{Behavior, Ended, Pinned, Signals, StartError};
 
 use crate::{
     arguments::{CpuChoice, SCHEDULING, cpu_choice, without_documents},
@@ -102,7 +102,7 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
         Some(CpuChoice::Number(cpu)) => Some(cpu),
         Some(CpuChoice::Any) | None => None,
     };
-    let held = options.hold_around(context, &[cpu], Conduct::Waits, "hpt run")?;
+    let held = options.hold_around(context, &[cpu], Behavior::Blocks, "hpt run")?;
     let refused = held.settings().thread.refused;
     for refused in &refused {
         without(&refused.setting, &refused.reason);
@@ -159,7 +159,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
             Failure::NotStarted { name: name.clone(), why: why(code), cause }.report();
             Ok(code)
         }
-        Err(StartError::Class(refused)) => Err(refused.into()),
+        Err(StartError::Policy(refused)) => Err(refused.into()),
         Err(other) => Err(Failure::NotStarted { name: name.clone(), why: "", cause: io::Error::other(other) }),
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
     Sleeper, clock,
     measure::{SleepMethod, SleepMiss, sleep_miss},
-    realtime::Conduct,
+    realtime::Behavior,
 };
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
@@ -83,9 +83,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // Throttling affects only a thread that never blocks. If spinning alternates with other methods, the thread blocks
     // often enough.
     let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
-        Conduct::Waits
+        Behavior::Blocks
     } else {
-        Conduct::Spins
+        Behavior::Spins
     };
     let held = arguments.thread.hold(context, conduct, "hpt sleep")?;
     clock::prime();

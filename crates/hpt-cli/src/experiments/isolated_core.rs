@@ -5,7 +5,7 @@ use std::time::Duration;
 use hpt_core::{
     Instant,
     measure::{Lateness, Rouser, Waiting, wakes},
-    realtime::Conduct,
+    realtime::Behavior,
 };
 
 use super::{
@@ -87,8 +87,8 @@ fn held<T>(
     doing: impl FnOnce(&EffectiveSettings) -> T,
 ) -> Result<(T, Vec<String>), Failure> {
     let (machine, thread) = RealtimeOptions::of_a_core_of_its_own(&ways.alone, ways.journal.as_deref());
-    let around = machine.hold_around(context, &[ways.cpu], Conduct::Spins, BY)?;
-    let held = thread.hold_thread(context, ways.cpu, Conduct::Spins, BY)?;
+    let around = machine.hold_around(context, &[ways.cpu], Behavior::Spins, BY)?;
+    let held = thread.hold_thread(context, ways.cpu, Behavior::Spins, BY)?;
     let done = doing(&EffectiveSettings::of_several(&around.settings(), [held.settings()]));
     Ok((done, [held.end(), around.end()].concat()))
 }

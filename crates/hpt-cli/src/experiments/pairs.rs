@@ -97,7 +97,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     let mut tallies: Vec<Tally> = chosen.iter().map(|_| Tally::default()).collect();
     tallies.iter_mut().zip(&chosen).for_each(|(tally, (_, what))| tally.go_on(run.before, what, 1.0));
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
-    let _listening = Signals::interrupts(sleeper.interrupter())?;
+    let _listening = Signals::interrupts(sleeper.waker())?;
 
     // A stretch consists of whole cycles of pauses, so that the next stretch begins with the first pause.
     let turn: Duration = waits.iter().sum();

@@ -1,7 +1,7 @@
 //! Options that choose the CPUs of a run, which has one thread per CPU. Starts no thread.
 
 use clap::Args;
-use hpt_core::realtime::{Conduct, allowed_cpus};
+use hpt_core::realtime::{Behavior, allowed_cpus};
 
 use super::realtime_options::{RealtimeOptions, check_cpus};
 use crate::exit::Failure;
@@ -71,7 +71,7 @@ impl CpuOptions {
     ///
     /// Fails if one of the CPUs cannot be used, or if threads that never block would leave no CPU time for the rest of
     /// the system.
-    pub(crate) fn one_each(&self, conduct: Conduct) -> Result<Vec<Option<usize>>, Failure> {
+    pub(crate) fn one_each(&self, conduct: Behavior) -> Result<Vec<Option<usize>>, Failure> {
         let cpus: Vec<Option<usize>> = match &self.cpu {
             Some(Cpus::Any) => vec![None],
             Some(Cpus::All) => allowed_cpus().into_iter().map(Some).collect(),
@@ -84,7 +84,7 @@ impl CpuOptions {
         if !self.realtime.is_by_best_effort() {
             check_cpus(&cpus)?;
         }
-        if conduct == Conduct::Spins && self.realtime.leaves_nothing() && cpus.len() >= allowed_cpus().len() {
+        if conduct == Behavior::Spins && self.realtime.leaves_nothing() && cpus.len() >= allowed_cpus().len() {
             return Err(Failure::Usage(NOTHING_LEFT));
         }
         Ok(cpus)

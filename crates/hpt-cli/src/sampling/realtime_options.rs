@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::realtime::{Class, Conduct, Setup, allowed_cpus};
+use hpt_core::realtime::{Behavior, Policy, Setup, allowed_cpus};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
@@ -40,7 +40,7 @@ pub(crate) struct RealtimeOptions {
     /// SCHED_DEADLINE with a runtime and a period. o: SCHED_OTHER. A SCHED_DEADLINE thread is
     /// pinned only with --cpu. Default: the policy with which hpt was started.
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy, conflicts_with_all = ["fifo", "rr", "deadline"], help_heading = SCHEDULING)]
-    priority: Option<Policy>,
+    priority: Option<PolicyArgument>,
     /// SCHED_FIFO with this priority: same as -P f:PRIORITY
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99), conflicts_with_all = ["rr", "deadline"], help_heading = SCHEDULING, hide_short_help = true)]
     fifo: Option<u8>,
@@ -94,17 +94,17 @@ struct PartOfPeriod {
 }
 
 impl PartOfPeriod {
-    const fn class(self) -> Class {
-        Class::Deadline { runtime: self.runtime, deadline: self.period, period: self.period }
+    const fn class(self) -> Policy {
+        Policy::Deadline { runtime: self.runtime, deadline: self.period, period: self.period }
     }
 }
 
 /// A scheduling policy, as given to `--priority`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Policy(Class);
+struct PolicyArgument(Policy);
 
 /// Parses `f:80`, `r:80`, `d:2ms/10ms`, `d:2ms:10ms`, `o` and `o:0`.
-fn policy(text: &str) -> Result<Policy, String> {
+fn policy(text: &str) -> Result<PolicyArgument, String> {
     let wrong = || {
         let meant = text.parse::<u8>().ok().filter(|priority| (1..=99).contains(priority));
         let meant = meant.map(|priority| format!("; did you mean f:{priority}?")).unwrap_or_default();
@@ -116,13 +116,13 @@ fn policy(text: &str) -> Result<Policy, String> {
         _ => Err(format!("expected a priority from 1 to 99, for example {class}:80")),
     };
     let class = match class {
-        "f" => Class::Fifo { priority: priority()? },
-        "r" => Class::RoundRobin { priority: priority()? },
+        "f" => Policy::Fifo(priority()?),
+        "r" => Policy::RoundRobin(priority()?),
         "d" => part_of_period(&parameters.replacen(':', "/", 1), "d:")?.class(),
-        "o" if ["", "0"].contains(&parameters) => Class::Other,
+        "o" if ["", "0"].contains(&parameters) => Policy::Other,
         _ => return Err(wrong()),
     };
-    Ok(Policy(class))
+    Ok(PolicyArgument(class))
 }
 
 /// Parses `2ms/10ms`.
@@ -213,7 +213,7 @@ impl ThreadOptions {
 
     /// Applies the requested settings to the calling thread, which takes the measurements, and to the
     /// system. `by` is the command that the journal records.
-    pub(crate) fn hold(&self, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
+    pub(crate) fn hold(&self, context: &Context, conduct: Behavior, by: &str) -> Result<SettingsGuard, Failure> {
         // The kernel does not allow pinning a SCHED_DEADLINE thread.
         let pinned = if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) };
         let setup = self.realtime.of_a_thread(conduct, pinned);
@@ -235,7 +235,7 @@ impl RealtimeOptions {
     /// Makes Ctrl-C and SIGTERM end the measurement, but not hpt. If system settings are changed, neither a second
     /// signal nor a hang-up ends hpt.
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
-        let changes = self.of_the_machine(Setup::of_a_thread_that(Conduct::Waits)).changes_the_machine();
+        let changes = self.of_the_machine(Setup::blocking()).changes_the_machine();
         if changes { context.signals.listen_until_the_end() } else { context.signals.listen() }
     }
 
@@ -250,21 +250,21 @@ impl RealtimeOptions {
     }
 
     /// Returns the requested scheduling policy.
-    pub(crate) fn class(&self) -> Option<Class> {
-        let fifo = || self.fifo.map(|priority| Class::Fifo { priority });
-        let rr = || self.rr.map(|priority| Class::RoundRobin { priority });
+    pub(crate) fn class(&self) -> Option<Policy> {
+        let fifo = || self.fifo.map(Policy::Fifo);
+        let rr = || self.rr.map(Policy::RoundRobin);
         let deadline = || self.deadline.map(PartOfPeriod::class);
-        self.priority.map(|Policy(class)| class).or_else(fifo).or_else(rr).or_else(deadline)
+        self.priority.map(|PolicyArgument(class)| class).or_else(fifo).or_else(rr).or_else(deadline)
     }
 
     /// Returns whether threads run under SCHED_DEADLINE, which does not allow pinning.
     pub(crate) fn is_by_deadline(&self) -> bool {
-        matches!(self.class(), Some(Class::Deadline { .. }))
+        matches!(self.class(), Some(Policy::Deadline { .. }))
     }
 
     /// Returns whether a thread that never blocks would leave no CPU time for others.
     pub(crate) fn leaves_nothing(&self) -> bool {
-        matches!(self.class(), Some(Class::Fifo { .. } | Class::RoundRobin { .. })) && self.no_throttling
+        matches!(self.class(), Some(Policy::Fifo(_) | Policy::RoundRobin(_))) && self.no_throttling
     }
 
     /// Returns whether throttling is to be disabled.
@@ -278,10 +278,10 @@ impl RealtimeOptions {
         &self,
         context: &Context,
         cpus: &[Option<usize>],
-        conduct: Conduct,
+        conduct: Behavior,
         by: &str,
     ) -> Result<SettingsGuard, Failure> {
-        let mut setup = self.of_the_machine(Setup::of_a_thread_that(conduct));
+        let mut setup = self.of_the_machine(Setup::new(conduct));
         if let Some(cpus) = cpus.iter().copied().collect::<Option<Vec<_>>>() {
             setup = setup.around_cpus(cpus);
         }
@@ -293,14 +293,20 @@ impl RealtimeOptions {
         &self,
         context: &Context,
         cpu: Option<usize>,
-        conduct: Conduct,
+        conduct: Behavior,
         by: &str,
     ) -> Result<SettingsGuard, Failure> {
         // The wake-up latency is measured, so timer slack must not add to it.
         self.apply(self.of_a_thread(conduct, cpu).without_slack(), context, conduct, by)
     }
 
-    fn apply(&self, mut setup: Setup, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
+    fn apply(
+        &self,
+        mut setup: Setup,
+        context: &Context,
+        conduct: Behavior,
+        by: &str,
+    ) -> Result<SettingsGuard, Failure> {
         if setup.changes_the_machine() {
             setup = setup.on_behalf_of(by).in_journal(context.journal(self.journal.as_deref())?);
         }
@@ -311,13 +317,13 @@ impl RealtimeOptions {
         Ok(SettingsGuard { held, conduct, has_fair_server: has_fair_server(&context.host.facts().kernel_release) })
     }
 
-    fn of_a_thread(&self, conduct: Conduct, cpu: Option<usize>) -> Setup {
-        let mut setup = Setup::of_a_thread_that(conduct);
+    fn of_a_thread(&self, conduct: Behavior, cpu: Option<usize>) -> Setup {
+        let mut setup = Setup::new(conduct);
         if let Some(cpu) = cpu {
             setup = setup.on_cpu(cpu);
         }
         if let Some(class) = self.class() {
-            setup = setup.by(class);
+            setup = setup.policy(class);
         }
         if self.mlockall {
             setup = setup.with_stack_of(STACK_BYTES);
@@ -346,23 +352,23 @@ impl RealtimeOptions {
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use hpt_core::realtime::Class;
+    use hpt_core::realtime::Policy;
 
-    use super::{PartOfPeriod, Policy, deadline, exit_latency, policy};
+    use super::{PartOfPeriod, PolicyArgument, deadline, exit_latency, policy};
 
     #[test]
     fn a_policy_has_the_notation_of_rtla_and_chrt() {
         let ms = Duration::from_millis;
-        let deadline = Class::Deadline { runtime: ms(2), deadline: ms(10), period: ms(10) };
+        let deadline = Policy::Deadline { runtime: ms(2), deadline: ms(10), period: ms(10) };
         for (text, class) in [
-            ("f:80", Class::Fifo { priority: 80 }),
-            ("r:1", Class::RoundRobin { priority: 1 }),
+            ("f:80", Policy::Fifo(80)),
+            ("r:1", Policy::RoundRobin(1)),
             ("d:2ms/10ms", deadline),
             ("d:2ms:10ms", deadline),
-            ("o", Class::Other),
-            ("o:0", Class::Other),
+            ("o", Policy::Other),
+            ("o:0", Policy::Other),
         ] {
-            assert_eq!(policy(text), Ok(Policy(class)), "{text}");
+            assert_eq!(policy(text), Ok(PolicyArgument(class)), "{text}");
         }
         for wrong in ["", "f", "f:", "f:0", "f:100", "r:-1", "d:2ms", "d:", "o:1", "o:x", "x:1", "80"] {
             assert!(policy(wrong).is_err(), "{wrong}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hpt_core::{
     host::KernelRelease,
     knobs::KnobError,
-    realtime::{self, Conduct, FAIR_SERVER_SINCE, InForce},
+    realtime::{self, Behavior, FAIR_SERVER_SINCE},
 };
 use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread};
 
@@ -15,8 +15,8 @@ use crate::exit::causes;
 /// A guard that keeps the settings active until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SettingsGuard {
-    pub(super) held: realtime::Held,
-    pub(super) conduct: Conduct,
+    pub(super) held: realtime::RealtimeGuard,
+    pub(super) conduct: Behavior,
     /// Whether the kernel has fair servers, which reserve time for ordinary threads.
     pub(super) has_fair_server: bool,
 }
@@ -47,8 +47,8 @@ impl SettingsGuard {
         let refused = self.held.refused().iter();
         let refused = refused
             .map(|refused| RefusedSetting { setting: refused.setting.to_owned(), reason: causes(&refused.error) });
-        let mut settings = EffectiveSettings { thread: thread(self.held.in_force(), refused.collect()), remark: None };
-        let may_be_kept_from = self.conduct == Conduct::Spins && is_throttleable(&settings.thread);
+        let mut settings = EffectiveSettings { thread: thread(self.held.effective(), refused.collect()), remark: None };
+        let may_be_kept_from = self.conduct == Behavior::Spins && is_throttleable(&settings.thread);
         if self.has_fair_server && may_be_kept_from && settings.thread.fair_server.is_none() {
             settings.remark = Some(UNTOLD);
         }
@@ -58,7 +58,7 @@ impl SettingsGuard {
     /// Returns the reason why disabling throttling may not be enough: the kernel has fair servers whose
     /// settings cannot be read.
     pub(crate) fn fair_server_untold(&self) -> Option<&'static str> {
-        (self.has_fair_server && self.held.in_force().fair_server.is_none()).then_some(UNTOLD)
+        (self.has_fair_server && self.held.effective().fair_server.is_none()).then_some(UNTOLD)
     }
 
     /// Restores all settings. Returns a message for each system setting that could not be restored.
@@ -119,7 +119,7 @@ impl EffectiveSettings {
 }
 
 /// Converts the settings that the kernel reports into document fields.
-fn thread(told: InForce, refused: Vec<RefusedSetting>) -> Thread {
+fn thread(told: realtime::EffectiveSettings, refused: Vec<RefusedSetting>) -> Thread {
     Thread {
         cpus: told.cpus,
         policy: told.policy,

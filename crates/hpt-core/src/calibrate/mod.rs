@@ -155,7 +155,7 @@ pub enum CalibrateError {
 /// let host = Host::live();
 /// let reference = PosixClock::open(&host, PosixId::MonotonicRaw)?;
 /// let (source, _) = source::choose(&host)?;
-/// let calibration = calibrate::calibrate(source.as_dyn(), &reference, Duration::from_millis(10))?;
+/// let calibration = calibrate::calibrate(&source, &reference, Duration::from_millis(10))?;
 /// println!("{} ± {:?} ppm", calibration.frequency, calibration.bound_ppm());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -293,7 +293,7 @@ pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> G
 
 fn reference_granule_ns(reference: &dyn TimeSource, scale: Scale) -> u64 {
     if reference.info().is_moved_by_the_tick() {
-        scale.nanoseconds(reference.info().claimed_resolution_ticks()).saturating_mul(LATENESS)
+        scale.nanos(reference.info().claimed_resolution_ticks()).saturating_mul(LATENESS)
     } else {
         pair::granule_ns(reference, scale)
     }
@@ -346,8 +346,8 @@ mod tests {
     fn a_source_that_advances_with_its_reference_is_calibrated() {
         // Each read advances its clock by 100 ns. A round reads the reference twice and the source once, so the source
         // has half the rate.
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
-        let source = ManualSource::nanoseconds("source").stepping_by(100);
+        let reference = ManualSource::new("reference").stepping_by(100);
+        let source = ManualSource::new("source").stepping_by(100);
         let calibration = calibrate(&source, &reference, Duration::from_millis(10)).expect("a constant-rate source");
         let (slowest, fastest) = calibration.limits.expect("measured");
         assert!(slowest.hertz() <= 500_000_000 && fastest.hertz() >= 500_000_000, "{calibration:?}");
@@ -358,7 +358,7 @@ mod tests {
     fn cpu_time_is_not_calibrated() {
         let mut info = SourceInfo::new(SourceId::new("cpu time"));
         info.scope = Scope::Thread;
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let reference = ManualSource::new("reference").stepping_by(100);
         let source = ManualSource::with_info(info).stepping_by(10);
         assert_eq!(
             calibrate(&source, &reference, Duration::from_micros(10)),
@@ -368,21 +368,21 @@ mod tests {
 
     #[test]
     fn a_reference_that_is_not_a_clock_or_has_stopped_is_refused() {
-        let mut info = ManualSource::nanoseconds("cpu time").info().clone();
+        let mut info = ManualSource::new("cpu time").info().clone();
         info.scope = Scope::Process;
         let cpu_time = ManualSource::with_info(info).stepping_by(10);
-        let source = ManualSource::nanoseconds("source").stepping_by(1);
+        let source = ManualSource::new("source").stepping_by(1);
         let refused = calibrate(&source, &cpu_time, Duration::from_micros(10));
         assert!(matches!(refused, Err(CalibrateError::ReferenceNotATimeCounter { .. })), "{refused:?}");
-        let refused = calibrate(&source, &ManualSource::nanoseconds("still"), Duration::from_micros(10));
+        let refused = calibrate(&source, &ManualSource::new("still"), Duration::from_micros(10));
         assert!(matches!(refused, Err(CalibrateError::ReferenceStandsStill(_))), "{refused:?}");
     }
 
     #[test]
     fn a_clock_that_advances_with_the_tick_has_a_rate_but_no_bound() {
-        let mut info = ManualSource::nanoseconds("coarse").info().clone();
+        let mut info = ManualSource::new("coarse").info().clone();
         info.claimed_resolution_ns = Some(1_000);
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let reference = ManualSource::new("reference").stepping_by(100);
         let coarse = ManualSource::with_info(info).stepping_by(100);
         let calibration = calibrate(&coarse, &reference, Duration::from_millis(10)).expect("both advance");
         assert_eq!(calibration.bound_ppm(), None);
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn a_reference_without_a_rate_is_refused() {
         let reference = ManualSource::with_info(SourceInfo::new(SourceId::new("unknown"))).stepping_by(1);
-        let source = ManualSource::nanoseconds("source").stepping_by(1);
+        let source = ManualSource::new("source").stepping_by(1);
         assert!(matches!(
             calibrate(&source, &reference, Duration::from_micros(1)),
             Err(CalibrateError::ReferenceWithoutRate(_))
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_window_that_ends_during_a_preemption_is_still_closed() {
-        let clock = ManualSource::nanoseconds("reference").stepping_by(100);
+        let clock = ManualSource::new("reference").stepping_by(100);
         let torn = Torn { clock: &clock, readings: AtomicU32::new(0), info: clock.info().clone() };
         let calibration = calibrate(&torn, &clock, Duration::from_millis(100)).expect("it is the same clock");
         assert!(calibration.window_ns >= 100_000_000, "{calibration:?}");
@@ -431,8 +431,8 @@ mod tests {
 
     #[test]
     fn a_stopped_window_ends_at_once_with_the_pairs_so_far() {
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
-        let source = ManualSource::nanoseconds("source").stepping_by(100);
+        let reference = ManualSource::new("reference").stepping_by(100);
+        let source = ManualSource::new("source").stepping_by(100);
         let mut rounds = 0;
         let sources: [&dyn TimeSource; 1] = [&source];
         let results = calibrate_together(&sources, &reference, Duration::from_secs(1000), || {

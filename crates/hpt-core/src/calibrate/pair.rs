@@ -194,7 +194,7 @@ pub(super) fn granule_ticks<S: TimeSource + ?Sized>(source: &S) -> u64 {
 
 /// Returns the largest lag of a reading of `reference`, in nanoseconds.
 pub(super) fn granule_ns<R: TimeSource + ?Sized>(reference: &R, scale: Scale) -> u64 {
-    let mut steps: Vec<u64> = steps(reference).into_iter().map(|ticks| scale.nanoseconds(ticks)).collect();
+    let mut steps: Vec<u64> = steps(reference).into_iter().map(|ticks| scale.nanos(ticks)).collect();
     granule(&mut steps)
 }
 

@@ -27,21 +27,21 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use hpt_core::{Clock, Host, PosixClock, PosixId, Tsc, calibrate};
+/// use hpt_core::{FixedRateClock, Host, PosixClock, PosixId, Tsc, calibrate};
 /// use std::time::Duration;
 ///
 /// let host = Host::live();
 /// # if let Ok(tsc) = Tsc::open(&host) {
 /// let raw = PosixClock::open(&host, PosixId::MonotonicRaw)?;
 /// let calibration = calibrate::calibrate(&tsc, &raw, Duration::from_millis(10))?;
-/// let clock = Clock::new(tsc, calibration.frequency)?;
+/// let clock = FixedRateClock::new(tsc, calibration.frequency)?;
 /// let start = clock.now();
 /// println!("reading the clock again took {:?}", clock.now() - start);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Clock<S> {
+pub struct FixedRateClock<S> {
     scale: Scale,
     /// The nanoseconds to add to a reading, modulo 2^64, to get the time since the epoch.
     anchor_ns: u64,
@@ -64,7 +64,7 @@ pub enum ClockError {
     },
 }
 
-impl<S: TimeSource> Clock<S> {
+impl<S: TimeSource> FixedRateClock<S> {
     /// Creates a clock from a source that ticks at `frequency`. The epoch of the clock is now.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl<S: TimeSource> Clock<S> {
     /// Returns [`ClockError::TooNarrow`] if the source wraps within ten years.
     pub fn new(source: S, frequency: Frequency) -> Result<Self, ClockError> {
         let mut clock = Self::unanchored(source, frequency)?;
-        clock.anchor_ns = clock.scale.nanoseconds(clock.source.ticks()).wrapping_neg();
+        clock.anchor_ns = clock.scale.nanos(clock.source.ticks()).wrapping_neg();
         Ok(clock)
     }
 
@@ -94,7 +94,7 @@ impl<S: TimeSource> Clock<S> {
         let pairs = (0..BRACKETS).map(|_| reference.pair(&clock.source));
         let narrowest = pairs.min_by_key(Pair::width_ns).expect("sixteen brackets");
         let middle_ns = narrowest.before_ns.wrapping_add(narrowest.width_ns() / 2);
-        clock.anchor_ns = middle_ns.wrapping_sub(clock.scale.nanoseconds(narrowest.ticks));
+        clock.anchor_ns = middle_ns.wrapping_sub(clock.scale.nanos(narrowest.ticks));
         Ok(clock)
     }
 
@@ -144,7 +144,7 @@ impl<S: TimeSource> Clock<S> {
     #[inline(always)]
     #[must_use]
     pub fn reading(&self, ticks: u64) -> Reading {
-        Reading { nanoseconds: self.scale.nanoseconds(ticks) }
+        Reading { nanoseconds: self.scale.nanos(ticks) }
     }
 
     /// Returns the nanoseconds from the clock's epoch to `reading`, modulo 2^64.
@@ -174,7 +174,7 @@ impl<S: TimeSource> Clock<S> {
     }
 }
 
-/// A reading of a [`Clock`]: nanoseconds since its counter was zero, modulo 2^64. Readings of different clocks cannot
+/// A reading of a [`FixedRateClock`]: nanoseconds since its counter was zero, modulo 2^64. Readings of different clocks cannot
 /// be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
@@ -189,9 +189,9 @@ impl Reading {
         Self { nanoseconds }
     }
 
-    /// Returns the nanoseconds since the counter was zero. [`Clock::since_epoch`] counts from the clock's epoch.
+    /// Returns the nanoseconds since the counter was zero. [`FixedRateClock::since_epoch`] counts from the clock's epoch.
     #[must_use]
-    pub const fn nanoseconds(self) -> u64 {
+    pub const fn as_nanos(self) -> u64 {
         self.nanoseconds
     }
 
@@ -255,7 +255,7 @@ mod tests {
 
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Clock, ClockError, Reading};
+    use super::{ClockError, FixedRateClock, Reading};
     use crate::{
         source::{SourceId, SourceInfo},
         testing::ManualSource,
@@ -264,9 +264,9 @@ mod tests {
 
     #[test]
     fn a_clock_starts_at_zero_for_any_counter_value() {
-        let source = ManualSource::nanoseconds("by hand");
+        let source = ManualSource::new("by hand");
         source.set(u64::MAX - 10);
-        let clock = Clock::new(&source, Frequency::GIGAHERTZ).expect("64 bits");
+        let clock = FixedRateClock::new(&source, Frequency::GIGAHERTZ).expect("64 bits");
         assert_eq!(clock.since_epoch(clock.now()), Duration::ZERO);
         // This interval crosses the wrap at 2^64 nanoseconds.
         source.advance(1_500);
@@ -276,10 +276,10 @@ mod tests {
 
     #[test]
     fn an_anchored_clock_agrees_with_its_reference() {
-        let (source, reference) = (ManualSource::nanoseconds("source"), ManualSource::nanoseconds("reference"));
+        let (source, reference) = (ManualSource::new("source"), ManualSource::new("reference"));
         source.set(5_000_000);
         reference.set(77);
-        let clock = Clock::anchored_to(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
+        let clock = FixedRateClock::anchored_to(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
         assert_eq!(clock.since_epoch_ns(clock.now()), 77);
         source.advance(3);
         assert_eq!(clock.since_epoch_ns(clock.now()), 80);
@@ -289,8 +289,9 @@ mod tests {
     fn a_counter_that_wraps_soon_cannot_be_a_clock() {
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
-        let refused =
-            Clock::new(ManualSource::with_info(info), Frequency::MEGAHERTZ).map(|_| ()).expect_err("71 minutes");
+        let refused = FixedRateClock::new(ManualSource::with_info(info), Frequency::MEGAHERTZ)
+            .map(|_| ())
+            .expect_err("71 minutes");
         let ClockError::TooNarrow { wraps_after, .. } = refused;
         assert_eq!(wraps_after.as_secs(), 4_294);
     }
@@ -311,9 +312,9 @@ mod tests {
             ticks in 0_u64..1 << 40,
         ) {
             let frequency = Frequency::from_hertz(hertz).expect("not zero");
-            let source = ManualSource::nanoseconds("by hand");
+            let source = ManualSource::new("by hand");
             source.set(start);
-            let clock = Clock::new(&source, frequency).expect("64 bits");
+            let clock = FixedRateClock::new(&source, frequency).expect("64 bits");
             let before = clock.now();
             source.advance(ticks);
             let exact = u128::from(ticks) * 1_000_000_000 / u128::from(hertz);

@@ -170,9 +170,9 @@ impl Instant {
     #[must_use]
     pub fn to_system_time(&self) -> SystemTime {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
-        let before = monotonic.nanoseconds();
-        let wall = Duration::from_nanos(system::kernels_clock(ClockId::Realtime).nanoseconds());
-        let now = (before + monotonic.nanoseconds().saturating_sub(before) / 2).cast_signed();
+        let before = monotonic.nanos();
+        let wall = Duration::from_nanos(system::kernels_clock(ClockId::Realtime).nanos());
+        let now = (before + monotonic.nanos().saturating_sub(before) / 2).cast_signed();
         let apart = Duration::from_nanos(now.abs_diff(self.nanos));
         let wall = SystemTime::UNIX_EPOCH + wall;
         // The kernel's time has 64 bits of seconds; nanoseconds cannot overflow it.
@@ -475,24 +475,24 @@ impl From<Instant> for AtomicInstant {
 /// # Examples
 ///
 /// ```
-/// use hpt_core::{Instant, clock::{Now, SystemClock}, testing::ManualSource};
+/// use hpt_core::{Instant, clock::{Clock, SystemClock}, testing::ManualSource};
 ///
-/// fn is_due(clock: &impl Now, deadline: Instant) -> bool {
+/// fn is_due(clock: &impl Clock, deadline: Instant) -> bool {
 ///     clock.now() >= deadline
 /// }
 ///
-/// let clock = ManualSource::nanoseconds("by hand");
+/// let clock = ManualSource::new("by hand");
 /// assert!(!is_due(&clock, Instant::from_nanos(5)));
 /// clock.advance(5);
 /// assert!(is_due(&clock, Instant::from_nanos(5)));
 /// assert!(is_due(&SystemClock, Instant::from_nanos(5)));
 /// ```
-pub trait Now {
+pub trait Clock {
     /// Returns the current time.
     fn now(&self) -> Instant;
 }
 
-impl<C: Now + ?Sized> Now for &C {
+impl<C: Clock + ?Sized> Clock for &C {
     fn now(&self) -> Instant {
         (**self).now()
     }
@@ -502,7 +502,7 @@ impl<C: Now + ?Sized> Now for &C {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-impl Now for SystemClock {
+impl Clock for SystemClock {
     fn now(&self) -> Instant {
         Instant::now()
     }

@@ -18,7 +18,7 @@ mod vmclock;
 pub(crate) use self::system::kernels_clock;
 pub use self::{
     discipline::{Discipline, discipline},
-    fixed::{Clock, ClockError, Reading},
-    instant::{AtomicInstant, Converted, Instant, Now, SystemClock},
+    fixed::{ClockError, FixedRateClock, Reading},
+    instant::{AtomicInstant, Clock, Converted, Instant, SystemClock},
     system::{SourceRefused, Status, disruption_marker, prime, source, status, use_source},
 };

@@ -156,7 +156,7 @@ fn slow_now_ns() -> u64 {
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
     let in_force = published.in_force();
-    let clock_ns = monotonic().nanoseconds();
+    let clock_ns = monotonic().nanos();
     let end_ns = in_force.line.end_ns();
     if in_force.whose == NO_OWNER && went_back(end_ns, clock_ns) {
         let wiped_on_fork = native::words().1;
@@ -216,7 +216,7 @@ impl Instruments for InUse {
     }
 
     fn clock_ns(self) -> u64 {
-        monotonic().nanoseconds()
+        monotonic().nanos()
     }
 
     fn disruption_marker(self) -> Option<u64> {
@@ -256,7 +256,7 @@ impl InUse {
             let clock = Clock::unasked(ClockId::Monotonic, route);
             let once = || {
                 let before = self.ticks();
-                clock.nanoseconds();
+                clock.nanos();
                 self.ticks().wrapping_sub(before)
             };
             (0..8).map(|_| once()).min().unwrap_or(u64::MAX)
@@ -342,7 +342,7 @@ fn decide(patience: Patience) -> usize {
     static FAILURES: AtomicU32 = AtomicU32::new(0);
     const PAUSE_NS: u64 = 100_000_000;
     const MOST_FAILURES: u32 = 10;
-    let now_ns = monotonic().nanoseconds();
+    let now_ns = monotonic().nanos();
     if patience == Patience::Waits && now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
         return UNDECIDED;
     }
@@ -501,9 +501,9 @@ pub fn source() -> (SourceId, &'static str) {
 pub fn status() -> Status {
     let (source, reason) = source();
     let end_ns = Published::new(native::words().0).in_force().line.end_ns();
-    let before_ns = monotonic().nanoseconds();
+    let before_ns = monotonic().nanos();
     let answer_ns = now_ns();
-    let after_ns = monotonic().nanoseconds();
+    let after_ns = monotonic().nanos();
     // Get the rate after the reading, because the first readings of a counter determine its rate.
     let following = following();
     let follower = following.map(Following::remembered).unwrap_or_default();
@@ -543,12 +543,12 @@ pub fn prime() {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
     }
-    let start = monotonic().nanoseconds();
+    let start = monotonic().nanos();
     // The number of rounds is limited too, because a clock that a sandbox has closed stays at zero.
     for _ in 0..1_000_000 {
         now_ns();
         let learned = following().is_none_or(|following| following.remembered().rate().is_some());
-        if learned || monotonic().nanoseconds().wrapping_sub(start) > 20 * SHORTEST_NS {
+        if learned || monotonic().nanos().wrapping_sub(start) > 20 * SHORTEST_NS {
             return;
         }
         std::hint::spin_loop();
@@ -694,11 +694,11 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
     // From here on, the clock serves all readings, but never below the end of the segment. The loop waits for that end,
     // at most a millisecond. The old counter is not read, because it may be the reason for the change.
     let end_ns = published.in_force().line.end_ns();
-    let start_ns = monotonic().nanoseconds();
+    let start_ns = monotonic().nanos();
     let mut now_ns = start_ns;
     while now_ns < end_ns && now_ns.wrapping_sub(start_ns) < 2 * LONGEST_NS {
         std::hint::spin_loop();
-        now_ns = monotonic().nanoseconds();
+        now_ns = monotonic().nanos();
     }
     begin_anew(published, &ownership);
     // The processor's counter is installed before the mode is set to it, and stays installed until the mode has

@@ -204,7 +204,7 @@ mod tests {
     const EXACT: Granules = Granules { source_ticks: 1, reference_ns: 1 };
 
     fn info(stated_by: StatedBy, steered: bool) -> SourceInfo {
-        let mut info = ManualSource::nanoseconds("any").info().clone();
+        let mut info = ManualSource::new("any").info().clone();
         info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by });
         info.steered = steered;
         info

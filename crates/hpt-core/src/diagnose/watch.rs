@@ -181,7 +181,7 @@ mod tests {
     const ROUNDS_IN_AN_INTERVAL: u64 = 100;
 
     fn steady(hertz: u64) -> SourceInfo {
-        let mut info = ManualSource::nanoseconds("scripted").info().clone();
+        let mut info = ManualSource::new("scripted").info().clone();
         let frequency = Frequency::from_hertz(hertz).expect("not zero");
         info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Program });
         info
@@ -501,8 +501,8 @@ mod tests {
     #[test]
     fn readings_of_real_sources_pass() {
         // Each read advances both by 100 ns: they are one clock.
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
-        let source = ManualSource::nanoseconds("source").stepping_by(200);
+        let reference = ManualSource::new("reference").stepping_by(100);
+        let source = ManualSource::new("source").stepping_by(200);
         let mut bursts = Bursts::against(&reference);
         let expectation = Expectation::of(source.info(), reference.info(), GRANULES).expect("stated");
         let mut watch = Watch::over(&[expectation], limits());

@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_beat_is_rounded_up_to_whole_steps() {
-        let source = ManualSource::nanoseconds("source").stepping_by(300);
+        let source = ManualSource::new("source").stepping_by(300);
         let found = beats(&source, Frequency::GIGAHERTZ, Duration::from_micros(100), 50, |_| true);
         let spread = found.longer.spread(1.0).expect("fifty");
         assert_eq!((spread.samples, spread.min_ns, spread.max_ns), (50, 200.0, 200.0));

@@ -200,7 +200,7 @@ mod tests {
             return skipped!("the kernel does not list the online CPUs");
         };
         // Each read advances it by one: the order of the readings is its time.
-        let source = ManualSource::nanoseconds("shared").stepping_by(1);
+        let source = ManualSource::new("shared").stepping_by(1);
         let found = core_offset(&source, Frequency::GIGAHERTZ, (first, second), 50, &|| true).expect("allowed CPUs");
         let found = found.expect("both threads ran");
         assert!(found.least_ns <= 0.0 && found.most_ns >= 0.0 && found.handovers > 0, "{found:?}");

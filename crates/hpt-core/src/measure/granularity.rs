@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn a_clock_with_microsecond_steps_has_that_granularity() {
-        let reference = ManualSource::nanoseconds("reference").stepping_by(1);
-        let source = ManualSource::nanoseconds("source").stepping_by(1_000);
+        let reference = ManualSource::new("reference").stepping_by(1);
+        let source = ManualSource::new("source").stepping_by(1_000);
         let seen = granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_secs(1))
             .expect("a source that advances");
         assert_eq!((seen.smallest_ticks, seen.multiple_ticks), (1_000, 1_000));
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_stopped_clock_has_no_granularity() {
-        let reference = ManualSource::nanoseconds("reference").stepping_by(1_000);
-        let source = ManualSource::nanoseconds("source");
+        let reference = ManualSource::new("reference").stepping_by(1_000);
+        let source = ManualSource::new("source");
         assert_eq!(granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_millis(1)), None);
     }
 }

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_difference_of_a_pair_is_the_step_of_the_source_even_across_a_wrap() {
-        let wide = ManualSource::nanoseconds("wide").stepping_by(7);
+        let wide = ManualSource::new("wide").stepping_by(7);
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
         let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn waits_alternate_until_the_callback_returns_false() {
-        let source = ManualSource::nanoseconds("source").stepping_by(1);
+        let source = ManualSource::new("source").stepping_by(1);
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();
         let pairs = read_pairs(&[&source], &waits, 1_000, |wait| {

@@ -108,7 +108,7 @@ pub fn read_cost(
         complete: true,
         cut_short: false,
     };
-    let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
+    let elapsed = |since| Duration::from_nanos(wall_scale.nanos(wall_width.difference(since, wall.ticks_end())));
     let most = batch_of(source, &elapsed, || wall.ticks_start());
     // The shortest mean time of a read in any batch. The mean of all batches also includes times in which the thread
     // did not run.
@@ -124,7 +124,7 @@ pub fn read_cost(
         let ticks = wall_width.difference(start, wall.ticks_end());
         let cycles_end = cycles.map(TimeSource::ticks_end);
         let (user_after, system_after) = cpu_time();
-        let took = Duration::from_nanos(wall_scale.nanoseconds(ticks));
+        let took = Duration::from_nanos(wall_scale.nanos(ticks));
         cost.calls += u64::from(batch);
         cost.total += took;
         batches += 1;
@@ -231,17 +231,17 @@ mod tests {
 
     #[test]
     fn zero_calls_have_no_cost_and_no_spread() {
-        let clock = ManualSource::nanoseconds("clock").stepping_by(5);
+        let clock = ManualSource::new("clock").stepping_by(5);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&ManualSource::nanoseconds("source"), instruments, 0, |_| true);
+        let cost = read_cost(&ManualSource::new("source"), instruments, 0, |_| true);
         assert_eq!((cost.calls, cost.per_call_ns(), cost.singles, cost.complete), (0, None, None, true));
     }
 
     #[test]
     fn a_read_that_takes_40_ns_costs_40_ns() {
         // The source is the wall clock itself: each of its reads advances it by 40 ns.
-        let clock = ManualSource::nanoseconds("clock").stepping_by(40);
+        let clock = ManualSource::new("clock").stepping_by(40);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&clock, instruments, 25_000, |_| true);
@@ -258,7 +258,7 @@ mod tests {
             units::Width,
         };
         let cost = |step_ns, width| {
-            let clock = ManualSource::nanoseconds("clock").stepping_by(step_ns);
+            let clock = ManualSource::new("clock").stepping_by(step_ns);
             let mut info = SourceInfo::new(SourceId::new("cycles"));
             info.width = width;
             let cycles = ManualSource::with_info(info).stepping_by(7);
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_slow_source_is_read_fewer_times_and_that_is_reported() {
         let cost = |read_ns, calls| {
-            let clock = ManualSource::nanoseconds("clock").stepping_by(read_ns);
+            let clock = ManualSource::new("clock").stepping_by(read_ns);
             let (wall, stopwatch) = (&clock, &clock);
             let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
             let mut looks = 0;
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_preemption_does_not_make_a_source_slow() {
-        let clock = ManualSource::nanoseconds("clock").stepping_by(40);
+        let clock = ManualSource::new("clock").stepping_by(40);
         let source = Stopped { clock: &clock, readings: AtomicU32::new(0) };
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_keeps_its_samples() {
-        let clock = ManualSource::nanoseconds("clock").stepping_by(1);
+        let clock = ManualSource::new("clock").stepping_by(1);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&clock, instruments, 1_000_000, |done| done < 20_000);

@@ -145,7 +145,7 @@ fn kernel_sleep(deadline: Instant) {
 }
 
 fn cpu_time_ns() -> u64 {
-    Clock::unasked(ClockId::ThreadCpu, Route::Library).nanoseconds()
+    Clock::unasked(ClockId::ThreadCpu, Route::Library).nanos()
 }
 
 /// The data collected for one method.

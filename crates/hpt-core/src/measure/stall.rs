@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Lateness, Moved, Wake};
 use crate::{
-    clock::{Instant, Now},
+    clock::{Clock, Instant},
     scale::Scale,
     source::TimeSource,
     stats::{Histogram, median},
@@ -131,7 +131,7 @@ pub fn watch_for_stalls<S, C>(
 ) -> Watched
 where
     S: TimeSource + ?Sized,
-    C: Now + ?Sized,
+    C: Clock + ?Sized,
 {
     let above_ns = saturating_nanos(above);
     let mut loop_ = Loop::new(source, frequency, clock, above_ns);
@@ -217,7 +217,7 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
     look_limit_ns: u64,
 }
 
-impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
+impl<'a, S: TimeSource + ?Sized, C: Clock + ?Sized> Loop<'a, S, C> {
     fn new(source: &'a S, frequency: Frequency, clock: &'a C, above_ns: u64) -> Self {
         let ticks = |ns: u64| {
             // Ticks are rounded up, so that a gap exceeds a limit in ticks only if it exceeds the limit in nanoseconds.
@@ -231,7 +231,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         for _ in 0..USUAL_OF {
             let before = source.ticks();
             clock.now();
-            looks.record(scale.nanoseconds(width.difference(before, source.ticks())));
+            looks.record(scale.nanos(width.difference(before, source.ticks())));
         }
         Self {
             look_ns: looks.ns(),
@@ -257,7 +257,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         self.looked_at = self.clock.now();
         self.last = self.source.ticks();
         self.looked_ticks = self.last;
-        let length_ns = self.scale.nanoseconds(self.width.difference(before, self.last));
+        let length_ns = self.scale.nanos(self.width.difference(before, self.last));
         let stall = Stall { start: self.looked_at, length_ns, uncertain_ns: self.look_ns };
         (self.looked_at, (length_ns > self.look_limit_ns).then_some(stall))
     }
@@ -288,7 +288,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         for _ in 0..LOOKS_AGAIN {
             now = (self.clock.now(), source.ticks());
             let step = width.difference(last, now.1);
-            if self.scale.nanoseconds(step) <= self.look_limit_ns {
+            if self.scale.nanos(step) <= self.look_limit_ns {
                 break;
             }
             let begun = gap.map_or(last, |(before, _)| before);
@@ -296,16 +296,16 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
             uncertain_ns = self.look_ns;
             last = now.1;
         }
-        let back_ns = self.scale.nanoseconds(width.difference(last, now.1));
+        let back_ns = self.scale.nanos(width.difference(last, now.1));
         self.last = now.1;
         let passed_ns = now.0.nanos_since(self.looked_at);
-        let counted_ns = self.scale.nanoseconds(width.difference(self.looked_ticks, last)).saturating_add(back_ns);
+        let counted_ns = self.scale.nanos(width.difference(self.looked_ticks, last)).saturating_add(back_ns);
         let wraps_ns = self.wraps_ns(passed_ns, counted_ns);
         self.looked_at = now.0;
         self.looked_ticks = last;
         let backwards = gap.is_some_and(|(before, _)| width.signed_difference(before, last) < 0);
         // Half of all gaps in a narrow counter look like backward steps. The clock resolves this ambiguity.
-        if backwards && (width.bits() == 64 || passed_ns < self.scale.nanoseconds(above)) {
+        if backwards && (width.bits() == 64 || passed_ns < self.scale.nanos(above)) {
             self.went_back += 1;
             return None;
         }
@@ -313,7 +313,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
             (None, 0) => return None,
             // The counter wrapped to its previous value, so the stall was somewhere in this interval.
             (None, wraps_ns) => (passed_ns, passed_ns.saturating_sub(wraps_ns)),
-            (Some((_, step)), wraps_ns) => (self.scale.nanoseconds(step).saturating_add(wraps_ns), uncertain_ns),
+            (Some((_, step)), wraps_ns) => (self.scale.nanos(step).saturating_add(wraps_ns), uncertain_ns),
         };
         let end_ns = now.0.kernel_nanos().saturating_sub(back_ns);
         let start = Instant::from_kernel_nanos(end_ns.saturating_sub(length_ns));
@@ -550,7 +550,7 @@ pub struct Looking {
 /// Reads `source`, which ticks at `frequency`, continuously for at most 50 ms, as measured with `clock`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a mean of a few nanoseconds")]
-pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: &impl Now) -> Looking {
+pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: &impl Clock) -> Looking {
     /// The number of reads per block.
     const READS: usize = 64;
     const BLOCKS: usize = 320;
@@ -588,7 +588,7 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
             break;
         }
     }
-    let step_ns = steps.quantile(0.9).map(|ticks| Scale::of(frequency).nanoseconds(ticks));
+    let step_ns = steps.quantile(0.9).map(|ticks| Scale::of(frequency).nanos(ticks));
     Looking { read_ns: median(&mut blocks_ns).unwrap_or(0) as f64 / READS as f64, step_ns }
 }
 
@@ -603,7 +603,7 @@ mod tests {
 
     use super::{Stall, Stalls, Told, looking, recurrence, watch_for_stalls};
     use crate::{
-        clock::{Instant, Now},
+        clock::{Clock, Instant},
         measure::Moved,
         source::{SourceId, SourceInfo, TimeSource},
         testing::ManualSource,
@@ -652,7 +652,7 @@ mod tests {
         }
     }
 
-    impl Now for Scripted {
+    impl Clock for Scripted {
         fn now(&self) -> Instant {
             Instant::from_kernel_nanos(self.pass(self.step_ns))
         }
@@ -778,7 +778,7 @@ mod tests {
             looks.set(looks.get() + 1);
             looks.get() < 30
         };
-        let clock = ManualSource::nanoseconds("clock").stepping_by(20);
+        let clock = ManualSource::new("clock").stepping_by(20);
         let above = Duration::from_micros(10);
         let watch = |source: &dyn TimeSource, go_on: &dyn Fn(Instant) -> bool| {
             let mut stalls = 0;
@@ -793,7 +793,7 @@ mod tests {
         let (stalls, went_back) = watch(&unsteady, &go_on);
         assert!(stalls == 0 && went_back > 10, "{stalls} {went_back}");
         looks.set(0);
-        assert_eq!(watch(&ManualSource::nanoseconds("still"), &go_on), (0, 0));
+        assert_eq!(watch(&ManualSource::new("still"), &go_on), (0, 0));
     }
 
     #[test]
@@ -908,10 +908,10 @@ mod tests {
 
     #[test]
     fn a_coarse_source_has_coarse_steps() {
-        let clock = ManualSource::nanoseconds("clock").stepping_by(640);
+        let clock = ManualSource::new("clock").stepping_by(640);
         let step_ns = |source: &ManualSource| looking(source, Frequency::GIGAHERTZ, &clock).step_ns;
-        assert_eq!(step_ns(&ManualSource::nanoseconds("coarse").stepping_by(100)), Some(100));
-        assert_eq!(step_ns(&ManualSource::nanoseconds("still")), None);
+        assert_eq!(step_ns(&ManualSource::new("coarse").stepping_by(100)), Some(100));
+        assert_eq!(step_ns(&ManualSource::new("still")), None);
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     clock::Instant,
     realtime::NoSlack,
-    sleep::{Interrupter, Sleeper, Strategy, WallOffset},
+    sleep::{Sleeper, Strategy, Waker, WallOffset},
     stats::{Histogram, median},
     sys::{
         signals::{self, SignalSet},
@@ -91,7 +91,7 @@ pub struct Rouser(Mutex<Option<Roused>>);
 #[derive(Debug)]
 struct Roused {
     thread: i32,
-    interrupter: Interrupter,
+    waker: Waker,
 }
 
 /// A guard that allows the thread to be interrupted until the guard is dropped.
@@ -105,7 +105,7 @@ impl Rouser {
     /// thread has ended.
     pub fn rouse(&self) {
         if let Some(roused) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            roused.interrupter.interrupt();
+            roused.waker.wake();
             signals::rouse(roused.thread);
         }
     }
@@ -116,7 +116,7 @@ impl Rouser {
 
     fn rouses(&self, sleeper: &Sleeper) -> Rousable<'_> {
         let held_back = signals::heed_rousing().ok();
-        self.set(Some(Roused { thread: signals::this_thread(), interrupter: sleeper.interrupter() }));
+        self.set(Some(Roused { thread: signals::this_thread(), waker: sleeper.waker() }));
         Rousable { rouser: self, held_back }
     }
 }

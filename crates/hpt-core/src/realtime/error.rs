@@ -3,7 +3,7 @@
 
 use std::{io, time::Duration};
 
-use super::{Class, PinError, Throttling};
+use super::{PinError, Policy, Throttling};
 use crate::knobs::{JournalError, KnobError};
 
 /// The reason why a real-time setting of a thread or of the system was not applied.
@@ -14,10 +14,10 @@ pub enum RealtimeError {
     #[error(transparent)]
     Cpu(#[from] PinError),
     /// The kernel refused the scheduling policy or its parameters.
-    #[error("the kernel refused {class}; {remedy}")]
-    Class {
+    #[error("the kernel refused {policy}; {remedy}")]
+    Policy {
         /// The requested policy.
-        class: Class,
+        policy: Policy,
         /// The likely reason, or the fix.
         remedy: String,
         /// The error that the kernel returned.
@@ -26,21 +26,21 @@ pub enum RealtimeError {
     },
     /// The kernel would throttle a thread that never blocks under the requested policy.
     #[error(
-        "the kernel throttles a thread under {class} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
+        "the kernel throttles a thread under {policy} that never blocks: {throttling}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
     Throttled {
         /// The requested policy.
-        class: Class,
+        policy: Policy,
         /// The time that the kernel reserves for other threads.
         throttling: Throttling,
     },
     /// The kernel would kill the program, because the thread would never block under the requested policy.
     #[error(
-        "the kernel kills a thread under {class} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
+        "the kernel kills a thread under {policy} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
     )]
     Timeout {
         /// The requested policy.
-        class: Class,
+        policy: Policy,
         /// The longest time for which such a thread may run without blocking.
         limit: Duration,
     },

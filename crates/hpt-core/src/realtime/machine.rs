@@ -14,9 +14,9 @@ const CPUS: &str = "/sys/devices/system/cpu";
 
 /// The behavior of a thread that requests a real-time policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conduct {
+pub enum Behavior {
     /// The thread blocks repeatedly, and other threads run in between.
-    Waits,
+    Blocks,
     /// The thread never blocks. Other threads run on its CPU only when the kernel throttles it.
     Spins,
 }

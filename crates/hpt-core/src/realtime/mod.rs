@@ -2,32 +2,32 @@
 //! They are in effect as long as a guard exists. Dropping the guard restores the previous settings. This module
 //! measures nothing.
 //!
-//! [`Setup`] requests any combination of these settings. [`InForce`] contains the settings in effect, as read back from
+//! [`Setup`] requests any combination of these settings. [`EffectiveSettings`] contains the settings in effect, as read back from
 //! the kernel.
 //!
 //! ```no_run
-//! use hpt_core::{Host, realtime::{Class, Conduct, Setup}};
+//! use hpt_core::{Host, realtime::{Policy, Behavior, Setup}};
 //!
 //! let host = Host::live();
-//! let setup = Setup::of_a_thread_that(Conduct::Waits).on_cpu(1).by(Class::Fifo { priority: 50 }).with_memory_locked();
+//! let setup = Setup::blocking().on_cpu(1).policy(Policy::Fifo(50)).with_memory_locked();
 //! let held = setup.best_effort().apply(&host)?;
 //! for refused in held.refused() {
 //!     println!("without {}: {}", refused.setting, refused.error);
 //! }
-//! println!("{:?}", held.in_force());
+//! println!("{:?}", held.effective());
 //! # Ok::<(), hpt_core::realtime::RealtimeError>(())
 //! ```
 
 mod awake;
-mod class;
+mod effective;
 mod error;
-mod in_class;
-mod in_force;
 mod limits;
 mod machine;
 mod memory;
 mod pin_watch;
 mod pinned;
+mod policy;
+mod policy_guard;
 mod program;
 mod setup;
 mod slack;
@@ -35,16 +35,16 @@ mod throttling;
 
 pub use self::{
     awake::AwakeCpus,
-    class::Class,
+    effective::{Bandwidth, EffectiveSettings, FairServer},
     error::RealtimeError,
-    in_class::{Fifo, InClass},
-    in_force::{Bandwidth, FairServer, InForce},
-    machine::Conduct,
+    machine::Behavior,
     memory::{LockedMemory, prefault_stack},
     pin_watch::{Absence, PinWatch},
     pinned::{PinError, Pinned, allowed_cpus},
+    policy::Policy,
+    policy_guard::{Fifo, PolicyGuard},
     program::{Ended, Program, Signals, StartError},
-    setup::{Held, Refused, Setup},
+    setup::{RealtimeGuard, Refused, Setup},
     throttling::{FAIR_SERVER_SINCE, Throttling},
 };
 pub(crate) use self::{

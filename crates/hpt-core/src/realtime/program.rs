@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command},
 };
 
-use super::{Class, InClass, RealtimeError};
+use super::{Policy, PolicyGuard, RealtimeError};
 use crate::sys::{
     process::{NotStarted, Scheduling, start},
     signals::{
@@ -55,7 +55,7 @@ pub enum Ended {
 pub enum StartError {
     /// The scheduling policy was refused.
     #[error(transparent)]
-    Class(RealtimeError),
+    Policy(RealtimeError),
     /// The file does not exist or cannot be executed, or no process can be created.
     #[error(transparent)]
     Program(io::Error),
@@ -86,22 +86,22 @@ impl Signals {
         endings.into_iter().find(|&signal| self.held.contains(signal) && pending.contains(signal))
     }
 
-    /// Starts a program. It runs under `class` from its first instruction on, and inherits other settings of the
+    /// Starts a program. It runs under `policy` from its first instruction on, and inherits other settings of the
     /// calling thread: its CPUs and its timer slack. No signal is blocked in the program, and SIGPIPE has the default
     /// action.
     ///
     /// # Errors
     ///
     /// Returns [`StartError`] if the policy is refused or the program cannot be started.
-    pub fn start(&self, command: &mut Command, class: Option<Class>) -> Result<Program<'_>, StartError> {
-        let refused = |class: Class, cause| StartError::Class(class.refused(cause));
-        let scheduling = class.map(|class| {
-            Scheduling::of_this_thread().map(|own| class.scheduling(own)).map_err(|cause| refused(class, cause))
+    pub fn start(&self, command: &mut Command, policy: Option<Policy>) -> Result<Program<'_>, StartError> {
+        let refused = |policy: Policy, cause| StartError::Policy(policy.refused(cause));
+        let scheduling = policy.map(|policy| {
+            Scheduling::of_this_thread().map(|own| policy.scheduling(own)).map_err(|cause| refused(policy, cause))
         });
         let ignored = self.ignored_children.then_some(libc::SIGCHLD);
-        match (start(command, scheduling.transpose()?, ignored), class) {
+        match (start(command, scheduling.transpose()?, ignored), policy) {
             (Ok(child), _) => Ok(Program { child, signals: self }),
-            (Err(NotStarted::Scheduling(cause)), Some(class)) => Err(refused(class, cause)),
+            (Err(NotStarted::Scheduling(cause)), Some(policy)) => Err(refused(policy, cause)),
             (Err(NotStarted::Scheduling(cause) | NotStarted::Program(cause)), _) => Err(StartError::Program(cause)),
         }
     }
@@ -118,14 +118,14 @@ impl Drop for Signals {
     }
 }
 
-impl Class {
+impl Policy {
     /// Checks whether the kernel allows this policy for the calling thread, by applying it briefly.
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Class`] if the kernel refuses the policy.
+    /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
     pub fn is_granted(self) -> Result<(), RealtimeError> {
-        InClass::of(self).map(drop)
+        PolicyGuard::of(self).map(drop)
     }
 }
 

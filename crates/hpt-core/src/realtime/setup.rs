@@ -4,7 +4,8 @@
 use std::{marker::PhantomData, time::Duration};
 
 use super::{
-    AwakeCpus, Class, Conduct, InClass, InForce, LockedMemory, NoSlack, Pinned, RealtimeError, allowed_cpus,
+    AwakeCpus, Behavior, EffectiveSettings, LockedMemory, NoSlack, Pinned, Policy, PolicyGuard, RealtimeError,
+    allowed_cpus,
     limits::Limits,
     machine::{self, Wanted},
     prefault_stack,
@@ -16,16 +17,16 @@ use crate::{
 
 /// The requested settings of a time-critical thread.
 ///
-/// Nothing is changed until [`apply`](Self::apply) is called. Dropping the returned [`Held`] restores all settings.
+/// Nothing is changed until [`apply`](Self::apply) is called. Dropping the returned [`RealtimeGuard`] restores all settings.
 /// System-wide settings are changed only if they are requested here. Each such change is recorded beforehand; see
 /// [`knobs`](crate::knobs).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is changed until the setup is applied"]
 pub struct Setup {
-    conduct: Conduct,
+    behavior: Behavior,
     cpu: Option<usize>,
     around: Option<Vec<usize>>,
-    class: Option<Class>,
+    policy: Option<Policy>,
     memory_locked: bool,
     stack_bytes: Option<usize>,
     without_slack: bool,
@@ -40,15 +41,25 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Creates an empty request for a thread that blocks or busy-waits. RT throttling pauses a busy-waiting thread for
-    /// part of every second. While throttling is on, a real-time policy is therefore refused for such a thread, unless
-    /// throttling is [accepted](Self::accepting_throttling).
-    pub fn of_a_thread_that(conduct: Conduct) -> Self {
+    /// Creates an empty request for a thread that blocks repeatedly, so that other threads run in between.
+    pub fn blocking() -> Self {
+        Self::new(Behavior::Blocks)
+    }
+
+    /// Creates an empty request for a thread that never blocks. RT throttling pauses such a thread for part of every
+    /// second. While throttling is on, a real-time policy is therefore refused, unless throttling is
+    /// [accepted](Self::accepting_throttling).
+    pub fn spinning() -> Self {
+        Self::new(Behavior::Spins)
+    }
+
+    /// Creates an empty request: [`blocking`](Self::blocking) or [`spinning`](Self::spinning).
+    pub fn new(behavior: Behavior) -> Self {
         Self {
-            conduct,
+            behavior,
             cpu: None,
             around: None,
-            class: None,
+            policy: None,
             memory_locked: false,
             stack_bytes: None,
             without_slack: false,
@@ -63,7 +74,7 @@ impl Setup {
         }
     }
 
-    /// Pins the thread to this CPU. A thread under [`Class::Deadline`] cannot be pinned, unless the CPU has a cpuset
+    /// Pins the thread to this CPU. A thread under [`Policy::Deadline`] cannot be pinned, unless the CPU has a cpuset
     /// partition of its own.
     pub fn on_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
@@ -78,8 +89,8 @@ impl Setup {
     }
 
     /// Sets the scheduling policy of the thread.
-    pub fn by(mut self, class: Class) -> Self {
-        self.class = Some(class);
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -164,15 +175,15 @@ impl Setup {
     ///
     /// Returns [`RealtimeError`] for the first setting that was refused; everything applied before it is undone. With
     /// [best effort](Self::best_effort), returns an error only for a system snapshot.
-    pub fn apply(&self, host: &Host) -> Result<Held, RealtimeError> {
+    pub fn apply(&self, host: &Host) -> Result<RealtimeGuard, RealtimeError> {
         if !host.is_live() {
             return Err(RealtimeError::Captured);
         }
         self.put_in_force(host)
     }
 
-    fn put_in_force(&self, host: &Host) -> Result<Held, RealtimeError> {
-        let mut held = Held {
+    fn put_in_force(&self, host: &Host) -> Result<RealtimeGuard, RealtimeError> {
+        let mut held = RealtimeGuard {
             host: host.clone(),
             cpu: None,
             steps: Vec::new(),
@@ -212,32 +223,32 @@ impl Setup {
         if self.without_slack {
             self.step(&mut held, "timer-slack", |_| Ok(Step::Slack(NoSlack::hold())))?;
         }
-        if let Some(class) = self.class {
+        if let Some(policy) = self.policy {
             self.step(&mut held, "policy", |host| {
-                self.refuse_what_a_limit_would_end(host, class)?;
-                self.refuse_if_throttled(host, class, &cpus)?;
-                Ok(Step::Class(InClass::of(class)?))
+                self.refuse_what_a_limit_would_end(host, policy)?;
+                self.refuse_if_throttled(host, policy, &cpus)?;
+                Ok(Step::Policy(PolicyGuard::of(policy)?))
             })?;
         }
         Ok(held)
     }
 
-    fn refuse_what_a_limit_would_end(&self, host: &Host, class: Class) -> Result<(), RealtimeError> {
-        if self.conduct == Conduct::Waits || !class.is_throttled() {
+    fn refuse_what_a_limit_would_end(&self, host: &Host, policy: Policy) -> Result<(), RealtimeError> {
+        if self.behavior == Behavior::Blocks || !policy.is_throttled() {
             return Ok(());
         }
         match Limits::of_this_thread(host).realtime_timeout_us {
             None | Some(u64::MAX) => Ok(()),
-            Some(us) => Err(RealtimeError::Timeout { class, limit: Duration::from_micros(us) }),
+            Some(us) => Err(RealtimeError::Timeout { policy, limit: Duration::from_micros(us) }),
         }
     }
 
-    fn refuse_if_throttled(&self, host: &Host, class: Class, cpus: &[usize]) -> Result<(), RealtimeError> {
-        if self.conduct == Conduct::Waits || self.throttling_accepted || !class.is_throttled() {
+    fn refuse_if_throttled(&self, host: &Host, policy: Policy, cpus: &[usize]) -> Result<(), RealtimeError> {
+        if self.behavior == Behavior::Blocks || self.throttling_accepted || !policy.is_throttled() {
             return Ok(());
         }
         match machine::throttling(host, cpus) {
-            Some(throttling) => Err(RealtimeError::Throttled { class, throttling }),
+            Some(throttling) => Err(RealtimeError::Throttled { policy, throttling }),
             None => Ok(()),
         }
     }
@@ -245,7 +256,7 @@ impl Setup {
     /// Applies one step, and returns whether it was applied.
     fn step(
         &self,
-        held: &mut Held,
+        held: &mut RealtimeGuard,
         setting: &'static str,
         step: impl FnOnce(&Host) -> Result<Step, RealtimeError>,
     ) -> Result<bool, RealtimeError> {
@@ -266,7 +277,7 @@ impl Setup {
     /// settings before it.
     fn change(
         &self,
-        held: &mut Held,
+        held: &mut RealtimeGuard,
         changing: &mut Option<Changing>,
         what: &'static str,
         settings: Result<Vec<Wanted>, RealtimeError>,
@@ -314,7 +325,7 @@ impl Setup {
 #[expect(dead_code, reason = "guards are only dropped")]
 enum Step {
     Cpu(Pinned),
-    Class(InClass),
+    Policy(PolicyGuard),
     Memory(LockedMemory),
     Stack,
     Slack(NoSlack),
@@ -338,7 +349,7 @@ pub struct Refused {
 /// order.
 #[derive(Debug)]
 #[must_use = "all settings are restored when the guard is dropped"]
-pub struct Held {
+pub struct RealtimeGuard {
     host: Host,
     cpu: Option<usize>,
     steps: Vec<Step>,
@@ -346,7 +357,7 @@ pub struct Held {
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
-impl Held {
+impl RealtimeGuard {
     /// Returns the CPU to which this setup pinned the thread, if any.
     #[must_use]
     pub const fn cpu(&self) -> Option<usize> {
@@ -361,8 +372,8 @@ impl Held {
 
     /// Returns the settings in effect now, as read back from the kernel.
     #[must_use]
-    pub fn in_force(&self) -> InForce {
-        InForce::of_this_thread(&self.host)
+    pub fn effective(&self) -> EffectiveSettings {
+        EffectiveSettings::of_this_thread(&self.host)
     }
 
     /// Undoes all steps in reverse order, and returns the errors of system-wide settings that could not be restored.
@@ -383,7 +394,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for RealtimeGuard {
     fn drop(&mut self) {
         // The error cannot be returned here, but the journal still holds the original value.
         let _ = self.undo_all();
@@ -394,12 +405,13 @@ impl Drop for Held {
 mod tests {
     use std::time::Duration;
 
-    use super::{Conduct, Held, Setup};
+    use super::{RealtimeGuard, Setup};
     use crate::{
         host::{BootId, Host},
         knobs::{Contents, Journal},
         realtime::{
-            Class, InForce, RealtimeError, Throttling, allowed_cpus, machine::tests::Machine, memory::ONE_AT_A_TIME,
+            EffectiveSettings, Policy, RealtimeError, Throttling, allowed_cpus, machine::tests::Machine,
+            memory::ONE_AT_A_TIME,
         },
         state::Binding,
     };
@@ -423,9 +435,9 @@ mod tests {
     /// Requests all settings, on a simulated machine made of files.
     fn everything(machine: &Machine) -> Setup {
         machine.write(BOOST, "1");
-        Setup::of_a_thread_that(Conduct::Spins)
+        Setup::spinning()
             .on_cpu(allowed_cpus()[0])
-            .by(Class::Fifo { priority: 2 })
+            .policy(Policy::Fifo(2))
             .with_memory_locked()
             .with_stack_of(64 << 10)
             .without_slack()
@@ -437,7 +449,7 @@ mod tests {
             .on_behalf_of("a test")
     }
 
-    fn names(held: &Held) -> Vec<&'static str> {
+    fn names(held: &RealtimeGuard) -> Vec<&'static str> {
         held.refused().iter().map(|refused| refused.setting).collect()
     }
 
@@ -448,7 +460,7 @@ mod tests {
         if allowed_cpus()[0] > 1 {
             return skipped!("the machine made of files has CPUs 0 and 1");
         }
-        let before = InForce::of_this_thread(&Host::live());
+        let before = EffectiveSettings::of_this_thread(&Host::live());
         let held =
             everything(&machine).best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
         // The files of the simulated machine require no permission here; which settings of this thread take effect
@@ -462,7 +474,7 @@ mod tests {
         );
         assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("-1", "0"));
         assert_eq!((machine.read(GOVERNOR).as_str(), entries(&machine)), ("performance", 3));
-        let during = InForce::of_this_thread(&Host::live());
+        let during = EffectiveSettings::of_this_thread(&Host::live());
         assert_eq!(during.cpus, [allowed_cpus()[0]]);
         for (name, in_force) in [
             ("policy", during.priority == Some(2)),
@@ -475,9 +487,9 @@ mod tests {
             }
         }
         drop(held);
-        let after = InForce::of_this_thread(&Host::live());
+        let after = EffectiveSettings::of_this_thread(&Host::live());
         let scheduling =
-            |told: &InForce| (told.cpus.clone(), told.policy.clone(), told.timer_slack_ns, told.locked_bytes);
+            |told: &EffectiveSettings| (told.cpus.clone(), told.policy.clone(), told.timer_slack_ns, told.locked_bytes);
         assert_eq!(scheduling(&after), scheduling(&before));
         assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("950000", "1"));
         assert_eq!((machine.read(GOVERNOR).as_str(), entries(&machine)), ("powersave", 0));
@@ -494,7 +506,7 @@ mod tests {
         assert!(expected, "{error}");
         assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("950000", 0));
         assert_eq!(allowed_cpus(), cpus);
-        let wanted = Setup::of_a_thread_that(Conduct::Waits).on_cpu(100_000);
+        let wanted = Setup::blocking().on_cpu(100_000);
         assert!(matches!(wanted.put_in_force(&machine.host), Err(RealtimeError::Cpu(_))));
         let held = wanted.best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
         assert_eq!((names(&held), held.cpu()), (vec!["cpu"], None));
@@ -505,7 +517,7 @@ mod tests {
         let machine = Machine::new("-1");
         machine
             .write("proc/thread-self/limits", "Max realtime timeout      200000               unlimited            us");
-        let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::Fifo { priority: 1 });
+        let spins = Setup::spinning().policy(Policy::Fifo(1));
         // Accepting throttling does not imply accepting this limit.
         for setup in [spins.clone(), spins.clone().accepting_throttling()] {
             let refused = setup.put_in_force(&machine.host).expect_err("it would be killed");
@@ -521,7 +533,7 @@ mod tests {
     #[test]
     fn a_policy_is_refused_if_throttling_affects_it_unless_accepted() {
         let machine = Machine::new("950000");
-        let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::RoundRobin { priority: 1 });
+        let spins = Setup::spinning().policy(Policy::RoundRobin(1));
         let refused = spins.put_in_force(&machine.host).expect_err("throttling is on");
         assert!(
             matches!(refused, RealtimeError::Throttled { throttling: Throttling::Bandwidth { .. }, .. }),
@@ -530,11 +542,11 @@ mod tests {
         for allowed in [
             spins.clone().accepting_throttling(),
             spins.clone().without_throttling().in_journal(journal(&machine)),
-            Setup::of_a_thread_that(Conduct::Waits).by(Class::RoundRobin { priority: 1 }),
+            Setup::blocking().policy(Policy::RoundRobin(1)),
         ] {
             match allowed.put_in_force(&machine.host) {
-                Ok(held) => assert_eq!(held.in_force().policy.as_deref(), Some("rr")),
-                Err(RealtimeError::Class { remedy, .. }) => skipped!("{remedy}"),
+                Ok(held) => assert_eq!(held.effective().policy.as_deref(), Some("rr")),
+                Err(RealtimeError::Policy { remedy, .. }) => skipped!("{remedy}"),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -543,14 +555,14 @@ mod tests {
     #[test]
     fn concurrent_setups_do_not_change_the_system() {
         let machine = Machine::new("950000");
-        let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
+        let setup = Setup::blocking().without_throttling().in_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
         assert_eq!(entries(&machine), 1);
         // A temporary setting ends with the guard that made it.
         assert!(matches!(setup.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         assert_eq!(machine.read(RUNTIME), "-1");
         machine.write(BOOST, "1");
-        let second = Setup::of_a_thread_that(Conduct::Waits).without_turbo().in_journal(journal(&machine));
+        let second = Setup::blocking().without_turbo().in_journal(journal(&machine));
         assert!(matches!(second.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         drop(held);
         drop(second.put_in_force(&machine.host).expect("the first change has ended"));
@@ -566,7 +578,7 @@ mod tests {
     fn settings_are_restored_after_a_panic() {
         let machine = Machine::new("950000");
         let panicked = std::panic::catch_unwind(|| {
-            let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
+            let setup = Setup::blocking().without_throttling().in_journal(journal(&machine));
             let _held = setup.put_in_force(&machine.host).expect("a file accepts any value");
             assert_eq!(machine.read(RUNTIME), "-1");
             panic!("in the middle");
@@ -582,7 +594,7 @@ mod tests {
             machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime"), "50000000");
             machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/period"), "1000000000");
         }
-        let setup = Setup::of_a_thread_that(Conduct::Spins).around_cpus([1]).without_throttling();
+        let setup = Setup::spinning().around_cpus([1]).without_throttling();
         let held = setup.in_journal(journal(&machine)).put_in_force(&machine.host).expect("a file accepts any value");
         let runtimes =
             ["cpu0", "cpu1"].map(|cpu| machine.read(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime")));
@@ -595,7 +607,7 @@ mod tests {
     fn a_setting_that_cannot_be_restored_is_reported_and_stays_in_the_journal() {
         let machine = Machine::new("950000");
         machine.write(BOOST, "1");
-        let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().without_turbo();
+        let setup = Setup::blocking().without_throttling().without_turbo();
         let setup = setup.in_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
         std::fs::remove_file(machine.folder.path().join(RUNTIME)).expect("ours");
@@ -610,7 +622,7 @@ mod tests {
     #[test]
     fn a_captured_machine_is_not_changed() {
         let machine = Machine::new("950000");
-        let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling();
+        let setup = Setup::blocking().without_throttling();
         assert!(matches!(setup.apply(&machine.host), Err(RealtimeError::Captured)));
         assert!(setup.changes_the_machine() && machine.read(RUNTIME) == "950000");
     }

@@ -19,7 +19,7 @@ impl DelayNs for Sleeper {
             self.last = None;
         }
         if interrupted {
-            self.interrupter().interrupt();
+            self.waker().wake();
         }
     }
 }
@@ -40,7 +40,7 @@ mod tests {
             sleeper.delay_ns(ns);
             assert!(start.elapsed_nanos() >= u64::from(ns));
         }
-        sleeper.interrupter().interrupt();
+        sleeper.waker().wake();
         let start = Instant::now();
         sleeper.delay_us(300);
         assert!(start.elapsed() >= Duration::from_micros(300));

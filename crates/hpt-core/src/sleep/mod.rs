@@ -68,7 +68,7 @@ pub enum Woken {
         /// The overshoot: the time from the deadline until the sleep ended.
         late: Duration,
     },
-    /// An [`Interrupter`] ended the sleep.
+    /// A [`Waker`] ended the sleep.
     Interrupted {
         /// The time that remained until the deadline; zero if the deadline had also passed.
         left: Duration,
@@ -202,8 +202,8 @@ impl Sleeper {
 
     /// Returns a handle that can wake this sleeper from another thread or from a signal handler.
     #[must_use]
-    pub fn interrupter(&self) -> Interrupter {
-        Interrupter { word: Arc::clone(&self.word) }
+    pub fn waker(&self) -> Waker {
+        Waker { word: Arc::clone(&self.word) }
     }
 
     /// Discards an interruption that arrived while the thread was not sleeping.
@@ -422,7 +422,7 @@ fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
 /// than the error of `Instant`. If a sandbox blocks the clock, its reading is zero, which does not mean that the clock
 /// went back.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
-    let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
+    let clock_ns = kernels_clock(ClockId::Monotonic).nanos();
     let left_ns = until.kernel_nanos().saturating_sub(clock_ns);
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
@@ -447,27 +447,27 @@ fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
 /// use hpt_core::{Sleeper, sleep::Woken};
 ///
 /// let mut sleeper = Sleeper::new();
-/// let interrupter = sleeper.interrupter();
-/// let other = thread::spawn(move || interrupter.interrupt());
+/// let waker = sleeper.waker();
+/// let other = thread::spawn(move || waker.wake());
 /// let woken = sleeper.sleep(Duration::from_secs(3600));
 /// assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(3500)));
 /// other.join().unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Interrupter {
+pub struct Waker {
     word: Arc<Word>,
 }
 
-impl Interrupter {
+impl Waker {
     /// Wakes the sleeper. Neither allocates nor blocks.
-    pub fn interrupt(&self) {
+    pub fn wake(&self) {
         self.word.set(wait::wake);
     }
 }
 
-impl fmt::Debug for Interrupter {
+impl fmt::Debug for Waker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interrupter").field("is_set", &self.word.is_set()).finish()
+        f.debug_struct("Waker").field("is_set", &self.word.is_set()).finish()
     }
 }
 

@@ -209,16 +209,16 @@ fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     const ROUNDS: usize = 5;
     let clock = Clock::open(ClockId::Monotonic, Route::SystemCall).ok()?;
     let time = |work: &dyn Fn()| {
-        let start = clock.nanoseconds();
+        let start = clock.nanos();
         work();
-        clock.nanoseconds().wrapping_sub(start)
+        clock.nanos().wrapping_sub(start)
     };
     let reads = || {
         counter.ticks_repeated(READS);
     };
     let calls = || {
         for _ in 0..READS {
-            std::hint::black_box(clock.nanoseconds());
+            std::hint::black_box(clock.nanos());
         }
     };
     let quickest = |work: &dyn Fn()| (0..ROUNDS).map(|_| time(work)).min();

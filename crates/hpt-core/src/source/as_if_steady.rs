@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn a_stopped_or_racing_clock_is_refused_even_if_it_may_be_slewed() {
         let tested = |step| {
-            let reference = ManualSource::nanoseconds("reference").stepping_by(100);
-            let mut info = ManualSource::nanoseconds("card").info().clone();
+            let reference = ManualSource::new("reference").stepping_by(100);
+            let mut info = ManualSource::new("card").info().clone();
             info.steady = false;
             let card = ManualSource::with_info(info).stepping_by(step);
             self_test(&AsIfSteady::new(&card), &reference)
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_wrapped_clock_under_test_keeps_its_properties() {
-        let card = ManualSource::nanoseconds("card").stepping_by(3);
+        let card = ManualSource::new("card").stepping_by(3);
         let tested = AsIfSteady::new(&card);
         assert_eq!((tested.ticks(), tested.ticks(), tested.info().id.as_str()), (0, 3, "card"));
     }

@@ -56,13 +56,13 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         let ticks = source.ticks_start();
         let after = self.source.ticks_end();
         self.unchanged = if after == self.last_raw { self.unchanged.saturating_add(1) } else { 0 };
-        Pair { before_ns: self.nanoseconds(before), ticks, after_ns: self.nanoseconds(after) }
+        Pair { before_ns: self.nanos(before), ticks, after_ns: self.nanos(after) }
     }
 
     /// Returns the current reading of the reference, in nanoseconds.
     pub(crate) fn now_ns(&mut self) -> u64 {
         let now = self.source.ticks_end();
-        self.nanoseconds(now)
+        self.nanos(now)
     }
 
     /// Returns whether the reference has not advanced for at least `pairs` consecutive pairs.
@@ -70,12 +70,12 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         self.unchanged >= pairs
     }
 
-    fn nanoseconds(&mut self, raw: u64) -> u64 {
+    fn nanos(&mut self, raw: u64) -> u64 {
         // The difference is signed, so that a backward step of the clock is not mistaken for a forward step of almost a
         // full wrap.
         self.widened = self.widened.wrapping_add_signed(self.width.signed_difference(self.last_raw, raw));
         self.last_raw = raw;
-        self.scale.nanoseconds(self.widened)
+        self.scale.nanos(self.widened)
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
         let narrow = ManualSource::with_info(info);
         narrow.set(0xffff_fff0);
         let mut reference = Reference::new(&narrow);
-        let source = ManualSource::nanoseconds("source");
+        let source = ManualSource::new("source");
         let before = reference.pair(&source).after_ns;
         narrow.set(0x10);
         assert_eq!(reference.pair(&source).before_ns - before, 0x20);

@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn a_counter_without_plausible_counts_is_not_a_cycle_counter() {
-        let still = counted(&ManualSource::nanoseconds("still"));
+        let still = counted(&ManualSource::new("still"));
         assert!(matches!(still, Err(Unavailable::SelfTest(SelfTestFailure::StandsStill { .. }))), "{still:?}");
         // A counter that an emulator does not have, and a kernel that accounts for its overflows anyway.
-        let jumps = counted(&ManualSource::nanoseconds("jumps").stepping_by((1 << 31) - 1));
+        let jumps = counted(&ManualSource::new("jumps").stepping_by((1 << 31) - 1));
         assert!(matches!(jumps, Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { .. }))), "{jumps:?}");
     }
 

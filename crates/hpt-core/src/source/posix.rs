@@ -165,7 +165,7 @@ impl Reader {
     #[inline(always)]
     fn ticks(self) -> u64 {
         match self {
-            Self::Clock(clock) => clock.nanoseconds(),
+            Self::Clock(clock) => clock.nanos(),
             Self::TimeOfDay(clock) => clock.microseconds(),
         }
     }
@@ -275,7 +275,7 @@ fn thread_cpu_properties(host: &Host) -> SourceInfo {
 impl TimeSource for ThreadCpuClock {
     #[inline(always)]
     fn ticks(&self) -> u64 {
-        self.clock.nanoseconds()
+        self.clock.nanos()
     }
 
     fn info(&self) -> &SourceInfo {
@@ -301,11 +301,11 @@ fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPa
         return ReadPath::SystemCall;
     };
     let time = |read: &dyn Fn() -> u64| {
-        let start = stopwatch.nanoseconds();
+        let start = stopwatch.nanos();
         for _ in 0..READS {
             std::hint::black_box(read());
         }
-        stopwatch.nanoseconds().wrapping_sub(start)
+        stopwatch.nanos().wrapping_sub(start)
     };
     settled_path(|| (time(&library), time(&system_call)))
 }

@@ -123,7 +123,7 @@ impl PtpClock {
 impl TimeSource for PtpClock {
     #[inline(always)]
     fn ticks(&self) -> u64 {
-        self.clock.nanoseconds()
+        self.clock.nanos()
     }
 
     fn info(&self) -> &SourceInfo {
@@ -137,7 +137,7 @@ impl TimeSource for PtpClock {
 /// interval contradicts it.
 fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Between>, bool)>) -> io::Result<PtpOffset> {
     let precise = precise
-        .and_then(|(device, system)| device.nanoseconds()?.checked_sub(system.nanoseconds()?))
+        .and_then(|(device, system)| device.nanos()?.checked_sub(system.nanos()?))
         .map(|offset_ns| PtpOffset { offset_ns, bound_ns: None, method: PtpOffsetMethod::Precise, readings: 1 });
     let (readings, is_extended) = match (readings, precise) {
         (Ok(readings), _) => readings,
@@ -162,8 +162,7 @@ fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Betwe
 /// Returns the smallest and the largest offset that a reading allows. Returns `None` if the system clock was set back
 /// between its two readings, or if a value is invalid.
 fn interval(reading: &Between) -> Option<(i64, i64)> {
-    let (before, device, after) =
-        (reading.before.nanoseconds()?, reading.device.nanoseconds()?, reading.after.nanoseconds()?);
+    let (before, device, after) = (reading.before.nanos()?, reading.device.nanos()?, reading.after.nanos()?);
     let (lowest, highest) = (device.checked_sub(after)?, device.checked_sub(before)?);
     highest.checked_sub(lowest).filter(|&width| width >= 0).map(|_| (lowest, highest))
 }

@@ -200,7 +200,7 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
     });
     // This clock is read with a system call, because the vDSO may read a counter that this thread must not read.
     if let Ok(system) = Clock::open(ClockId::Realtime, Route::SystemCall) {
-        let ahead_s = clock.ticks().wrapping_sub(system.nanoseconds() / SECOND_NS).cast_signed();
+        let ahead_s = clock.ticks().wrapping_sub(system.nanos() / SECOND_NS).cast_signed();
         lines.push(format!("the clock shows {} s since 1970, {ahead_s:+} s relative to CLOCK_REALTIME", clock.ticks()));
     }
     lines

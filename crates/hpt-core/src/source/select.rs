@@ -214,7 +214,7 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
 /// use hpt_core::{Host, TimeSource, source};
 ///
 /// let (source, selection) = source::choose(&Host::live())?;
-/// println!("{}: {}", source.as_dyn().info().id, selection.reason());
+/// println!("{}: {}", source.info().id, selection.reason());
 /// # Ok::<(), hpt_core::Unavailable>(())
 /// ```
 pub fn choose(host: &Host) -> Result<(Opened, Selection), Unavailable> {

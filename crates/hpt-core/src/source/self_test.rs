@@ -219,7 +219,7 @@ where
     let time = |reads| {
         let start = reference.ticks_end();
         source.ticks_repeated(reads);
-        reference_scale.nanoseconds(reference.info().width.difference(start, reference.ticks_end()))
+        reference_scale.nanos(reference.info().width.difference(start, reference.ticks_end()))
     };
     let quickest_ns = |rounds, reads| (0..rounds).map(|_| time(reads)).min().unwrap_or(0);
     // The two readings of the reference are not part of the measured time: a read of a kernel clock may take longer
@@ -394,13 +394,13 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_is_refused_only_when_no_tick_can_still_be_pending() {
-        let clock = ManualSource::nanoseconds("reference").stepping_by(100);
+        let clock = ManualSource::new("reference").stepping_by(100);
         let mut info = steady(1_000_000_000);
         info.claimed_resolution_ns = Some(4_000_000);
         let late = LateTicks { clock: &clock, was_stopped: AtomicBool::new(false), info: info.clone() };
         let tested = self_test(&late, &clock);
         assert!(tested.is_ok() && clock.ticks() >= 350_000_000, "{tested:?}");
-        let clock = ManualSource::nanoseconds("reference").stepping_by(1_000_000);
+        let clock = ManualSource::new("reference").stepping_by(1_000_000);
         let stuck = ManualSource::with_info(info);
         let refused = self_test(&stuck, &clock);
         let Err(SelfTestFailure::StandsStill { watched, .. }) = refused else { panic!("{refused:?}") };
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_wraps_between_any_two_looks_is_not_tested_forever() {
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let reference = ManualSource::new("reference").stepping_by(100);
         let mut info = steady(1_000_000_000);
         info.width = Width::new(8).expect("eight bits");
         let narrow = ManualSource::with_info(info.clone()).stepping_by(u64::MAX);
@@ -546,22 +546,22 @@ mod tests {
 
     #[test]
     fn a_stopped_reference_ends_the_test() {
-        let source = ManualSource::nanoseconds("source").stepping_by(1);
-        let still = ManualSource::nanoseconds("still");
+        let source = ManualSource::new("source").stepping_by(1);
+        let still = ManualSource::new("still");
         assert_eq!(self_test(&source, &still), Err(SelfTestFailure::ReferenceStandsStill));
     }
 
     #[test]
     fn a_stuck_counter_is_refused() {
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
-        let stuck = ManualSource::nanoseconds("stuck");
+        let reference = ManualSource::new("reference").stepping_by(100);
+        let stuck = ManualSource::new("stuck");
         assert!(matches!(self_test(&stuck, &reference), Err(SelfTestFailure::StandsStill { at_ticks: 0, .. })));
     }
 
     #[test]
     fn a_counter_that_runs_backwards_is_refused() {
-        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
-        let backwards = ManualSource::nanoseconds("backwards").stepping_by(u64::MAX);
+        let reference = ManualSource::new("reference").stepping_by(100);
+        let backwards = ManualSource::new("backwards").stepping_by(u64::MAX);
         assert!(matches!(self_test(&backwards, &reference), Err(SelfTestFailure::RunsBackwards { .. })));
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct WorldClock<'a> {
 
 impl<'a> WorldClock<'a> {
     pub(super) fn of(now_ns: &'a AtomicU64) -> Self {
-        Self { now_ns, info: ManualSource::nanoseconds("world").info().clone() }
+        Self { now_ns, info: ManualSource::new("world").info().clone() }
     }
 }
 

@@ -19,8 +19,7 @@ use super::SourceInfo;
 /// ```
 /// use hpt_core::{Host, TimeSource, source};
 ///
-/// let opened = source::open(&Host::live(), "monotonic")?;
-/// let clock = opened.as_dyn();
+/// let clock = source::open(&Host::live(), "monotonic")?;
 /// let (first, second) = (clock.ticks(), clock.ticks());
 /// assert!(first <= second);
 /// # Ok::<(), hpt_core::Unavailable>(())

@@ -44,13 +44,13 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 /// # Examples
 ///
 /// ```
-/// use hpt_core::{BcmSystimerLow, Clock, Host, TimeSource, Widened};
+/// use hpt_core::{BcmSystimerLow, FixedRateClock, Host, TimeSource, Widened};
 ///
 /// let host = Host::live();
 /// if let Ok(low) = BcmSystimerLow::open(&host) {
 ///     let wide = Widened::new(low, &host)?;
 ///     let rate = wide.info().nominal.expect("the System Timer states its rate").frequency;
-///     let clock = Clock::new(wide, rate)?;
+///     let clock = FixedRateClock::new(wide, rate)?;
 ///     println!("{:?}", clock.now());
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -109,7 +109,7 @@ impl<S: TimeSource> Widened<S> {
         let half_ns = half_a_wrap_ns(source.info())?;
         let clock = match source.info().counts_in_suspend {
             Some(true) => PosixId::Boottime,
-            _ if half_ns >= nanoseconds(COARSE_FROM) => PosixId::MonotonicCoarse,
+            _ if half_ns >= nanos(COARSE_FROM) => PosixId::MonotonicCoarse,
             _ => PosixId::Monotonic,
         };
         let reference = PosixClock::open(host, clock).map_err(WidenError::NoClock)?;
@@ -127,7 +127,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     pub fn by(source: S, reference: R) -> Result<Self, WidenError> {
         let narrow = source.info().width;
         let half_ns = half_a_wrap_ns(source.info())?;
-        let lateness_ns = if reference.info().is_moved_by_the_tick() { nanoseconds(TICK_LATENESS) } else { 0 };
+        let lateness_ns = if reference.info().is_moved_by_the_tick() { nanos(TICK_LATENESS) } else { 0 };
         let Some(room_ns) = half_ns.checked_sub(lateness_ns).filter(|&room_ns| room_ns >= ONE_IN) else {
             let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
             return Err(WidenError::TooNarrow { source_id: source.info().id.clone(), wraps_after });
@@ -179,7 +179,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
 
     #[inline]
     fn reference_ns(&self) -> u64 {
-        self.ns_per_reference_tick.nanoseconds(self.reference.ticks())
+        self.ns_per_reference_tick.nanos(self.reference.ticks())
     }
 
     #[inline]
@@ -199,7 +199,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     fn widen(&self, narrow_ticks: u64, reference_ns: u64) -> u64 {
         let anchor = self.anchors.current();
         let elapsed_ns = reference_ns.wrapping_sub(anchor.reference_ns).cast_signed();
-        let elapsed_ticks = self.ticks_per_ns.nanoseconds(elapsed_ns.unsigned_abs());
+        let elapsed_ticks = self.ticks_per_ns.nanos(elapsed_ns.unsigned_abs());
         // The time is before the anchor if another thread moved the anchor after this thread took its readings.
         let expected = if elapsed_ns < 0 {
             anchor.ticks.wrapping_sub(elapsed_ticks)
@@ -244,7 +244,7 @@ impl<S: TimeSource, R: TimeSource> TimeSource for Widened<S, R> {
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a few seconds")
 }
 
@@ -253,7 +253,7 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
         return Err(WidenError::NotSteady(info.id.clone()));
     }
     let scale = info.nominal_scale().ok_or_else(|| WidenError::NoRate(info.id.clone()))?;
-    Ok(scale.nanoseconds(info.width.mask() / 2))
+    Ok(scale.nanos(info.width.mask() / 2))
 }
 
 /// Returns the scale that converts nanoseconds to ticks, which is the scale for the inverse rate.

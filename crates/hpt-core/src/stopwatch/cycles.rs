@@ -22,7 +22,7 @@ use crate::{
 /// ```
 /// use hpt_core::{CycleStopwatch, testing::ManualSource};
 ///
-/// let source = ManualSource::nanoseconds("by hand").stepping_by(40);
+/// let source = ManualSource::new("by hand").stepping_by(40);
 /// let stopwatch = CycleStopwatch::new(&source);
 /// let ((), lap) = stopwatch.time(|| source.advance(1_000));
 /// let lap = lap?;
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_revoked_wide_counter_yields_no_count() {
-        let source = ManualSource::nanoseconds("wide");
+        let source = ManualSource::new("wide");
         source.set(1_000_000_000);
         let stopwatch = CycleStopwatch::new(&source);
         let ((), lap) = stopwatch.time(|| source.set(0));
@@ -277,6 +277,6 @@ mod tests {
 
     #[test]
     fn a_wide_counter_has_no_limit() {
-        assert!(CycleStopwatch::new(ManualSource::nanoseconds("wide")).limit.is_none());
+        assert!(CycleStopwatch::new(ManualSource::new("wide")).limit.is_none());
     }
 }

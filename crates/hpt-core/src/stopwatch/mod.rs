@@ -36,7 +36,7 @@ const FEWEST_GRANULES: u64 = 10;
 ///
 /// let host = Host::live();
 /// let (source, _) = source::choose(&host)?;
-/// let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+/// let stopwatch = Stopwatch::calibrated(&host, source)?;
 /// let started = stopwatch.start();
 /// let squares: Vec<u64> = (0..10_000).map(|n| n * n).collect();
 /// let lap = stopwatch.stop(started);
@@ -178,33 +178,33 @@ impl Lap {
 
     /// Returns the nanoseconds from start to stop, including the read overhead.
     #[must_use]
-    pub const fn nanoseconds(&self) -> u64 {
-        self.scale.nanoseconds(self.ticks)
+    pub const fn nanos(&self) -> u64 {
+        self.scale.nanos(self.ticks)
     }
 
     /// Returns the time from start to stop, including the read overhead.
     #[must_use]
     pub const fn duration(&self) -> Duration {
-        Duration::from_nanos(self.nanoseconds())
+        Duration::from_nanos(self.nanos())
     }
 
     /// Returns the overhead in nanoseconds: the median of a thousand empty laps.
     #[must_use]
     pub const fn own_cost_ns(&self) -> u64 {
-        self.scale.nanoseconds(self.own_cost_ticks)
+        self.scale.nanos(self.own_cost_ticks)
     }
 
     /// Returns the time from start to stop minus the overhead, but at least zero.
     #[must_use]
     pub const fn without_own_cost(&self) -> Duration {
-        Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
+        Duration::from_nanos(self.scale.nanos(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
     /// Returns the granularity: the shortest non-zero empty lap observed, in nanoseconds. The value is rounded down,
     /// but is at least one.
     #[must_use]
     pub fn granularity_ns(&self) -> u64 {
-        self.scale.nanoseconds(self.granularity_ticks).max(1)
+        self.scale.nanos(self.granularity_ticks).max(1)
     }
 
     /// Returns whether the lap is shorter than ten granularity steps. Such a lap is inaccurate; repeat the work several
@@ -221,7 +221,7 @@ impl std::fmt::Display for Lap {
         write!(
             f,
             "{} ns (overhead {} ns, granularity {} ns)",
-            self.nanoseconds(),
+            self.nanos(),
             self.own_cost_ns(),
             self.granularity_ns()
         )?;
@@ -242,17 +242,17 @@ mod tests {
     #[test]
     fn a_lap_includes_the_cost_of_reading_and_reports_both() {
         // Every read advances the counter by 7 ns: an empty lap takes 7.
-        let source = ManualSource::nanoseconds("by hand").stepping_by(7);
+        let source = ManualSource::new("by hand").stepping_by(7);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(1_000));
-        assert_eq!((lap.nanoseconds(), lap.own_cost_ns()), (1_007, 7));
+        assert_eq!((lap.nanos(), lap.own_cost_ns()), (1_007, 7));
         assert_eq!(lap.without_own_cost(), Duration::from_nanos(1_000));
         assert!(!lap.is_too_short());
     }
 
     #[test]
     fn work_shorter_than_ten_granules_is_reported_as_too_short() {
-        let source = ManualSource::nanoseconds("by hand").stepping_by(1_000);
+        let source = ManualSource::new("by hand").stepping_by(1_000);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(8_000));
         assert!(lap.is_too_short() && lap.to_string().contains("shorter than ten granularity steps"), "{lap}");
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_source_that_never_advanced_during_observation_has_its_stated_granularity() {
-        let source = ManualSource::nanoseconds("still");
+        let source = ManualSource::new("still");
         let ((), lap) = Stopwatch::new(&source, Frequency::GIGAHERTZ).time(|| ());
         assert!(lap.is_too_short() && lap.own_cost_ns() == 0);
     }

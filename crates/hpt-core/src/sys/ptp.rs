@@ -21,7 +21,7 @@ pub(crate) struct PtpTime {
 
 impl PtpTime {
     /// Returns the nanoseconds since the epoch of the clock; `None` for values that no clock returns.
-    pub(crate) fn nanoseconds(self) -> Option<i64> {
+    pub(crate) fn nanos(self) -> Option<i64> {
         self.seconds.checked_mul(1_000_000_000)?.checked_add(self.nanoseconds.into())
     }
 }
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn a_time_is_in_nanoseconds_or_none() {
         for nanoseconds in [0, 1, 1_700_000_000_123_456_789, -1] {
-            assert_eq!(PtpTime::of_nanoseconds(nanoseconds).nanoseconds(), Some(nanoseconds));
+            assert_eq!(PtpTime::of_nanoseconds(nanoseconds).nanos(), Some(nanoseconds));
         }
         let far = PtpTime { seconds: i64::MAX, nanoseconds: 0, reserved: 0 };
-        assert_eq!(far.nanoseconds(), None);
+        assert_eq!(far.nanos(), None);
     }
 }

@@ -136,7 +136,7 @@ mod tests {
     use crate::sys::clock::{Clock, ClockId, Route};
 
     fn now(clock: ClockId) -> Duration {
-        Duration::from_nanos(Clock::unasked(clock, Route::Library).nanoseconds())
+        Duration::from_nanos(Clock::unasked(clock, Route::Library).nanos())
     }
 
     #[test]

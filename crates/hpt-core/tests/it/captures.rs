@@ -136,7 +136,7 @@ fn every_fault_is_reported_with_its_line_and_a_fix() {
         (with("end", ""), 22, "is truncated"),
         (with("end", "end\n\n"), 23, "the last line"),
         (format!("{ALL}x\n"), 23, "the last line"),
-        (ALL.trim_end().to_owned(), 22, "is truncated"),
+        (ALL.trim_end().to_owned(), 22, "be truncated"),
     ];
     for (text, line, help) in faults {
         let fault = Capture::parse(text.as_bytes()).expect_err(&text);

@@ -127,7 +127,7 @@ fn a_source_that_is_not_a_clock_is_refused_and_changes_nothing() {
     assert!(matches!(refused("monotonic-coarse"), SourceRefused::TooCoarse(_)));
     let coarser_than_it_says = Own::with_stated_rate(1_000_000, 1_000_000_000);
     assert!(matches!(clock::use_source(coarser_than_it_says), Err(SourceRefused::TooCoarse(_))));
-    let still = Opened::Shared(Box::new(ManualSource::nanoseconds("still")));
+    let still = Opened::Shared(Box::new(ManualSource::new("still")));
     assert!(matches!(clock::use_source(still), Err(SourceRefused::SelfTest { .. })));
     assert_ne!(clock::source().0, SourceId::new("still"));
 }

@@ -9,7 +9,7 @@ use std::{
 
 use hpt_core::{
     Instant, Sleeper,
-    clock::{AtomicInstant, Now},
+    clock::{AtomicInstant, Clock},
     testing::ManualSource,
 };
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -177,10 +177,10 @@ fn an_instant_converts_to_wall_time() {
 
 #[test]
 fn a_manual_clock_returns_the_time_it_was_set_to() {
-    fn age(clock: &impl Now, since: Instant) -> Duration {
+    fn age(clock: &impl Clock, since: Instant) -> Duration {
         clock.now() - since
     }
-    let clock = ManualSource::nanoseconds("by hand");
+    let clock = ManualSource::new("by hand");
     let since = clock.now();
     clock.advance(1_500);
     assert_eq!(age(&clock, since), Duration::from_nanos(1_500));

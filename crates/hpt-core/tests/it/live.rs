@@ -13,8 +13,8 @@ use std::{
 };
 
 use hpt_core::{
-    AcpiPm, ArmCycles, BcmSystimer, BcmSystimerLow, Clock, CycleStopwatch, Frequency, Host, Hpet, HpetLow, Instant,
-    Opened, PerfCycles, PerfTime, PosixClock, PosixId, PtpClock, RealTimeClock, Scale, SourceInfo, Stopwatch,
+    AcpiPm, ArmCycles, BcmSystimer, BcmSystimerLow, CycleStopwatch, FixedRateClock, Frequency, Host, Hpet, HpetLow,
+    Instant, Opened, PerfCycles, PerfTime, PosixClock, PosixId, PtpClock, RealTimeClock, Scale, SourceInfo, Stopwatch,
     TimeSource, Tsc, Unavailable, Widened,
     calibrate::{calibrate, calibrate_together},
     clock,
@@ -204,7 +204,7 @@ fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     let (chosen, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let calibration = calibrate(chosen.as_dyn(), &raw, Duration::from_millis(50)).expect("both run");
-    let clock = Clock::anchored_to(chosen.as_dyn(), calibration.frequency, &raw).expect("64 bits");
+    let clock = FixedRateClock::anchored_to(chosen.as_dyn(), calibration.frequency, &raw).expect("64 bits");
     let (outer_start, start, inner_start) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
     std::thread::sleep(Duration::from_millis(5));
     let (inner_end, end, outer_end) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());

@@ -14,7 +14,7 @@ use std::{
 
 use hpt_core::{
     Host, Instant, Sleeper, clock,
-    sleep::{Interrupter, Strategy, Woken, WokenByWall},
+    sleep::{Strategy, Waker, Woken, WokenByWall},
     source,
 };
 
@@ -59,10 +59,10 @@ fn a_past_deadline_is_not_waited_for() {
 fn a_sleep_until_the_last_instant_lasts_until_an_interruption() {
     let mut sleeper = Sleeper::new();
     for _ in 0..3 {
-        let interrupter = sleeper.interrupter();
+        let waker = sleeper.waker();
         let other = thread::spawn(move || {
             thread::sleep(Duration::from_millis(3));
-            interrupter.interrupt();
+            waker.wake();
         });
         let woken = sleeper.sleep(Duration::MAX);
         assert!(matches!(woken, Woken::Interrupted { left } if left > LONG), "{woken:?}");
@@ -74,15 +74,15 @@ fn a_sleep_until_the_last_instant_lasts_until_an_interruption() {
 fn an_interruption_before_or_during_a_sleep_ends_one_sleep() {
     for strategy in STRATEGIES {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
-        let interrupter = sleeper.interrupter();
-        interrupter.interrupt();
-        interrupter.interrupt();
+        let waker = sleeper.waker();
+        waker.wake();
+        waker.wake();
         assert!(!sleeper.sleep(LONG).is_in_time(), "{strategy:?}");
         assert!(sleeper.sleep(Duration::from_micros(100)).is_in_time(), "both were for the one before");
-        interrupter.interrupt();
+        waker.wake();
         sleeper.clear_interruption();
         assert!(sleeper.sleep(Duration::from_micros(100)).is_in_time(), "it was forgotten");
-        interrupter.interrupt();
+        waker.wake();
         assert!(!sleeper.sleep_until_wall(SystemTime::now() + LONG).woken.is_in_time());
     }
 }
@@ -99,7 +99,7 @@ fn interruptions(most: u32) -> impl Iterator<Item = u32> {
 #[test]
 fn every_interruption_ends_its_sleep() {
     let mut sleeper = Sleeper::new();
-    let interrupter = sleeper.interrupter();
+    let waker = sleeper.waker();
     let (begun, begins) = mpsc::channel();
     let other = thread::spawn(move || {
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -112,7 +112,7 @@ fn every_interruption_ends_its_sleep() {
             while Instant::now() < until {
                 std::hint::spin_loop();
             }
-            interrupter.interrupt();
+            waker.wake();
         }
     });
     let mut made = 0;
@@ -128,15 +128,15 @@ fn every_interruption_ends_its_sleep() {
     assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time(), "one was left over");
 }
 
-static FROM_A_HANDLER: OnceLock<Interrupter> = OnceLock::new();
+static FROM_A_HANDLER: OnceLock<Waker> = OnceLock::new();
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn interrupt_the_sleep(_signal: libc::c_int) {
     // Every tenth interrupts the sleep; the others only disturb it.
     if HANDLED.fetch_add(1, Ordering::Relaxed) % 10 == 9
-        && let Some(interrupter) = FROM_A_HANDLER.get()
+        && let Some(waker) = FROM_A_HANDLER.get()
     {
-        interrupter.interrupt();
+        waker.wake();
     }
 }
 
@@ -144,7 +144,7 @@ extern "C" fn interrupt_the_sleep(_signal: libc::c_int) {
 fn signals_do_not_shorten_a_sleep_but_a_handler_may_interrupt_it() {
     let end = in_a_child(|| {
         let mut sleeper = Sleeper::new();
-        let _ = FROM_A_HANDLER.set(sleeper.interrupter());
+        let _ = FROM_A_HANDLER.set(sleeper.waker());
         interrupt_every(Duration::from_micros(500), interrupt_the_sleep);
         let mut interrupted = 0;
         while interrupted < 20 {
@@ -282,7 +282,7 @@ fn wall_clock_sleeps_are_learned_from() {
 #[test]
 fn an_interruption_ends_the_sleep_in_progress() {
     let mut sleeper = Sleeper::new();
-    let interrupter = sleeper.interrupter();
+    let waker = sleeper.waker();
     let (begun, begins) = mpsc::channel();
     let other = thread::spawn(move || {
         for delay_ns in begins {
@@ -290,7 +290,7 @@ fn an_interruption_ends_the_sleep_in_progress() {
             while Instant::now() < until {
                 std::hint::spin_loop();
             }
-            interrupter.interrupt();
+            waker.wake();
         }
     });
     let mut made = 0;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use hpt_core::realtime::{Conduct, allowed_cpus};
+use hpt_core::realtime::{Behavior, allowed_cpus};
 use hpt_document::experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState};
 
 use self::{
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     // Check the options before pinning the thread, because pinning leaves only one allowed CPU.
     let mut ways = arguments.ways(&experiments, context)?;
-    let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
+    let held = ThreadOptions::on(arguments.cpu).hold(context, Behavior::Blocks, BY)?;
     ways.cpu = held.cpu();
     if arguments.changes_the_machine() { context.signals.listen_until_the_end() } else { context.signals.listen() }?;
     let thread = held.settings();

@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected = waits + reads(sources.len(), arguments.interval.len(), arguments.count);
     let progress = Progress::new(u64::from(arguments.count) * arguments.interval.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
-    let _listening = Signals::interrupts(sleeper.interrupter())?;
+    let _listening = Signals::interrupts(sleeper.waker())?;
     let (mut rows, mut done) = (Vec::new(), 0_u64);
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     for waits in &arguments.interval {

@@ -101,17 +101,17 @@ impl PerfTime {
 impl TimeSource for PerfTime {
     #[inline(always)]
     fn ticks(&self) -> u64 {
-        self.line().nanoseconds(self.counter.read())
+        self.line().nanos(self.counter.read())
     }
 
     #[inline(always)]
     fn ticks_start(&self) -> u64 {
-        self.line().nanoseconds(self.counter.read_start())
+        self.line().nanos(self.counter.read_start())
     }
 
     #[inline(always)]
     fn ticks_end(&self) -> u64 {
-        self.line().nanoseconds(self.counter.read_end())
+        self.line().nanos(self.counter.read_end())
     }
 
     fn info(&self) -> &SourceInfo {

@@ -36,7 +36,7 @@ impl Line {
     /// counter is extended to the 64-bit value nearest to the reading in the page.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^64, like the kernel's own clock")]
-    pub(super) const fn nanoseconds(&self, ticks: u64) -> u64 {
+    pub(super) const fn nanos(&self, ticks: u64) -> u64 {
         // The difference is signed, unlike in the kernel's own example: a reading from just before the page was updated
         // must not be taken for a reading almost one wrap later.
         let since = ticks.wrapping_sub(self.cycles) & self.mask;
@@ -183,18 +183,18 @@ mod tests {
     #[test]
     fn a_stable_page_yields_a_line() {
         let line = quiet(SHOWN).expect("a complete conversion");
-        assert_eq!((line.nanoseconds(500), line.nanoseconds(1_500)), (1_000_008_000, 1_000_024_000));
+        assert_eq!((line.nanos(500), line.nanos(1_500)), (1_000_008_000, 1_000_024_000));
         assert_eq!(line.bits(), 56);
         // The same without a mask: the page has no such fields on x86.
         let wide =
             quiet(Shown { capabilities: TELLS_RATE | TELLS_ZERO, cycles: 7, mask: 0, ..SHOWN }).expect("a conversion");
-        assert_eq!((wide.nanoseconds(500), wide.bits()), (1_000_008_000, 64));
+        assert_eq!((wide.nanos(500), wide.bits()), (1_000_008_000, 64));
     }
 
     #[test]
     fn a_short_counter_is_extended_across_its_wrap_both_ways() {
         let line = quiet(Shown { cycles: (1 << 56) - 10, zero: 0, ..SHOWN }).expect("a conversion");
-        let at = |ticks: u64| line.nanoseconds(ticks);
+        let at = |ticks: u64| line.nanos(ticks);
         assert_eq!(at(5) - at((1 << 56) - 10), 15 * 16);
         // From just before the page was updated: not a wrap later.
         assert_eq!(at((1 << 56) - 10) - at((1 << 56) - 20), 10 * 16);
@@ -303,7 +303,7 @@ mod tests {
                 let before = page.ticks.get();
                 let line = line(&page).expect("the page stays unchanged long enough");
                 // The counter, with its number of bits, at some time after the page was read.
-                let ns = line.nanoseconds(page.ticks.get() & page.mask);
+                let ns = line.nanos(page.ticks.get() & page.mask);
                 prop_assert!((40 + before * 3..=40 + page.ticks.get() * 3).contains(&ns), "{before} {ns}");
             }
         }
@@ -315,7 +315,7 @@ mod tests {
         ) {
             let (capabilities, mult, shift, zero, cycles, mask) = numbers;
             if let Ok(line) = quiet(Shown { lock: 2, capabilities, mult, shift, zero, cycles, mask }) {
-                let _ = line.nanoseconds(ticks);
+                let _ = line.nanos(ticks);
             }
         }
 
@@ -328,7 +328,7 @@ mod tests {
             let exact = zero
                 .wrapping_add(quotient.wrapping_mul(u64::from(mult)))
                 .wrapping_add((rest * u64::from(mult)) >> shift);
-            prop_assert_eq!(line.nanoseconds(ticks), exact);
+            prop_assert_eq!(line.nanos(ticks), exact);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Clock {
     /// Returns the error of the kernel or of a sandbox: EINVAL, EPERM, or ENOSYS.
     pub(crate) fn open(clock: ClockId, route: Route) -> io::Result<Self> {
         let clock = Self { id: clock.raw(), by: kernel::Reader::find(route) };
-        clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
+        clock.by.nanos(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
     /// Opens the clock of an open clock device by reading it once. The clock is read with a system call, because the
@@ -106,7 +106,7 @@ impl Clock {
     /// Returns the error of the kernel: EINVAL for a file of another kind, or ENODEV for a device that was removed.
     pub(crate) fn of_descriptor(descriptor: RawFd) -> io::Result<Self> {
         let clock = Self { id: clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
-        clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
+        clock.by.nanos(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
     /// Returns the clock without reading it first. The clock must be one that every kernel has. May be called in a
@@ -119,8 +119,8 @@ impl Clock {
     /// Returns the nanoseconds since the clock's epoch, modulo 2^64. The result is zero if a sandbox has forbidden
     /// access since the clock was opened.
     #[inline(always)]
-    pub(crate) fn nanoseconds(self) -> u64 {
-        self.by.nanoseconds(self.id).unwrap_or(0)
+    pub(crate) fn nanos(self) -> u64 {
+        self.by.nanos(self.id).unwrap_or(0)
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
     fn both_routes_read_the_same_clock() {
         let by_library = Clock::open(ClockId::Monotonic, Route::Library).expect("every kernel has this clock");
         let by_call = Clock::open(ClockId::Monotonic, Route::SystemCall).expect("every kernel has this clock");
-        let (first, second, third) = (by_library.nanoseconds(), by_call.nanoseconds(), by_library.nanoseconds());
+        let (first, second, third) = (by_library.nanos(), by_call.nanos(), by_library.nanos());
         assert!(first <= second && second <= third, "{first} {second} {third}");
     }
 
@@ -167,7 +167,7 @@ mod tests {
     fn every_route_reads_a_wall_time_after_2020() {
         const YEAR_2020_US: u64 = 1_577_836_800_000_000;
         for route in [Route::Library, Route::SystemCall] {
-            let nanoseconds = Clock::open(ClockId::Realtime, route).expect("every kernel has this clock").nanoseconds();
+            let nanoseconds = Clock::open(ClockId::Realtime, route).expect("every kernel has this clock").nanos();
             let microseconds = TimeOfDay::open(route).expect("every kernel has this clock").microseconds();
             assert!(nanoseconds / 1000 > YEAR_2020_US && microseconds > YEAR_2020_US, "{route:?}");
             assert!(microseconds.abs_diff(nanoseconds / 1000) < 60_000_000, "{route:?}");

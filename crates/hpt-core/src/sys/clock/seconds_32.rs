@@ -68,7 +68,7 @@ impl Reader {
         }
         let has_64 = match HAS_64.load(Ordering::Relaxed) {
             0 => {
-                let answers = Self::SystemCall64.nanoseconds(libc::CLOCK_MONOTONIC).is_some();
+                let answers = Self::SystemCall64.nanos(libc::CLOCK_MONOTONIC).is_some();
                 HAS_64.store(if answers { 1 } else { 2 }, Ordering::Relaxed);
                 answers
             }
@@ -78,7 +78,7 @@ impl Reader {
     }
 
     #[inline(always)]
-    pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
+    pub(super) fn nanos(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = Timespec64 { seconds: 0, nanoseconds: 0 };
         let answer = match self {
             // SAFETY: `now` is live and has the layout that the function fills; an unknown ID fails with EINVAL.
@@ -95,7 +95,7 @@ impl Reader {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `now` is a live timespec that the call fills; an unknown ID fails with EINVAL. clock_gettime(2).
         let answer = unsafe { libc::clock_gettime(id, &raw mut now) };
-        if answer == 0 { Some(join_native(&now)) } else { Self::known(Route::SystemCall).nanoseconds(id) }
+        if answer == 0 { Some(join_native(&now)) } else { Self::known(Route::SystemCall).nanos(id) }
     }
 
     fn nanoseconds_before_5_1(id: libc::clockid_t) -> Option<u64> {

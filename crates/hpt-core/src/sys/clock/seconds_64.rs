@@ -21,7 +21,7 @@ impl Route {
     }
 
     #[inline(always)]
-    pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
+    pub(super) fn nanos(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let answer = match self {
             // SAFETY: `now` is a live timespec that the call fills; an unknown ID fails with EINVAL. clock_gettime(2).

@@ -8,7 +8,7 @@ pub(crate) fn clock_ns(id: libc::clockid_t) -> Result<u64, i32> {
     let mut time = libc::timespec { tv_sec: -1, tv_nsec: -1 };
     // SAFETY: `time` is a live timespec; an unknown ID returns EINVAL. clock_gettime(2).
     let answer = unsafe { libc::clock_gettime(id, &raw mut time) };
-    if answer == 0 { Ok(nanoseconds(&time)) } else { Err(errno()) }
+    if answer == 0 { Ok(nanos(&time)) } else { Err(errno()) }
 }
 
 /// Reads the clock with a system call, which no library can interpose.
@@ -18,10 +18,10 @@ pub(crate) fn kernels_ns(id: libc::clockid_t) -> u64 {
     // clock_gettime(2).
     let answer = unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut time) };
     assert_eq!(answer, 0, "the kernel has clock {id}");
-    nanoseconds(&time)
+    nanos(&time)
 }
 
-fn nanoseconds(time: &libc::timespec) -> u64 {
+fn nanos(time: &libc::timespec) -> u64 {
     let whole = |part: i64| u64::try_from(part).expect("a time that is not negative");
     assert!((0..1_000_000_000).contains(&time.tv_nsec), "{}", time.tv_nsec);
     // These fields do not have 64 bits on all machines.

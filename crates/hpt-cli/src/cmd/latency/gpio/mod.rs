@@ -17,7 +17,7 @@ use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
     gpio::{GpioError, Input, LineName, Output},
     measure::{EdgeCounts, Heard, Listening, LoopBack, gpio_edges},
-    realtime::{Conduct, PinWatch},
+    realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
     cpu_absence::CpuAbsence,
@@ -145,10 +145,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // No signal may end hpt before both lines are restored.
     context.signals.listen_until_the_end()?;
     let (conduct, listening) = match arguments.listen {
-        Listen::Poll => (Conduct::Waits, Listening::Waiting),
-        Listen::Spin => (Conduct::Spins, Listening::Spinning),
+        Listen::Poll => (Behavior::Blocks, Listening::Waiting),
+        Listen::Spin => (Behavior::Spins, Listening::Spinning),
     };
-    if conduct == Conduct::Spins && arguments.thread.leaves_nothing() {
+    if conduct == Behavior::Spins && arguments.thread.leaves_nothing() {
         return Err(Failure::Usage(NOTHING_LEFT));
     }
     let chip = arguments.chip.as_deref();
@@ -204,7 +204,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
     let three = three.into_inner().unwrap_or_else(PoisonError::into_inner);
     let results = rows(&three);
-    let is_delayed = conduct == Conduct::Spins && settings.is_before_interrupts();
+    let is_delayed = conduct == Behavior::Spins && settings.is_before_interrupts();
     let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_delayed);
     // Lost edges are reported in a warning and in a note. Other irregular edges are reported only in a note.
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());

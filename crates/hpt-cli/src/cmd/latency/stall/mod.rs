@@ -19,7 +19,7 @@ use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
     measure::{CpuCounters, Lateness, Stall, Told, Window, looking, watch_for_stalls},
-    realtime::{Conduct, PinWatch, Pinned, allowed_cpus},
+    realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
 use hpt_document::{cpu_absence::CpuAbsence, latency::LatencyThread, stall::StallDocument};
@@ -137,7 +137,7 @@ impl RawSample for RawStall {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.threads.realtime.listen(context)?;
-    let cpus = arguments.threads.one_each(Conduct::Spins)?;
+    let cpus = arguments.threads.one_each(Behavior::Spins)?;
     arguments.keeping.check()?;
     let name = match &arguments.source {
         Some(name) => name.clone(),
@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let _there = unmeasured_cpu.and_then(|cpu| Pinned::to(cpu).ok());
         arguments.keeping.raw()?
     };
-    let whole = arguments.threads.realtime.hold_around(context, &cpus, Conduct::Spins, BY)?;
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?;
     clock::prime();
 
     let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 0);
@@ -292,7 +292,7 @@ struct OneThread<'a> {
 impl OneThread<'_> {
     fn measure(&self, name: &str, start: Instant) -> Result<ThreadOutcome, Failure> {
         let arguments = self.arguments;
-        let held = arguments.threads.realtime.hold_thread(self.context, self.cpu, Conduct::Spins, BY)?;
+        let held = arguments.threads.realtime.hold_thread(self.context, self.cpu, Behavior::Spins, BY)?;
         let settings = held.settings();
         // Open the source here, because some sources belong to the thread that opens them.
         let opened = self.context.open(name)?;

@@ -197,8 +197,8 @@ mod tests {
     }
 
     fn ended(cpu: Option<usize>, account: Account) -> ThreadOutcome {
-        let source = ManualSource::nanoseconds("by hand").stepping_by(30);
-        let clock = ManualSource::nanoseconds("clock").stepping_by(1_280);
+        let source = ManualSource::new("by hand").stepping_by(30);
+        let clock = ManualSource::new("clock").stepping_by(1_280);
         let mut watched = Watched::default();
         (watched.elapsed_ns, watched.asking_ns, watched.questions) = (10_000 * MS, 40 * MS, 500);
         (watched.longest_question_ns, watched.blind_below_ns) = (90_000, 250_000);

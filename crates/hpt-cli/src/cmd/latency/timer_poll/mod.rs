@@ -14,7 +14,7 @@ use hpt_core::{
     Instant, SourceId, clock,
     gpio::LineName,
     measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
-    realtime::{Absence, Conduct, PinWatch},
+    realtime::{Absence, Behavior, PinWatch},
 };
 use hpt_document::{
     cpu_absence::CpuAbsence,
@@ -162,7 +162,7 @@ impl PollArguments {
 }
 
 /// Returns whether a thread blocks or busy-waits between deadlines at this interval.
-fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
+fn conduct(waiting: Waiting, interval: Duration) -> Behavior {
     // The margin of a Sleeper, or the time that a thread needs to block and wake up. A shorter interval leaves no time
     // to block.
     let spins_below = match waiting {
@@ -170,7 +170,7 @@ fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
         Waiting::Precise => Duration::from_micros(500),
         _ => Duration::from_micros(50),
     };
-    if interval < spins_below { Conduct::Spins } else { Conduct::Waits }
+    if interval < spins_below { Behavior::Spins } else { Behavior::Blocks }
 }
 
 /// The counts of one thread. The measuring thread waits for a reader of the counts only if its backlog is full.

@@ -1,4 +1,4 @@
-//! The scheduling policies of the kernel. This module does not apply them to threads; `in_class` does.
+//! The scheduling policies of the kernel. This module does not apply them to threads; `policy_guard` does.
 
 use std::{fmt, io, time::Duration};
 
@@ -8,19 +8,17 @@ use crate::{sys::process::Scheduling, units::saturating_nanos};
 /// A scheduling policy; see sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Class {
+pub enum Policy {
     /// `SCHED_OTHER`: the thread shares the CPU with other ordinary threads, according to its nice value.
     Other,
-    /// `SCHED_FIFO`: the thread preempts all threads of lower priority and runs until it blocks.
-    Fifo {
-        /// The priority, from 1 to 99.
-        priority: u8,
-    },
-    /// `SCHED_RR`: like `SCHED_FIFO`, but the thread takes turns with threads of the same priority.
-    RoundRobin {
-        /// The priority, from 1 to 99.
-        priority: u8,
-    },
+    /// `SCHED_FIFO` with this priority, from 1 to 99: the thread preempts all threads of lower priority and runs until
+    /// it blocks.
+    #[doc(alias = "SCHED_FIFO")]
+    Fifo(u8),
+    /// `SCHED_RR` with this priority, from 1 to 99: like `SCHED_FIFO`, but the thread takes turns with threads of the
+    /// same priority.
+    #[doc(alias = "SCHED_RR")]
+    RoundRobin(u8),
     /// `SCHED_DEADLINE`: the thread gets `runtime` in every `period`, and no more. It takes precedence over threads
     /// under any other policy.
     Deadline {
@@ -33,12 +31,12 @@ pub enum Class {
     },
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Other => f.write_str("SCHED_OTHER"),
-            Self::Fifo { priority } => write!(f, "SCHED_FIFO with priority {priority}"),
-            Self::RoundRobin { priority } => write!(f, "SCHED_RR with priority {priority}"),
+            Self::Fifo(priority) => write!(f, "SCHED_FIFO with priority {priority}"),
+            Self::RoundRobin(priority) => write!(f, "SCHED_RR with priority {priority}"),
             Self::Deadline { runtime, deadline, period } if deadline == period => {
                 write!(f, "SCHED_DEADLINE with {runtime:?} per {period:?}")
             }
@@ -49,11 +47,11 @@ impl fmt::Display for Class {
     }
 }
 
-impl Class {
+impl Policy {
     /// Returns whether the kernel throttles a thread under this policy in favor of ordinary threads.
     pub(super) const fn is_throttled(self) -> bool {
         match self {
-            Self::Fifo { .. } | Self::RoundRobin { .. } => true,
+            Self::Fifo(_) | Self::RoundRobin(_) => true,
             // Throttling reserves time for threads under SCHED_OTHER, and a SCHED_DEADLINE thread has a guaranteed time
             // of its own.
             Self::Other | Self::Deadline { .. } => false,
@@ -64,8 +62,8 @@ impl Class {
         let none = Scheduling { runtime: 0, deadline: 0, period: 0, priority: 0, ..before };
         match self {
             Self::Other => Scheduling { policy: libc::SCHED_OTHER, ..none },
-            Self::Fifo { priority } => Scheduling { policy: libc::SCHED_FIFO, priority: priority.into(), ..none },
-            Self::RoundRobin { priority } => Scheduling { policy: libc::SCHED_RR, priority: priority.into(), ..none },
+            Self::Fifo(priority) => Scheduling { policy: libc::SCHED_FIFO, priority: priority.into(), ..none },
+            Self::RoundRobin(priority) => Scheduling { policy: libc::SCHED_RR, priority: priority.into(), ..none },
             Self::Deadline { runtime, deadline, period } => Scheduling {
                 policy: libc::SCHED_DEADLINE,
                 // Without this flag, the thread could not start another thread.
@@ -81,7 +79,7 @@ impl Class {
     /// Returns the likely reason why the kernel refused the policy, or the fix.
     pub(super) fn remedy(self, cause: &io::Error, limits: Limits) -> String {
         let priority = match self {
-            Self::Fifo { priority } | Self::RoundRobin { priority } => Some(priority),
+            Self::Fifo(priority) | Self::RoundRobin(priority) => Some(priority),
             Self::Other | Self::Deadline { .. } => None,
         };
         match (cause.raw_os_error(), priority) {

@@ -3,18 +3,18 @@
 
 use std::{io, marker::PhantomData};
 
-use super::{Class, RealtimeError, limits::Limits};
+use super::{Policy, RealtimeError, limits::Limits};
 use crate::{
     host::Host,
     sys::{process::Scheduling, wait},
 };
 
-impl Class {
+impl Policy {
     /// Returns the error to report when the kernel has refused this policy to the calling thread or to a child of that
     /// thread.
     pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
         let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
-        RealtimeError::Class { class: self, remedy, cause }
+        RealtimeError::Policy { policy: self, remedy, cause }
     }
 }
 
@@ -24,28 +24,28 @@ impl Class {
 /// reserves in each second.
 #[derive(Debug)]
 #[must_use = "the previous policy is restored when the guard is dropped"]
-pub struct InClass {
+pub struct PolicyGuard {
     before: Scheduling,
     slack_before: Option<libc::c_ulong>,
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
-impl InClass {
+impl PolicyGuard {
     /// Applies the policy to the calling thread.
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Class`] if the kernel refuses the policy.
-    pub fn of(class: Class) -> Result<Self, RealtimeError> {
-        let refused = |cause| class.refused(cause);
+    /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
+    pub fn of(policy: Policy) -> Result<Self, RealtimeError> {
+        let refused = |cause| policy.refused(cause);
         let before = Scheduling::of_this_thread().map_err(refused)?;
         let slack_before = wait::timer_slack();
-        class.scheduling(before).apply().map_err(refused)?;
+        policy.scheduling(before).apply().map_err(refused)?;
         Ok(Self { before, slack_before, bound_to_its_thread: PhantomData })
     }
 }
 
-impl Drop for InClass {
+impl Drop for PolicyGuard {
     fn drop(&mut self) {
         // Returning from a real-time policy to the previous one is always allowed.
         let _ = self.before.apply();
@@ -65,7 +65,7 @@ impl Drop for InClass {
 #[derive(Debug)]
 #[must_use = "the previous policy is restored when the guard is dropped"]
 pub struct Fifo {
-    _class: InClass,
+    _policy: PolicyGuard,
 }
 
 impl Fifo {
@@ -73,9 +73,9 @@ impl Fifo {
     ///
     /// # Errors
     ///
-    /// Returns [`RealtimeError::Class`] if the kernel refuses the policy.
+    /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
     pub fn at(priority: u8) -> Result<Self, RealtimeError> {
-        Ok(Self { _class: InClass::of(Class::Fifo { priority })? })
+        Ok(Self { _policy: PolicyGuard::of(Policy::Fifo(priority))? })
     }
 }
 
@@ -83,7 +83,7 @@ impl Fifo {
 mod tests {
     use std::{io, time::Duration};
 
-    use super::{Class, Fifo, InClass, Limits, RealtimeError};
+    use super::{Fifo, Limits, Policy, PolicyGuard, RealtimeError};
     use crate::sys::{process::Scheduling, wait};
 
     fn now() -> Scheduling {
@@ -102,20 +102,20 @@ mod tests {
             Err(refused) => skipped!("{refused}"),
         }
         let wrong = Fifo::at(100);
-        assert!(matches!(wrong, Err(RealtimeError::Class { class: Class::Fifo { priority: 100 }, .. })), "{wrong:?}");
+        assert!(matches!(wrong, Err(RealtimeError::Policy { policy: Policy::Fifo(100), .. })), "{wrong:?}");
         assert_eq!(now(), before);
     }
 
     #[test]
     fn nested_guards_of_several_policies_restore_in_turn() {
         let before = now();
-        let outer = match InClass::of(Class::RoundRobin { priority: 2 }) {
+        let outer = match PolicyGuard::of(Policy::RoundRobin(2)) {
             Ok(outer) => outer,
             Err(refused) => return skipped!("{refused}"),
         };
         let during = now();
         assert_eq!((during.policy, during.priority), (libc::SCHED_RR, 2));
-        drop(InClass::of(Class::Fifo { priority: 3 }).expect("the same permission"));
+        drop(PolicyGuard::of(Policy::Fifo(3)).expect("the same permission"));
         assert_eq!(now(), during);
         drop(outer);
         assert_eq!(now(), before);
@@ -125,7 +125,7 @@ mod tests {
     fn a_deadline_guard_applies_its_runtime_and_restores_on_drop() {
         let before = now();
         let ms = Duration::from_millis;
-        match InClass::of(Class::Deadline { runtime: ms(1), deadline: ms(20), period: ms(100) }) {
+        match PolicyGuard::of(Policy::Deadline { runtime: ms(1), deadline: ms(20), period: ms(100) }) {
             Ok(guard) => {
                 let during = now();
                 assert_eq!(during.policy, libc::SCHED_DEADLINE);
@@ -138,8 +138,8 @@ mod tests {
             }
             Err(refused) => skipped!("{refused}"),
         }
-        let wrong = InClass::of(Class::Deadline { runtime: ms(2), deadline: ms(1), period: ms(1) });
-        assert!(matches!(wrong, Err(RealtimeError::Class { .. })), "{wrong:?}");
+        let wrong = PolicyGuard::of(Policy::Deadline { runtime: ms(2), deadline: ms(1), period: ms(1) });
+        assert!(matches!(wrong, Err(RealtimeError::Policy { .. })), "{wrong:?}");
         assert_eq!(now(), before);
     }
 
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn the_missing_permission_or_value_is_named() {
-        let (fifo, limits) = (Class::Fifo { priority: 50 }, Limits::default());
-        let remedy = |class: Class, number, limits| class.remedy(&io::Error::from_raw_os_error(number), limits);
+        let (fifo, limits) = (Policy::Fifo(50), Limits::default());
+        let remedy = |policy: Policy, number, limits| policy.remedy(&io::Error::from_raw_os_error(number), limits);
         assert!(
             remedy(fifo, libc::EPERM, Limits { realtime_priority: Some(7), ..limits })
                 .contains("ulimit -r, currently 7")
@@ -170,7 +170,7 @@ mod tests {
         );
         assert!(remedy(fifo, libc::EINVAL, limits).contains("1 to 99"));
         let second = Duration::from_secs(1);
-        let deadline = Class::Deadline { runtime: second, deadline: second, period: second };
+        let deadline = Policy::Deadline { runtime: second, deadline: second, period: second };
         assert!(
             remedy(deadline, libc::EPERM, Limits { capabilities: Some(u64::MAX), ..limits }).contains("do not pin it")
         );

@@ -40,7 +40,7 @@ pub struct FairServer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct InForce {
+pub struct EffectiveSettings {
     /// The CPUs that the thread may run on.
     pub cpus: Vec<usize>,
     /// The scheduling policy: `other`, `batch`, `idle`, `fifo`, `rr`, `deadline` or `ext`.
@@ -73,7 +73,7 @@ pub struct InForce {
     pub turbo: Option<bool>,
 }
 
-impl InForce {
+impl EffectiveSettings {
     /// Returns the settings in effect for the calling thread.
     #[must_use]
     #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
@@ -124,7 +124,7 @@ fn name(policy: libc::c_int) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::InForce;
+    use super::EffectiveSettings;
     use crate::{
         host::Host,
         realtime::{Fifo, Pinned, allowed_cpus, machine::tests::Machine},
@@ -133,26 +133,26 @@ mod tests {
     #[test]
     fn effective_settings_are_read_from_the_kernel() {
         let host = Host::live();
-        let before = InForce::of_this_thread(&host);
+        let before = EffectiveSettings::of_this_thread(&host);
         assert_eq!(before.cpus, allowed_cpus());
         let pinned = Pinned::to(before.cpus[0]).expect("allowed");
-        assert_eq!(InForce::of_this_thread(&host).cpus, [pinned.cpu()]);
+        assert_eq!(EffectiveSettings::of_this_thread(&host).cpus, [pinned.cpu()]);
         match Fifo::at(3) {
             Ok(_fifo) => {
-                let during = InForce::of_this_thread(&host);
+                let during = EffectiveSettings::of_this_thread(&host);
                 assert_eq!((during.policy.as_deref(), during.priority, during.nice), (Some("fifo"), Some(3), None));
             }
             Err(refused) => skipped!("{refused}"),
         }
         drop(pinned);
-        let after = InForce::of_this_thread(&host);
+        let after = EffectiveSettings::of_this_thread(&host);
         assert_eq!((after.cpus, after.policy, after.priority), (before.cpus, before.policy, before.priority));
     }
 
     #[test]
     fn system_wide_settings_are_read_from_files() {
         let machine = Machine::new("-1");
-        let told = InForce::of_this_thread(&machine.host);
+        let told = EffectiveSettings::of_this_thread(&machine.host);
         assert_eq!(told.bandwidth.map(|bandwidth| bandwidth.runtime_us), Some(-1));
         assert_eq!((told.fair_server, told.turbo), (None, None));
         if told.cpus.iter().any(|&cpu| cpu < 2) {
