@@ -42,8 +42,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No code runs before `main`, no thread is started, and there is no hidden global state. Opening a source can fail;
-//! the error then states the reason and a fix. Reading an open source never fails.
+//! No code runs before `main`, and no thread runs in the background. The only global state is the clock behind
+//! [`Instant`]. Opening a source can fail; the error then states the reason and a fix. Reading an open source never
+//! fails.
 //!
 //! # Features
 //!

@@ -194,7 +194,7 @@ fn kernels_ports(list: &str) -> Option<u64> {
     u64::from_str_radix(first, 16).ok().filter(|&port| port > 0)
 }
 
-/// Parses a number in the format of sysfs, for example `0x8086`.
+/// Parses a hexadecimal number with the prefix `0x`, as in the files of PCI devices, for example `0x8086`.
 fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

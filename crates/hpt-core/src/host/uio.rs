@@ -53,7 +53,7 @@ impl Host {
     }
 }
 
-/// Parses a number in the format of sysfs, for example `0x3f003000`.
+/// Parses a hexadecimal number with the prefix `0x`, for example `0x3f003000`.
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

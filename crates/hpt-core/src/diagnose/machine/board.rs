@@ -93,7 +93,7 @@ fn held_back(facts: &MachineFacts, _: &Subject) -> Verdict {
         (true, false) => Finding::new(Severity::Low, format!("at some time since boot, but not now: {before}")),
     };
     finding
-        .fix("Improve the power supply and the cooling, for example with a heat sink, a fan or more airflow", [])
+        .fix("Use a power supply that is rated for the board, and improve the cooling, for example with a heat sink, a fan or more airflow", [])
         .problem()
 }
 

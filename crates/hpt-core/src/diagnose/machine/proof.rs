@@ -127,7 +127,7 @@ pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, gaps: 
                 if is_either {
                     finding
                         .observed
-                        .push_str("; throttling causes the same gaps, so it is unknown which of the two caused them");
+                        .push_str("; throttling causes the same pauses, so it is unknown whether the fair server or throttling caused these");
                 } else {
                     finding.certain = true;
                 }
