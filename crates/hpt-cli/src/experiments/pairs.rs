@@ -15,9 +15,9 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The initial number of back-to-back pairs between two checks for Ctrl-C.
+/// The initial number of pairs that are read between two checks for Ctrl-C.
 const FIRST_STRETCH: u64 = 1_000;
-/// The maximum number of back-to-back pairs between two checks for Ctrl-C.
+/// The maximum number of pairs that are read between two checks for Ctrl-C.
 const LONGEST_STRETCH: u64 = 100_000;
 /// The intended time between two checks for Ctrl-C. A pair takes from 20 ns to 100 µs, depending on the source, on the
 /// build, and on whether the system is emulated.
@@ -134,7 +134,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     Ok(found)
 }
 
-/// Returns the number of back-to-back pairs until the next check for Ctrl-C, based on the duration of the last stretch.
+/// Returns the number of pairs to read before the next check for Ctrl-C, based on the time that the previous ones took.
 fn next_stretch(stretch: u64, took: Duration) -> u64 {
     let next = match took {
         _ if took > CHECK_EVERY => stretch / 2,

@@ -421,7 +421,7 @@ impl Host {
         self.text(COMMAND_LINE).as_deref().map(BootParameter::all)
     }
 
-    /// Returns the name of the emulator of the machine or the program, if it can be determined from one of these facts:
+    /// Returns the name of the emulator that runs the machine or the program, if one of these facts reveals it:
     ///
     /// - `hpt.emulated=NAME` is on the kernel command line.
     /// - An emulator translates the instructions of the program ([`Facts::translator`]).

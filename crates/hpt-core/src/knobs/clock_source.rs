@@ -70,7 +70,7 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "acpi_pm",
         what: "the ACPI power management timer, 3.579545 MHz",
         cost: "highest: a system call and an I/O port read (three on old chipsets)",
-        risk: "granularity of 279 ns; wraps every 4.7 s, and the kernel must not miss a wrap",
+        risk: "granularity of 279 ns; wraps every 4.7 s, and time is lost if the kernel misses a wrap",
     },
     KnownClockSource {
         name: "pit",

@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "huge-pages",
         title: "Transparent huge pages are always used",
         about: "whether the kernel always uses transparent huge pages",
-        why: "The kernel combines small pages into huge pages while a program runs: page faults take longer, and khugepaged pauses the program while it moves pages.",
+        why: "A page fault allocates and clears a whole huge page, which takes longer. khugepaged merges small pages into huge pages in the background, and a program that accesses these pages meanwhile has to wait.",
         affects: "all programs while they allocate memory",
         references: &["Documentation/admin-guide/mm/transhuge.rst"],
         judge: huge_pages,

@@ -105,7 +105,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
                 ),
             )
             .fix(
-                "Switch the clocksource to tsc until the next boot or hpt restore",
+                "Switch the clocksource to tsc until reboot or `hpt restore`",
                 ["sudo hpt clocksource set tsc".to_owned()],
             )
             .problem()
@@ -118,7 +118,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
     if offered(facts, best) {
         return Finding::new(Severity::High, format!("{current} is in use, although the kernel offers {best}"))
             .fix(
-                format!("Switch the clocksource to {best} until the next boot or hpt restore"),
+                format!("Switch the clocksource to {best} until reboot or `hpt restore`"),
                 [format!("sudo hpt clocksource set {best}")],
             )
             .fix(
