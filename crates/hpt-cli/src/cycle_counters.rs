@@ -8,7 +8,7 @@ pub(crate) const CYCLES: [&str; 2] = ["arm-cycles", "perf-cycles"];
 /// The message that hpt prints if a read of the cycle counter raises SIGILL although access was enabled when hpt
 /// started.
 pub(crate) const WHY_ENDED: &str = "hpt: the cycle counter was closed while hpt read it. Either the kernel module hpt_cycles was unloaded, or perf, KVM or \
-kernel.perf_user_access took the counter. If the module is still loaded, dmesg shows the cause. Open the counter again (see `hpt probe arm-cycles`), and repeat the command.\n";
+a write to kernel.perf_user_access closed the counter. If the module is still loaded, dmesg shows the cause. Open the counter again (see `hpt probe arm-cycles`), and repeat the command.\n";
 
 /// Returns whether a source counts cycles.
 pub(crate) fn counts_cycles(source: &dyn TimeSource) -> bool {

@@ -38,7 +38,8 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // This call must be first, because under PR_TSC_SIGSEGV, the clocks of the standard library would end this process.
+    // This call must be first, because under PR_TSC_SIGSEGV, a read of the standard library's clocks would kill this
+    // process.
     let forbidden = hpt_core::source::permit_counter();
     // This call must precede every read of a counter whose access can be revoked. Otherwise, the process would end
     // without a message.
@@ -117,7 +118,7 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
     for warning in &document.warnings {
         message::warning(warning);
     }
-    // A signal is the normal end of an endless run, so the answer determines the exit code.
+    // A signal is the normal way to end an endless run, so the answer determines the exit code.
     let cut_short = context.signal().filter(|_| document.data.interrupted() && !command.is_endless());
     Ok(cut_short.map_or_else(|| code(document.answer), code_of_signal))
 }

@@ -42,7 +42,7 @@ pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Bash code that joins split words again. bash splits words at `=` and `:`; without this code, it would complete and
+/// Bash code that rejoins split words. bash splits words at `=` and `:`; without this code, it would complete and
 /// replace only the last part of `--source=tsc` and of `gpiochip0:22`.
 const WHOLE_WORDS: &str = r#"
 _hpt() {

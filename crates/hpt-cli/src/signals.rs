@@ -93,7 +93,7 @@ impl Signals {
     }
 
     /// Makes Ctrl-C and SIGTERM interrupt a sleep until the returned value is dropped.
-    #[must_use = "signals no longer interrupt the sleep when this is dropped"]
+    #[must_use = "signals no longer interrupt the sleep after this is dropped"]
     pub(crate) fn interrupts(waker: Waker) -> Result<Listening, Failure> {
         let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
         let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;

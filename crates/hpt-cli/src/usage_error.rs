@@ -9,7 +9,7 @@ use clap::{
 
 use crate::cli::OPTIONS_WITH_VALUE;
 
-/// Options of cyclictest and rtla, each with the start of the corresponding hpt option and with a hint.
+/// Options of cyclictest and rtla, each with the start of the corresponding hpt option as clap displays it, and a hint.
 const FAMILIAR: [(&[&str], &str, &str); 9] = [
     (&["-p"], "--interval", "use --interval for a period (rtla), or -P f:80 for a priority (cyclictest)"),
     (&["--period"], "--interval", "use --interval"),

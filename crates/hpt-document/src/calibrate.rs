@@ -39,7 +39,7 @@ pub struct CalibrationRow {
     pub calibrated: bool,
     /// The reason why the frequency was not determined; null if it was determined.
     pub failure: Option<String>,
-    /// The method with which the frequency was determined.
+    /// The method by which the frequency was determined.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::calibration_methods))]
     pub method: Option<String>,
     /// The frequency of the source, in hertz; null if it was not determined.

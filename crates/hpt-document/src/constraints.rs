@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::words;
 
-/// Marks a number that may be negative, until [`crate::schema`] has processed it.
+/// The schema key that marks a number as possibly negative. [`crate::schema`] removes the key again.
 pub(crate) const SIGNED: &str = "x-signed";
 
 /// Allows a number to be negative. Without this attribute, a number must not be negative.

@@ -14,8 +14,8 @@ pub struct DoctorDocument {
     pub head: Head,
     /// The CPU that is to be dedicated to one thread; null if no CPU was specified.
     pub cpu: Option<usize>,
-    /// Whether a problem of high or low severity was observed. Null if no problem was observed, but a problem is likely
-    /// or the verdict of a rule is unknown.
+    /// Whether a problem of high or low severity was observed. Null if no problem was observed, but a problem is
+    /// likely, or a verdict is unknown for a reason other than missing root privileges.
     pub problems_found: Option<bool>,
     /// Number of problems of high severity.
     pub high: u64,

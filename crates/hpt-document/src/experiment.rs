@@ -71,7 +71,7 @@ pub struct ExperimentPartRow {
 word_enum! {
     /// The state of a part of an experiment.
     pub enum ExperimentPartState {
-        /// The part was not started.
+        /// The part was not started in this run.
         NotStarted = "not-started",
         /// The part was measured in this run.
         Measured = "measured",

@@ -72,7 +72,7 @@ pub struct GpioLatencyRow {
 }
 
 word_enum! {
-    /// The method with which a program detects edges.
+    /// The method by which a program detects edges.
     pub enum GpioListening {
         /// The program waits in the kernel.
         Poll = "poll",

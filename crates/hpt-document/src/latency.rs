@@ -8,8 +8,8 @@ use crate::{cpu_absence::CpuAbsence, thread::Thread};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyThread {
-    /// The scheduling settings of the thread. With several threads, the settings of the first thread and the CPUs of
-    /// all threads.
+    /// The scheduling settings of the thread. With several threads, these are the settings of the first thread and the
+    /// CPUs of all threads.
     pub thread: Thread,
     /// The time source that the thread reads: a counter, or `monotonic` for the kernel's clock.
     pub source: String,

@@ -2,8 +2,8 @@
 //!
 #![doc = include_str!("../README.md")]
 //!
-//! Each kind of document has its own module, and so do types that several kinds share. [`Document`] represents a
-//! document of any kind.
+//! Each kind of document has its own module. Types that several kinds share are in separate modules. [`Document`]
+//! represents a document of any kind.
 
 pub mod bench;
 pub mod calibrate;

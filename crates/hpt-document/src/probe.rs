@@ -60,7 +60,7 @@ pub struct InstantStatus {
     /// Number of times that the counter or the kernel's clock has stepped.
     pub steps: u64,
     /// Number of disruptions of the counter, such as migrations, that the hypervisor has reported (vmclock); null if
-    /// the hypervisor does not report disruptions.
+    /// the hypervisor does not report disruptions, or if this user may not read the reports.
     pub disruptions: Option<u64>,
     /// Number of bracketed readings that were rejected because they were too wide.
     pub rejected_brackets: u64,

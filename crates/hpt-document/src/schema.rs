@@ -144,7 +144,7 @@ fn report() -> Schema {
 fn restrict(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            // The name of a Rust type is meaningless to readers in other languages.
+            // The name of a Rust type is meaningless in other programming languages.
             if object.get("format").is_some_and(Value::is_string) {
                 object.remove("format");
             }

@@ -120,13 +120,13 @@ pub struct StallThreadRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
-    /// The likely cause, determined from the counters that increased. `preempted`: the thread was runnable and waited
-    /// in the run queue of its CPU. `stopped`: the thread was put to sleep. `page-fault`: the thread was put to sleep
+    /// The likely cause, determined from the counters that increased. `preempted`: the thread was runnable, but waited
+    /// for its CPU or for its quota. `stopped`: the thread was put to sleep. `page-fault`: the thread was put to sleep
     /// while a page was read from a disk. `migrated`: the thread was on another CPU after the stall. `steal`: the
-    /// hypervisor reports that it ran other guests. `firmware`: the count of system management interrupts increased.
-    /// `interrupts`: the CPU received more interrupts than in windows without a stall. `usual-activity`: the CPU
-    /// received no more interrupts than in windows without a stall. `none`: no counter increased. `unknown`: no counter
-    /// could be read.
+    /// hypervisor reported that it ran other guests. `firmware`: the count of system management interrupts increased.
+    /// `interrupts`: the CPU received more interrupts than in windows without a stall. `usual-activity`: counters
+    /// increased, but none of them explains the stall. `none`: no counter increased. `unknown`: neither
+    /// /proc/interrupts nor /proc/softirqs could be read, and no other counter explains the stall.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Number of stalls with this likely cause.

@@ -22,7 +22,7 @@ pub struct WakeLatencyDocument {
     /// The first deadline as wall-clock time, in UTC; null without --at. With --at, the wall clock is the
     /// time source.
     pub at: Option<String>,
-    /// The method with which the threads waited for their deadlines.
+    /// The method by which the threads waited for their deadlines.
     pub wait_method: WaitMethod,
     /// The GPIO line that was toggled at each deadline; null if no line was toggled.
     pub pulse: Option<String>,
@@ -45,7 +45,7 @@ pub struct WakeLatencyDocument {
 }
 
 word_enum! {
-    /// The method with which a thread waits for a deadline.
+    /// The method by which a thread waits for a deadline.
     pub enum WaitMethod {
         /// The thread waits with the kernel's timer.
         Kernel = "kernel",

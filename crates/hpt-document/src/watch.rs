@@ -285,9 +285,9 @@ word_enum! {
     pub enum MachineEventKind {
         /// The machine was suspended.
         Suspend = "suspend",
-        /// The hypervisor migrated the machine to another host.
+        /// The hypervisor migrated the machine to another host, or stopped and restarted it (vmclock).
         Migration = "migration",
-        /// The kernel switched to another clocksource.
+        /// The kernel switched to another clocksource, or may have done so temporarily.
         Clocksource = "clocksource",
         /// The kernel no longer considers its clock synchronized.
         Desynchronized = "desynchronized",

@@ -304,7 +304,7 @@ fn summary(data: &CalibrateDocument) -> Option<String> {
     ))
 }
 
-/// Formats a value with about three digits. A positive value below 0.0005 has an exponent.
+/// Formats a value with about three digits. A positive value below 0.0005 is printed with an exponent.
 fn figures(value: f64) -> String {
     let decimals = match value {
         _ if value >= 100.0 => 0,

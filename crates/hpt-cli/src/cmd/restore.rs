@@ -124,7 +124,7 @@ fn page(data: &RestoreDocument) -> Vec<Block> {
             let changed_value = row.changed_value.as_deref().unwrap_or("?");
             let (text, tone) = match row.outcome {
                 RestoreOutcome::Restored => {
-                    (format!("restored from {changed_value} to {}", row.original_value), Tone::Good)
+                    (format!("restored to {} (was {changed_value})", row.original_value), Tone::Good)
                 }
                 RestoreOutcome::AlreadyRestored => (format!("already {}", row.original_value), Tone::Good),
                 RestoreOutcome::Listed => {

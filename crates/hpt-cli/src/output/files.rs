@@ -322,7 +322,7 @@ impl Place {
     }
 
     /// Tries the steps that writing requires, and undoes them. Does not open devices or pipes, because opening a pipe
-    /// can block or can end the program that reads from the pipe.
+    /// can block, or can cause the program that reads from the pipe to end.
     fn check(&self) -> io::Result<()> {
         self.refuse_a_folder()?;
         if self.is_replaced() { self.unfinished().map(drop) } else { Ok(()) }

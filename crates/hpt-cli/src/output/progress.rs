@@ -22,8 +22,8 @@ pub(crate) fn say_on_a_terminal(text: &str) {
     }
 }
 
-/// Returns the number of decimals with which the percentage changes about once per second, so that
-/// even a run of hours shows progress.
+/// Returns the number of decimal places with which the percentage changes about once per second, so that
+/// even a run of several hours shows progress.
 fn decimals(expected: Duration) -> usize {
     match expected.as_secs() {
         0..100 => 0,

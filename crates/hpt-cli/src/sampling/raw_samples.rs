@@ -1,5 +1,5 @@
 //! Transfer of samples out of the measuring thread: into shared counts, and into a file with one line per sample. The
-//! measuring thread never waits for the file, and waits for a reader of the counts only if its backlog is full.
+//! measuring thread never waits for the file, and waits for a reader of the counts only if its own backlog is full.
 
 use std::{
     io::{self, Write},

@@ -1,5 +1,5 @@
 //! One run of a measurement with a thread on each CPU. The threads start together and are supervised until they end.
-//! The run also writes their files. The caller provides the measurement.
+//! The run also writes the result files. The caller provides the measurement.
 
 use std::{
     io::{self, IsTerminal},

@@ -18,7 +18,7 @@ const READS_FOR_GRANULE: usize = 1024;
 /// The longest delay between two of these reads, in iterations of an empty loop.
 const LONGEST_DELAY: usize = 64;
 /// The largest assumed deviation from the nominal rate in either direction, as a fraction. The self-test of a source
-/// accepts no larger one.
+/// accepts no larger deviation.
 const RATE_TOLERANCE: f64 = 0.05;
 
 /// The tightest pairs of one source, collected during a window.
@@ -74,7 +74,8 @@ impl Collector {
     /// wrap or more, the nominal rate determines the number of wraps. If the stop was too long for that, or if there is
     /// no sufficiently narrow bracket next to it, the pairs before it are discarded.
     pub(super) fn offer(&mut self, pair: Pair) {
-        // If the stop was within this bracket, the next pair shows how long it took. This one would not limit the line.
+        // If the stop was within this bracket, the next pair shows how long it lasted. This pair would not limit the
+        // line.
         if pair.after_ns.saturating_sub(pair.before_ns) >= self.half_a_wrap_ns {
             return;
         }

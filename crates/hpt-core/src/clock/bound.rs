@@ -49,7 +49,7 @@ fn in_a_segment_ns(ppb: u64) -> u64 {
 ///
 /// Each second, the kernel corrects 1 / 2^(2 + time constant) of the remaining offset. It reports the offset that
 /// remains after that correction. The part that is being slewed now is therefore the reported offset divided by 2^(2 +
-/// time constant) − 1. Linux, kernel/time/ntp.c, second_overflow and ntp_offset_chunk.
+/// time constant) − 1. See second_overflow and ntp_offset_chunk in kernel/time/ntp.c of Linux.
 pub(super) fn slew_ppb(slew: Slew) -> u64 {
     let shift = 2 + u32::try_from(slew.time_constant.clamp(0, 30)).unwrap_or(0);
     // Nanoseconds per second are parts per billion.

@@ -1,8 +1,8 @@
 //! Simulates many threads that only read the time, each on a simulated core of its own. Counts the attempts that a
 //! segment takes, and tests how the threads abandon a counter that the kernel drops during the run. One thread runs at
 //! a time, in an order derived from a seed, so the results do not depend on the machine. Simulated cores have no
-//! caches, and no other core runs while a core exchanges words between two readings. Cache contention between real
-//! cores is therefore not simulated.
+//! caches, and no other core runs while a core accesses the shared words between two readings. Cache
+//! contention between real cores is therefore not simulated.
 
 use std::sync::{
     Condvar, Mutex,
@@ -70,7 +70,8 @@ struct Core<'a> {
 }
 
 impl Core<'_> {
-    /// Takes a step of `ns` that all cores take at the same time. Returns the simulated time at its end.
+    /// Advances the simulated time by this core's share of `ns`, and waits for the core's next turn. Returns the
+    /// simulated time at that turn.
     fn step(self, ns: f64) -> f64 {
         let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         #[expect(clippy::cast_precision_loss, reason = "64 at most")]

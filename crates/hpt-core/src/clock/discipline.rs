@@ -37,7 +37,7 @@ impl Discipline {
     pub(crate) fn of(read: Timex) -> Self {
         // Linux, include/uapi/linux/timex.h.
         const STA_UNSYNC: u32 = 0x40;
-        // The kernel's frequency value has 16 fractional bits. adjtimex(2).
+        // The kernel's frequency value has 16 fractional bits; see adjtimex(2).
         const FRACTION: f64 = 65_536.0;
         let microseconds = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
         Self {

@@ -13,7 +13,7 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A clock made of a source, a fixed scale, and an anchor. Each read takes one read of the source and one
+/// A clock that consists of a source, a fixed scale, and an anchor. Each reading costs one read of the source and one
 /// multiplication.
 ///
 /// A [`Reading`] is a position on the counter's own timeline. The anchor relates a reading to an epoch. Only
@@ -174,8 +174,8 @@ impl<S: TimeSource> FixedRateClock<S> {
     }
 }
 
-/// A reading of a [`FixedRateClock`]: nanoseconds since its counter was zero, modulo 2^64. Readings of different clocks cannot
-/// be compared.
+/// A reading of a [`FixedRateClock`]: nanoseconds since its counter was zero, modulo 2^64. Readings of different clocks
+/// cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Reading {
@@ -189,7 +189,8 @@ impl Reading {
         Self { nanoseconds }
     }
 
-    /// Returns the nanoseconds since the counter was zero. [`FixedRateClock::since_epoch`] counts from the clock's epoch.
+    /// Returns the nanoseconds since the counter was zero. [`FixedRateClock::since_epoch`] counts from the clock's
+    /// epoch.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.nanoseconds

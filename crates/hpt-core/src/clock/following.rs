@@ -36,8 +36,8 @@ const WIDE: u64 = 4;
 const WIDE_BY_NS: u64 = 200;
 const MOST_WIDE: u64 = 8;
 const WIDE_FOR_NS: u64 = 500_000_000;
-/// `MOST_JUMPS` jumps within `JUMPS_WITHIN_NS` also cast doubt on the counter. If the counters of cores have offsets,
-/// the counter jumps whenever the owner moves to another core.
+/// `MOST_JUMPS` jumps within `JUMPS_WITHIN_NS` also cast doubt on the counter. If the counters of the cores
+/// differ by an offset, the counter jumps whenever the owner moves to another core.
 const MOST_JUMPS: u64 = 4;
 const JUMPS_WITHIN_NS: u64 = 100_000_000;
 /// The pause between a check that confirms the counter and the next check.
@@ -96,7 +96,7 @@ pub(crate) trait Instruments: Copy {
     fn is_trusted(self, _: Doubt) -> bool {
         true
     }
-    /// Stops the use of this counter. Called by the owner after it has activated an ownerless segment.
+    /// Stops using this counter. Called by the owner after it has activated an ownerless segment.
     fn leave(self, _: &Ownership<'_>) {}
     /// Spins for a short time.
     fn pause(self) {
@@ -380,7 +380,7 @@ impl<I: Instruments> Following<'_, I> {
         Some(best)
     }
 
-    /// Restarts from the clock after the clock went back. The counts are kept. Called by the owner.
+    /// Restarts from the clock after the clock has gone back. The counts are kept. Called by the owner.
     fn restart(self, ownership: &Ownership<'_>) {
         restart(self.published, ownership);
         let mut follower = self.remembered();
@@ -427,8 +427,8 @@ pub(crate) fn restarts(published: Published<'_>) -> u64 {
     published.rare(RESTARTS).load(Ordering::Relaxed)
 }
 
-/// Ends the active segment, and restarts readings from the clock after the clock went back. Only in this case do
-/// readings go back. Called by the owner.
+/// Ends the active segment, and restarts readings from the clock after the clock has gone back. Only in this
+/// case do readings go back. Called by the owner.
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
     published.put_in_force(NO_OWNER, |_| Some(Segment::default()));
     published.forget_answers(ownership);
@@ -648,7 +648,7 @@ mod tests {
         }
     }
 
-    /// An event that may happen to a machine.
+    /// An event that can happen to a machine.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         Wait(f64),
@@ -761,8 +761,8 @@ mod tests {
     }
 
     proptest! {
-        /// If the counters of cores have offsets, readings differ by no more than these offsets, whichever core makes
-        /// the segments.
+        /// If the counters of the cores differ by offsets, readings differ by no more than these offsets, whichever
+        /// core makes the segments.
         #[test]
         fn readings_on_different_cores_differ_at_most_by_the_core_offset(
             looks in proptest::collection::vec((0..4_usize, 20.0..2e5_f64), 100..400),

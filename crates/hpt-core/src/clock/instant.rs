@@ -38,7 +38,7 @@ pub struct Instant {
     nanos: i64,
 }
 
-/// An instant that was converted between two types, and by how much the conversion can be wrong.
+/// An instant that was converted to another type, and the uncertainty of the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Converted<T> {
@@ -135,7 +135,7 @@ impl Instant {
         }
     }
 
-    /// Returns this instant as one of the standard library, and the uncertainty of the conversion; `None` if the
+    /// Returns this instant as an instant of the standard library, and the uncertainty of the conversion; `None` if the
     /// standard library cannot represent it.
     ///
     /// The uncertainty covers the bound that [`status`](super::status) reports and the time between the readings of the
@@ -151,8 +151,8 @@ impl Instant {
         instant.map(|instant| Converted { instant, uncertainty })
     }
 
-    /// Returns an instant of the standard library as one of this type, and the uncertainty of the conversion; `None`
-    /// beyond 292 years. See [`to_std`](Self::to_std).
+    /// Returns an instant of the standard library as an instant of this type, and the uncertainty of the conversion;
+    /// `None` beyond 292 years. See [`to_std`](Self::to_std).
     #[must_use]
     pub fn from_std(instant: std::time::Instant) -> Option<Converted<Self>> {
         let Both { ours, std, uncertainty } = Both::now();
@@ -285,7 +285,7 @@ impl Instant {
     }
 }
 
-/// Returns the length in nanoseconds; `None` above 584 years.
+/// Returns the duration in nanoseconds; `None` above 584 years.
 #[expect(clippy::cast_possible_truncation, reason = "compared before")]
 const fn nanos(duration: Duration) -> Option<u64> {
     let nanos = duration.as_nanos();
@@ -417,19 +417,19 @@ impl AtomicInstant {
         self.0.store(instant.nanos, order);
     }
 
-    /// Replaces the value. Returns the previous one.
+    /// Replaces the value. Returns the previous value.
     #[inline]
     pub fn swap(&self, instant: Instant, order: Ordering) -> Instant {
         Instant { nanos: self.0.swap(instant.nanos, order) }
     }
 
-    /// Replaces the value with the later of it and `instant`. Returns the previous one.
+    /// Replaces the value with `instant` if `instant` is later. Returns the previous value.
     #[inline]
     pub fn fetch_max(&self, instant: Instant, order: Ordering) -> Instant {
         Instant { nanos: self.0.fetch_max(instant.nanos, order) }
     }
 
-    /// Replaces the value with the earlier of it and `instant`. Returns the previous one.
+    /// Replaces the value with `instant` if `instant` is earlier. Returns the previous value.
     #[inline]
     pub fn fetch_min(&self, instant: Instant, order: Ordering) -> Instant {
         Instant { nanos: self.0.fetch_min(instant.nanos, order) }

@@ -21,9 +21,9 @@ use super::segment::Segment;
 pub(crate) const NO_OWNER: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// The index of the state. Its lowest six bits are zero. The next bit shows whether the segment is closed, and the bit
-/// after that is the last bit of the generation of the segment. These two bits select one of four slots, and the lowest
-/// byte is the offset of that slot in bytes.
+/// The index of the state. The lowest six bits of the state are zero. The next bit shows whether the segment is closed,
+/// and the bit after that is the last bit of the generation of the segment. These two bits select one of four slots,
+/// and the lowest byte is the offset of that slot in bytes.
 /// The remaining bits are the rest of the generation and a count of all changes, which prevents a state from repeating
 /// within a day even if all readings are slow answers.
 const STATE: usize = 32;
@@ -194,7 +194,7 @@ impl<'a> Published<'a> {
         }
     }
 
-    /// Becomes the owner if there is none, or takes over from an owner of another name if that owner is known to be
+    /// Becomes the owner if there is none, or takes over from an owner with another name if that owner is known to be
     /// dead.
     pub(crate) fn own(self, name: u64, others_are_dead: bool) -> Option<Ownership<'a>> {
         let owner = self.words[OWNER].load(Ordering::Relaxed);

@@ -228,8 +228,9 @@ impl Instruments for InUse {
         MODE.load(Ordering::Acquire) == self.number
     }
 
-    /// Checks the kernel's list of clocksources. If the clock is slow to read for another reason, for example because a
-    /// core runs at a tenth of its speed, does not open the list, because a sandbox may forbid opening it.
+    /// Returns whether the counter may stay in use, according to the kernel's list of clocksources. A sandbox may
+    /// forbid opening this list, so it is not opened if the clock is slow to read for another reason, for example
+    /// because a core runs at a tenth of its speed.
     fn is_trusted(self, doubt: Doubt) -> bool {
         !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
     }
@@ -544,7 +545,7 @@ pub fn prime() {
         decide(Patience::AsksAtOnce);
     }
     let start = monotonic().nanos();
-    // The number of rounds is limited too, because a clock that a sandbox has closed stays at zero.
+    // The number of rounds is limited too, because a clock that a sandbox blocks stays at zero.
     for _ in 0..1_000_000 {
         now_ns();
         let learned = following().is_none_or(|following| following.remembered().rate().is_some());
@@ -563,8 +564,8 @@ pub fn prime() {
 ///
 /// # Errors
 ///
-/// Returns [`SourceRefused`] if the source is not constant-rate or not system-wide, if it ticks too slowly or wraps too
-/// soon, if access to it can be revoked, or if it fails its self-test.
+/// Returns [`SourceRefused`], for example if the source is not constant-rate or not system-wide, if it ticks too slowly
+/// or wraps too soon, if access to it can be revoked, or if it fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
     // If the name is that of one of hpt's own sources, open that source.
@@ -688,11 +689,12 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
     ask_for_vmclock();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);
-    // No other thread makes a segment while this thread is the owner. An owner needs microseconds, or longer if its
-    // thread was stopped.
+    // No other thread makes a segment while this thread is the owner. Another owner finishes within microseconds,
+    // unless its thread was stopped.
     let ownership = patiently(|| published.own(owners_name(wiped_on_fork), !wiped_on_fork))?;
-    // From here on, the clock serves all readings, but never below the end of the segment. The loop waits for that end,
-    // at most a millisecond. The old counter is not read, because it may be the reason for the change.
+    // From here on, the kernel's clock provides all readings, but never below the end of the segment. The loop waits
+    // for that end, which is at most a millisecond away. The old counter is not read, because it may be the reason for
+    // the change.
     let end_ns = published.in_force().line.end_ns();
     let start_ns = monotonic().nanos();
     let mut now_ns = start_ns;

@@ -26,7 +26,8 @@ pub(super) enum Unsettled {
     /// The kernel is still measuring the counter.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only a TSC is measured first"))]
     Measuring,
-    /// The kernel's list of clocksources could not be read: no descriptor or memory was free, or sysfs is not mounted.
+    /// The kernel's list of clocksources could not be read, for example because no descriptor or memory was free, or
+    /// because sysfs is not mounted.
     NotAsked,
     /// No child process could be started to try the counter.
     NotTried,

@@ -1,5 +1,5 @@
 //! Counter disruptions that a hypervisor reports. After a move to another host, a virtual machine suddenly reads a
-//! different counter. Opens the page and reads its marker; `following` reacts to a new marker.
+//! different counter. This module opens the vmclock page and reads its marker; `following` reacts to a new marker.
 
 use std::{
     io,

@@ -1,4 +1,5 @@
-//! Checks whether the counters of two cores have an offset. `measure` passes the timestamps between the cores.
+//! Checks whether the counters of two cores are offset from each other. `measure` passes the timestamps between the
+//! cores.
 
 use super::{Fault, Limits};
 use crate::measure::CoreOffset;

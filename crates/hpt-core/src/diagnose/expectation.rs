@@ -12,8 +12,8 @@ use crate::{
 /// A daemon may change the rate of the kernel's clock by up to 500 ppm through a frequency adjustment, and by up to
 /// another 500 ppm through slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
 const BENT_PPM: f64 = 1_000.0;
-/// The time after which a source has stopped if it still returns the same reading. The time is longer for a source that
-/// advances with the kernel's tick, because a tick may be late.
+/// The time after which a source that still returns the same reading is considered stopped. The time is longer for a
+/// source that advances with the kernel's tick, because a tick may be late.
 const PATIENCE_NS: u64 = 1_000_000;
 const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
 /// The minimum number of granules in that time.
@@ -181,10 +181,10 @@ fn wrong_by_ppm(stated_by: StatedBy) -> f64 {
     match stated_by {
         // A quartz crystal.
         StatedBy::Cpuid | StatedBy::DeviceTree | StatedBy::Cntfrq | StatedBy::Device => 100.0,
-        // The calibration of the kernel or the host at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within
-        // 500 ppm.
+        // The kernel or the host calibrates the counter at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate:
+        // within 500 ppm.
         StatedBy::Definition | StatedBy::Hypervisor | StatedBy::Kernel => 500.0,
-        // The kernel reports this rate before it refines the rate, by one percent at most: tsc_refine_calibration_work.
+        // The kernel reports this rate before it refines it by at most one percent: tsc_refine_calibration_work.
         StatedBy::BogoMips => 10_000.0,
         StatedBy::Program => 0.0,
     }

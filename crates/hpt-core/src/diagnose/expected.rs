@@ -1,5 +1,6 @@
 //! The expected behavior of a source compared with a reference, which depends on the kind of the source and on the
-//! counter that the kernel currently uses. The functions are pure: they take facts about the machine as parameters.
+//! counter that the kernel currently uses. Only [`Surroundings::of`] reads facts from a host; all other functions take
+//! them as parameters.
 
 use super::Expectation;
 use crate::{

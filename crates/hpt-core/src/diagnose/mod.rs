@@ -1,6 +1,6 @@
 //! Diagnosis: faults of sources (proved by readings), findings about machines (derived from facts), and likely causes
-//! of stalls. The functions are pure: they read no source and no clock. They report only faults that the widths of the
-//! brackets cannot explain.
+//! of stalls. This module reads neither sources nor clocks, and reports only faults that the widths of the brackets
+//! cannot explain.
 
 mod core;
 mod expectation;

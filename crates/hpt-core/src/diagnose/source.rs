@@ -53,7 +53,7 @@ pub enum Fault {
         /// The accepted change.
         accepted_ppm: f64,
     },
-    /// The counters of two cores have an offset.
+    /// The counters of two cores are offset from each other.
     CoresApart {
         /// The two CPUs.
         cpus: (usize, usize),
@@ -368,7 +368,7 @@ impl Watched {
         };
         let deviation =
             known.map(|rate| point.phase_since(&stretch.last).less(explained(rate, &stretch.last, &point, granule_ns)));
-        // A source that stops or has stopped reports no steps: the whole stop is one fault.
+        // No steps are reported for a source that stops or has stopped: the whole stop is one fault.
         let deviation = deviation.filter(|_| stood_ns.is_none() && !stretch.stands);
         Some(Look { point, raw: pair.ticks, step_ticks, deviation, stood_ns })
     }

@@ -7,7 +7,7 @@ use crate::measure::{Moved, Stall};
 /// stall. Steal time is reported in whole hundredths of a second. If the whole of a stall of 10 ms or more was stolen,
 /// the reported steal time always covers at least half of it.
 const HALF: u64 = 2;
-/// The unit of steal time. A stolen stall uses up whole units, because steal time is reported in whole units.
+/// The unit of steal time. A stall caused by steal time uses up whole units, because only whole units are reported.
 const HUNDREDTH_NS: u64 = 10_000_000;
 
 /// The likely reason why a thread did not run, according to the counters that increased around the stall.
@@ -126,7 +126,7 @@ impl Habits {
         (self.stalled.windows, self.quiet.windows)
     }
 
-    /// Returns the habit of the counter with this index.
+    /// Returns how often the counter with this index increased with and without a stall, and its usual rate.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn of(&self, place: usize) -> Habit {
@@ -140,7 +140,7 @@ impl Habits {
     }
 
     /// Returns the excess of a counter's increase in a window over its usual increase; `None` if the increase is not
-    /// unusual. One normal increase in twenty is reported by chance.
+    /// unusual. By chance, up to one in twenty normal increases counts as unusual.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     fn excess(&self, place: usize, by: u64, window_ns: u64) -> Option<f64> {
         let usual = self.of(place).usual_hz.unwrap_or(0.0) * window_ns as f64 / 1e9;

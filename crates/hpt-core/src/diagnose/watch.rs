@@ -1,5 +1,5 @@
-//! The comparison of several sources with one reference: which source is faulty, and what its fault is. The functions
-//! are pure: they take readings and the state of the kernel as parameters.
+//! The comparison of several sources with one reference: which source is faulty, and what its fault is. This module
+//! takes readings and the state of the kernel as parameters, and reads neither sources nor files.
 
 use super::{
     Expectation, Fault, Interval, Limits,

@@ -201,13 +201,13 @@ fn is_listed(device: u64) -> Option<bool> {
 }
 
 impl LineName {
-    /// Finds the line. A number without a chip is valid only if there is exactly one chip. A name without a chip is
-    /// looked up on all chips that can be opened.
+    /// Finds the line. A number without a chip is valid only if exactly one chip can be opened. A name without a chip
+    /// is looked up on all chips that can be opened.
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if there is no chip, if a chip cannot be opened, or if no line or more than one line
-    /// matches.
+    /// Returns [`GpioError`] if there is no chip, if the line may be on a chip that cannot be opened, or if no line or
+    /// more than one line matches.
     pub fn find(&self) -> Result<(Chip, LineState), GpioError> {
         let paths = match &self.chip {
             Some(path) if path.starts_with('/') => vec![PathBuf::from(path)],

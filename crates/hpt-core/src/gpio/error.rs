@@ -20,7 +20,7 @@ pub enum GpioError {
         /// The existing chips.
         there: String,
     },
-    /// The permissions of the device file do not allow this process to open it.
+    /// This process has no permission to open the device.
     #[error(
         "no permission to open {path}; run as root, or join the group that owns the device (on Raspberry Pi OS, run `sudo usermod -aG gpio $USER` and log in again; elsewhere, first add the udev rule \
          SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, pass the device to the container"
@@ -96,7 +96,7 @@ pub enum GpioError {
     Busy {
         /// The line.
         line: String,
-        /// The program that uses the line, or a description of the user if the kernel reports no program.
+        /// The program that uses the line or, if the kernel reports no program, a text that names the kernel itself.
         consumer: String,
     },
     /// One line was requested as both the output and the input.

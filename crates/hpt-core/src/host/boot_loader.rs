@@ -1,5 +1,6 @@
-//! Identifies the boot loader, which determines where boot parameters are configured. This module reads only the
-//! firmware variable that names the boot loader; it only checks whether the other files exist.
+//! Identifies the boot loader, which determines where boot parameters are configured. The only file that this module
+//! reads is the firmware variable that names the boot loader. It does not open other files, but checks whether they
+//! exist.
 
 use super::Host;
 

@@ -204,8 +204,8 @@ const ON_LATENCY: [&str; 27] = [
     "lpj",
 ];
 
-/// The parameter that names the emulator to the programs inside it. The user who starts the emulator sets it. The
-/// kernel treats it as a module parameter and ignores it.
+/// The parameter that contains the name of the emulator, for programs in the emulated machine. The user who starts the
+/// emulator sets it. The kernel treats it as a module parameter and ignores it.
 const EMULATED: &str = "hpt.emulated";
 
 /// Returns the parameters on a command line that affect clocksources or latency, for a capture. No other part of the

@@ -22,11 +22,11 @@ pub struct CpuQuota {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ControlGroups {
-    /// Whether any group reports CPU time.
+    /// Whether any group reports its CPU quota or the absence of one.
     pub tell_of_time: bool,
     /// The quota, if there is one.
     pub quota: Option<CpuQuota>,
-    /// Whether a group of version 1 reports CPU time. Such a group also reports a real-time quota if the kernel
+    /// Whether a group of version 1 controls CPU time. Such a group also reports a real-time quota if the kernel
     /// supports real-time quotas.
     pub are_of_version_1: bool,
     /// The time that the real-time threads of the process's own group may use in each period, in microseconds (version

@@ -120,7 +120,7 @@ impl Host {
         states
     }
 
-    /// Returns the paths of the files that this module reads. Of the files of each CPU, only existing ones are included.
+    /// Returns the paths of the files that this module reads. Files of a CPU are included only if they exist.
     pub(super) fn core_files(&self) -> Vec<String> {
         let mut files = [ONLINE, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
         for cpu in self.cores().each.keys() {

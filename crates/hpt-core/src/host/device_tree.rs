@@ -9,7 +9,7 @@ const ROOT: &str = "/proc/device-tree";
 /// The maximum depth of nested buses, which no board reaches. The limit ensures that the search of a tree with cycles
 /// terminates.
 const DEEPEST: usize = 8;
-/// The maximum number of buses that are searched. A BeagleBone Black has more than 130, a Raspberry Pi 4 has 6.
+/// The maximum number of buses that are searched. A BeagleBone Black has more than 130, and a Raspberry Pi 4 has 6.
 const MOST_BUSES: u32 = 1_000;
 
 /// A node of the device tree.
@@ -77,7 +77,8 @@ impl Host {
         Some(DeviceNode { registers, clock_frequency_hz: property("clock-frequency").as_deref().and_then(cell), path })
     }
 
-    /// Returns all files of that node and of the buses above it that [`device_node`](Self::device_node) reads.
+    /// Returns the paths of the files that [`device_node`](Self::device_node) reads from the node and from the buses
+    /// above it.
     pub(super) fn device_node_files(&self, compatible: &str) -> Vec<String> {
         let Some((path, buses)) = find(self, compatible) else { return Vec::new() };
         let of_buses = buses.iter().flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{}/{name}", bus.path)));

@@ -45,7 +45,8 @@ pub struct KernelLog {
 pub enum LogUnreadable {
     /// The device /dev/kmsg does not exist, as in many containers.
     Absent,
-    /// A read requires root, or CAP_SYSLOG if kernel.dmesg_restrict is 1.
+    /// This user is not permitted to read /dev/kmsg, for example because kernel.dmesg_restrict is 1 and CAP_SYSLOG is
+    /// missing.
     NotAllowed,
     /// Another I/O error. Contains its description.
     Failed(String),

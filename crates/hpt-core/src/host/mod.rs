@@ -132,7 +132,7 @@ impl Architecture {
     }
 }
 
-/// The permission of the calling thread to read the counter, as `prctl(PR_GET_TSC)` reports it.
+/// A thread's permission to read the counter, as `prctl(PR_GET_TSC)` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum CounterPermission {
@@ -140,7 +140,8 @@ pub enum CounterPermission {
     Enabled,
     /// `PR_TSC_SIGSEGV`: reading raises SIGSEGV, even in the vDSO.
     Forbidden,
-    /// The kernel does not support the call on this machine.
+    /// The call failed, so the permission is unknown. For example, the kernel does not support the call on this
+    /// machine.
     Unknown,
 }
 
@@ -167,7 +168,7 @@ pub struct Facts {
     pub kernel_release: String,
     /// `uname -v`.
     pub kernel_version: String,
-    /// Whether the calling thread may read the counter.
+    /// Whether the thread that collected the facts may read the counter.
     pub counter_permission: CounterPermission,
     /// Whether the process has a vDSO.
     pub vdso: bool,
@@ -400,7 +401,7 @@ impl Host {
         })
     }
 
-    /// Returns all files of the timer's node that [`arch_timer`](Self::arch_timer) reads.
+    /// Returns the paths of all files of the timer's node that [`arch_timer`](Self::arch_timer) reads.
     fn arch_timer_files(&self) -> Vec<String> {
         let properties = ["compatible", soc::CLOCK_FREQUENCY, soc::NO_TICK_IN_SUSPEND].into_iter().chain(soc::ERRATA);
         self.arch_timer_path().map_or_else(Vec::new, |node| properties.map(|name| format!("{node}/{name}")).collect())

@@ -36,7 +36,7 @@ impl Host {
         })
     }
 
-    /// Returns the files that describe the UIO window that covers `wanted`; empty if there is no such window.
+    /// Returns the paths of the files that describe the UIO window covering `wanted`; empty if there is no such window.
     pub(super) fn uio_files(&self, wanted: Region) -> Vec<String> {
         self.uio_window(wanted).map_or_else(Vec::new, |UioWindow { device, map, .. }| {
             let of_map = |name| format!("{CLASS}/{device}/maps/map{map}/{name}");

@@ -16,7 +16,7 @@ pub enum KnobError {
         #[source]
         cause: io::Error,
     },
-    /// The process lacks the permission to change the setting.
+    /// The process lacks permission to change the setting, or the file system is read-only.
     #[error("no permission to write {path}; run as root, outside a container")]
     NotAllowed {
         /// The file.

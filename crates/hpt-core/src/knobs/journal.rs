@@ -354,7 +354,7 @@ impl Journal {
             Some(earlier) if entry.set_to.last() == Some(&earlier.before) => {
                 entries.retain(|other| !(other.lasting && other.path == entry.path));
             }
-            // Another process had set the setting to a value that is not in the earlier entry.
+            // Another process had changed the setting to a value that is not in the earlier entry.
             Some(earlier) if !earlier.has_set(&entry.before) => earlier.clone_from(entry),
             Some(earlier) => {
                 earlier.by.clone_from(&entry.by);
@@ -479,8 +479,8 @@ fn put_back(knob: &Knob, entries: &[&Entry]) -> Restored {
     }
 }
 
-/// Returns the original value of a setting whose current value is `is`. Follows its `entries`, oldest first, back from
-/// the newest; `None` if an entry does not contain the value reached so far.
+/// Returns the original value of a setting whose current value is `is`. Follows its `entries`, which are
+/// sorted oldest first, back from the newest; returns `None` if an entry does not contain the value reached so far.
 fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
     entries
         .iter()

@@ -72,8 +72,8 @@ impl Knob {
     ///
     /// # Errors
     ///
-    /// Returns [`KnobError::NotAllowed`] if this process lacks the permission, or [`KnobError::Unreadable`] if there is
-    /// no such setting.
+    /// Returns [`KnobError::NotAllowed`] if this process lacks permission to change the setting or if the file system is
+    /// read-only, or [`KnobError::Unreadable`] if there is no such setting.
     pub fn may_be_set(&self) -> Result<(), KnobError> {
         File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
     }

@@ -20,7 +20,7 @@ pub struct Burst {
     pub largest_back_ticks: u64,
 }
 
-/// A reference clock against which bursts of readings are taken.
+/// A reference clock that brackets each reading of a burst.
 #[derive(Debug)]
 pub struct Bursts<'a> {
     reference: Reference<'a, dyn TimeSource + 'a>,
@@ -28,8 +28,8 @@ pub struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    /// Creates a value that takes bursts against `reference`. If the reference has no nominal frequency, its ticks
-    /// are taken to be nanoseconds.
+    /// Creates a value that brackets readings with readings of `reference`. If the reference has no nominal frequency,
+    /// its ticks are taken to be nanoseconds.
     #[must_use]
     pub fn against(reference: &'a dyn TimeSource) -> Self {
         Self { reference: Reference::new(reference), source: reference }

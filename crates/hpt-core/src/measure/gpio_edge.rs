@@ -14,7 +14,8 @@ use crate::{
 
 /// The longest single wait. A longer wait is split into several waits, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
-/// The largest number of edges that the kernel buffers for a line. Any edges beyond this number arrived during reading.
+/// The largest number of edges that the kernel buffers for a line. Any edges beyond this number arrived while the
+/// buffer was being read.
 const MOST_PENDING: usize = 1_024;
 
 /// The method by which a thread waits for an edge.

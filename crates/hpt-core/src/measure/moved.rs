@@ -25,8 +25,8 @@ const MOST_COUNTERS: usize = 16_384;
 /// A hundredth of a second, in nanoseconds.
 const HUNDREDTH_NS: u64 = 10_000_000;
 /// The address of the register MSR_SMI_COUNT, which is read through the processor's msr device. Intel processors have
-/// had this register since Nehalem; processors of other vendors have no such register. Source: Intel SDM vol. 4, table
-/// 2-2 and following, 34H.
+/// had this register since Nehalem; processors from other vendors have no such register. Source: Intel SDM vol. 4,
+/// table 2-2 and following, 34H.
 const SMI_COUNT: u64 = 0x34;
 
 /// The kind of event that a counter counts.

@@ -22,8 +22,8 @@ const READS: u32 = 1 << 16;
 const ASKED_AT_MOST: u64 = 200;
 /// The absolute minimum of that interval, in nanoseconds.
 const ASKED_EVERY_NS: u64 = 20_000_000;
-/// The minimum interval between two reads of the counters after a stall, as a multiple of the time that it usually takes
-/// to read and report them. Even if stalls are frequent, reading and reporting take at most a fifth of the time.
+/// The minimum interval between two reads of the counters after a stall, as a multiple of the time that it usually
+/// takes to read and report them. Even if stalls are frequent, reading and reporting take at most a fifth of the time.
 const AGAIN: u64 = 4;
 /// The maximum number of stalls that are kept until the counters are read.
 const WAITING: usize = 32;

@@ -16,7 +16,7 @@ const FILE: &str = "/dev/cpu_dma_latency";
 /// A guard that limits the exit latency of the idle states of all CPUs as long as the guard exists. The limit increases
 /// power consumption.
 #[derive(Debug)]
-#[must_use = "the latency limit ends when the guard is dropped"]
+#[must_use = "the latency limit is removed when the guard is dropped"]
 pub struct AwakeCpus {
     _promise: File,
 }

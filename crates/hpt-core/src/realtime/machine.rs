@@ -15,7 +15,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// The behavior of a thread that requests a real-time policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behavior {
-    /// The thread blocks repeatedly, and other threads run in between.
+    /// The thread blocks repeatedly, which lets other threads run on its CPU.
     Blocks,
     /// The thread never blocks. Other threads run on its CPU only when the kernel throttles it.
     Spins,

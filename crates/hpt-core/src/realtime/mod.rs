@@ -2,8 +2,8 @@
 //! They are in effect as long as a guard exists. Dropping the guard restores the previous settings. This module
 //! measures nothing.
 //!
-//! [`Setup`] requests any combination of these settings. [`EffectiveSettings`] contains the settings in effect, as read back from
-//! the kernel.
+//! [`Setup`] requests any combination of these settings. [`EffectiveSettings`] contains the settings in effect, as read
+//! back from the kernel.
 //!
 //! ```no_run
 //! use hpt_core::{Host, realtime::{Policy, Behavior, Setup}};

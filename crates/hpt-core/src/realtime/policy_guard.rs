@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Policy {
-    /// Returns the error to report when the kernel has refused this policy to the calling thread or to a child of that
-    /// thread.
+    /// Returns the error to report when the kernel has refused to apply this policy to the calling thread or to a
+    /// child of that thread.
     pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
         let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
         RealtimeError::Policy { policy: self, remedy, cause }

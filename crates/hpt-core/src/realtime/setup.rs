@@ -17,9 +17,9 @@ use crate::{
 
 /// The requested settings of a time-critical thread.
 ///
-/// Nothing is changed until [`apply`](Self::apply) is called. Dropping the returned [`RealtimeGuard`] restores all settings.
-/// System-wide settings are changed only if they are requested here. Each such change is recorded beforehand; see
-/// [`knobs`](crate::knobs).
+/// Nothing is changed until [`apply`](Self::apply) is called. Dropping the returned [`RealtimeGuard`] restores all
+/// settings. System-wide settings are changed only if they are requested here. Each such change is recorded beforehand;
+/// see [`knobs`](crate::knobs).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is changed until the setup is applied"]
 pub struct Setup {
@@ -41,7 +41,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Creates an empty request for a thread that blocks repeatedly, so that other threads run in between.
+    /// Creates an empty request for a thread that blocks repeatedly and thereby lets other threads run.
     pub fn blocking() -> Self {
         Self::new(Behavior::Blocks)
     }
@@ -274,7 +274,7 @@ impl Setup {
     }
 
     /// Changes system-wide settings, each in a separate step. With best effort, a refused setting does not undo the
-    /// settings before it.
+    /// settings that were applied before it.
     fn change(
         &self,
         held: &mut RealtimeGuard,
@@ -293,14 +293,15 @@ impl Setup {
             self.step(held, what, |host| {
                 let refused = |cause| RealtimeError::Knob { what, cause };
                 let is_so = knob.value().map_err(refused)? == value;
-                // Without permission to change the setting, it is enough that the setting has the requested value. With
-                // permission, other processes are also prevented from changing the setting, and a value that a killed
+                // If this process may not change the setting, it is enough that the setting has the requested value.
+                // Otherwise, other processes are also prevented from changing the setting, and a value that a killed
                 // process left behind is not accepted.
                 match knob.may_be_set() {
                     Err(_) if is_so => return Ok(Step::AsItWas),
                     may => may.map_err(refused)?,
                 }
-                // One lock covers all settings. It excludes other processes, but not the next setting of this process.
+                // One lock covers all settings. It prevents changes by other processes, but not the next change by
+                // this process.
                 let changing = match changing {
                     Some(changing) => changing,
                     None => {

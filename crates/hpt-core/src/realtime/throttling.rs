@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use crate::host::{FAIR_SERVER, KernelRelease, RT_RUNTIME};
 
 /// The first kernel release with fair servers, which reserve a share of each CPU for ordinary threads. Since that
-/// release, they have replaced RT throttling. Source: Linux, kernel/sched/rt.c.
+/// release, they have been used instead of RT throttling. Source: Linux, kernel/sched/rt.c.
 pub const FAIR_SERVER_SINCE: KernelRelease = KernelRelease::new(6, 12);
 
 /// The time that the kernel withholds from real-time threads, for the benefit of ordinary threads.

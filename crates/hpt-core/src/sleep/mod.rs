@@ -52,7 +52,7 @@ pub enum Strategy {
     /// Blocks in the kernel until a learned margin before the deadline, then spins.
     #[default]
     Precise,
-    /// Spins all the time. This is the most precise strategy, but it occupies a whole CPU.
+    /// Spins until the deadline. This is the most precise strategy, but it occupies a whole CPU.
     SpinOnly,
     /// Blocks until the deadline. This is the cheapest strategy, but the overshoot includes the kernel's full wake-up
     /// latency.
@@ -91,7 +91,7 @@ pub struct WokenByWall {
     /// The result of the sleep. `late` and `left` are measured with the wall clock.
     pub woken: Woken,
     /// Whether the wall clock was set by 0.2 ms or more during the sleep, or the machine was suspended, which stops
-    /// `CLOCK_MONOTONIC` but not the wall clock. The sleep took either event into account.
+    /// `CLOCK_MONOTONIC` but not the wall clock. In both cases, the sleep was adjusted.
     pub clock_was_set: bool,
 }
 
@@ -192,7 +192,7 @@ impl Sleeper {
 
     /// Limits the average share of the sleep time that is spent spinning to `part` (0 to 1, clamped), and makes the
     /// sleeper as precise as possible within this limit. The limit does not include the CPU time for blocking, about 10
-    /// µs per sleep. It does not apply to sleeps that are too short to block, which spin all the time. Discards the
+    /// µs per sleep. It does not apply to sleeps that are too short to block, which only spin. Discards the
     /// learned statistics.
     #[must_use]
     pub fn with_cpu_budget(mut self, part: f64) -> Self {

@@ -1,7 +1,7 @@
 //! Computes the margin: how long before its deadline a thread must be woken so that it runs in time. Learns the margin
 //! from earlier wake-up latencies. Reads no clock; its inputs are the lengths and the latencies of sleeps.
 
-/// The number of latencies stored for each length class. The margin adapts to a change of load within this many sleeps.
+/// The number of latencies stored for each length class. The margin adapts to a change in load within this many sleeps.
 const REMEMBERED: usize = 64;
 /// The number of length classes. The wake-up latency of longer sleeps is higher, because an idle processor enters
 /// deeper idle states. The sleeps of each class are four times as long as those of the previous class.
@@ -58,7 +58,7 @@ impl Reserve {
     #[expect(clippy::cast_precision_loss, reason = "a length in nanoseconds, of which only a share is used")]
     pub(crate) fn for_length(&self, length_ns: u64) -> u64 {
         let class = class(length_ns);
-        // If this class has no data, the next longer class with data is used; if there is none, the next shorter.
+        // If this class has no data, the next longer class with data is used; if there is none, the next shorter one.
         let mut nearest = (class..CLASSES).chain((0..class).rev()).map(|class| &self.classes[class]);
         let length = length_ns as f64;
         let known = nearest.find(|recent| recent.count > 0).and_then(|recent| match self.aim {

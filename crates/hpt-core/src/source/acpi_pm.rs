@@ -78,8 +78,8 @@ impl<P: InputPort> Counter<P> {
         if self.doubtful { self.middle_of_three() } else { self.once() }
     }
 
-    /// Returns the middle one of three consecutive readings in ascending order. It lies between the first and the last
-    /// reading, even if one of these two is invalid.
+    /// Returns the middle reading of three consecutive readings in ascending order. It lies between the first and the
+    /// last reading, even if one of these two is invalid.
     fn middle_of_three(&self) -> u64 {
         let in_order = |earlier, later| self.width.signed_difference(earlier, later) >= 0;
         let mut middle = 0;
@@ -103,7 +103,8 @@ impl AcpiPm {
     /// # Errors
     ///
     /// Returns [`Unavailable`] if the machine has another architecture, if the firmware describes no such timer, if the
-    /// permission is missing, if the port's values do not advance like the timer, or if `host` is a system snapshot.
+    /// permission is missing, if the port's values do not advance at the timer's rate, or if `host` is a system
+    /// snapshot.
     ///
     /// # Examples
     ///

@@ -30,7 +30,7 @@ const CONTROL_D: u32 = 1 << 3;
 ///
 /// Core cycles are not time: their rate follows the core's frequency, and the counter stops while the core is idle.
 /// While the source exists, its thread is pinned to the CPU on which the source was opened, because each core has its
-/// own counter and its own access permission. CPU hotplug and cpuset changes can move the thread without notice: see
+/// own counter and its own access permission. CPU hotplug and cpuset changes can move the thread without notice; see
 /// docs/safety.md in hpt's repository.
 ///
 /// Access can be revoked. When a perf event of any program ends on this CPU, the kernel may close the counter, and the

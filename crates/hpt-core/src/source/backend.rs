@@ -63,7 +63,7 @@ impl Opened {
     }
 }
 
-/// Reads the open source. In a loop, [`as_dyn`](Opened::as_dyn) before the loop saves one branch per reading.
+/// Reads the open source. Calling [`as_dyn`](Opened::as_dyn) once before a loop saves one branch per reading.
 impl TimeSource for Opened {
     #[inline]
     fn ticks(&self) -> u64 {
@@ -137,7 +137,7 @@ pub struct ProbeReport {
     pub id: SourceId,
     /// A short description of the source.
     pub description: &'static str,
-    /// The properties of the source on this host, or why it is not available.
+    /// The properties of the source on this host, or the reason why it is not available.
     pub availability: Result<SourceInfo, Unavailable>,
     /// Whether the kernel trusts the source.
     pub kernel: KernelVerdict,
@@ -191,7 +191,7 @@ pub enum Unavailable {
         /// The fix for the current state of this machine.
         remedy: String,
     },
-    /// Other users occupy the core's counters.
+    /// The core's counters are in use, by other users or by another source of this process.
     #[error("the core's counters are in use: {evidence}")]
     InUse {
         /// The evidence.
@@ -205,7 +205,7 @@ pub enum Unavailable {
         /// The fix, if there is one.
         remedy: Option<&'static str>,
     },
-    /// The device allows one user at a time, and another process has it open.
+    /// The device is in use, and does not allow another user at the same time.
     #[error("{path} is busy: {evidence}")]
     Taken {
         /// The device file.

@@ -137,7 +137,7 @@ impl BcmSystimer {
     /// # Errors
     ///
     /// Returns [`Unavailable`] if the machine has another architecture, if there is no such device, if the permission
-    /// is missing, if the registers do not advance like the timer, or if `host` is a system snapshot.
+    /// is missing, if the registers do not advance at the timer's rate, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -272,7 +272,7 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
 }
 
 /// A note about the true rate of the timer, because the device tree states a rounded rate. The divider is from pigpio's
-/// documentation and was not verified by a measurement.
+/// documentation and has not been verified by a measurement.
 const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; pigpio's documentation states 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz for a Pi 1 to 3, which hpt has not verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {

@@ -57,7 +57,8 @@ pub enum Fitness {
     TooCoarse(f64),
     /// The source must be widened to serve as a clock. The duration is the time until it wraps.
     Wraps(Duration),
-    /// The kernel does not trust the source, or its verdict is unknown.
+    /// The kernel does not trust the source, its verdict is unknown, or the source could not be assessed because it was
+    /// not tested or its frequency is unknown.
     NotTrusted(KernelVerdict),
     /// The source failed the self-test.
     Failed(SelfTestFailure),

@@ -22,8 +22,8 @@ const LONGEST_WINDOW_NS: u64 = 50_000_000;
 /// The time after which a source that has not advanced twice counts as stopped, in nanoseconds.
 const PATIENCE_NS: u64 = 250_000_000;
 /// The time after which a source that advances with the kernel's tick counts as stopped, in nanoseconds. On a busy
-/// host, ticks can be late by tens of milliseconds. In a virtual machine, whose timers and processors are stopped
-/// separately, ticks can be late by seconds.
+/// host, ticks can be late by tens of milliseconds. In a virtual machine, where timers and processors can be
+/// stopped separately, ticks can be late by seconds.
 const PATIENCE_WITH_TICKS_NS: u64 = 10_000_000_000;
 /// The minimum number of checks of a source, regardless of their duration, because a thread does not observe the source
 /// while it is preempted.
@@ -38,7 +38,7 @@ const RESOLUTIONS_TO_WATCH: u64 = 3;
 /// The largest accepted deviation from the nominal rate in either direction, as a fraction. A rate with a larger
 /// deviation belongs to another counter, or to no counter.
 const RATE_TOLERANCE: f64 = 0.05;
-/// The highest rate of a source without a nominal rate. No core has a higher one.
+/// The highest rate assumed for a source without a nominal rate. No core has a higher rate.
 const FASTEST: Frequency = Frequency::from_hertz(10_000_000_000).expect("not zero");
 /// The maximum number of restarts of the comparison. Without a limit, the test of a counter that wraps between any two
 /// readings would not end.

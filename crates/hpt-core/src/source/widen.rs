@@ -285,8 +285,8 @@ struct Anchor {
 struct Anchors {
     generation: AtomicU32,
     slots: [Slot; 2],
-    /// The ID of the process that is replacing the anchor. In a forked child, any other ID belongs to a thread that
-    /// does not exist there.
+    /// The ID of the process that is replacing the anchor; 0 if no process is. In a forked child, an ID that is neither
+    /// 0 nor the child's own was stored by a thread that does not exist there.
     being_replaced_by: AtomicU32,
 }
 

@@ -171,8 +171,8 @@ impl Line {
         set_line_values(&self.file, &LineValues { bits: level.into(), mask: 1 }).map_err(answer)
     }
 
-    /// Blocks in the kernel until there is an edge to read, for at most this number of whole milliseconds. A signal may
-    /// end the wait earlier.
+    /// Blocks in the kernel until there is an edge to read, but no longer than `at_most`, rounded down to whole
+    /// milliseconds. A signal may end the wait earlier.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Readable 32-bit registers. This is a trait so that a test can script them.
+/// Readable 32-bit registers. This is a trait so that a test can script the registers.
 pub(crate) trait Registers {
     /// Returns the register that is `offset` bytes after the first register.
     ///
@@ -28,7 +28,7 @@ impl<R: Registers> Registers for Arc<R> {
 ///
 /// Returns the error of opening the file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // O_SYNC requests that device memory is mapped uncached, for kernels that do not do so by default. Linux,
+    // O_SYNC requests that device memory be mapped uncached, for kernels that do not do so by default. Linux,
     // drivers/char/mem.c.
     File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)
 }

@@ -136,7 +136,7 @@ impl Event {
     #[inline]
     pub(crate) fn count(&self) -> Option<u64> {
         let mut count = [0; 8];
-        // For an event in the error state, read(2) reports the end of the file. perf_event_open(2), "pinned".
+        // For an event in the error state, read(2) reports end-of-file. perf_event_open(2), "pinned".
         let bytes = (&self.file).read(&mut count).ok()?;
         (bytes == count.len()).then_some(u64::from_ne_bytes(count))
     }
@@ -158,11 +158,11 @@ impl Event {
 /// The first page of an event, which the kernel changes whenever the event is moved, and the counters that the page
 /// refers to. This is a trait so that a test can script both.
 pub(crate) trait EventPage {
-    /// Returns the 16-bit field at `offset` bytes.
+    /// Returns the 16-bit field that is `offset` bytes after the start of the page.
     fn read_u16(&self, offset: usize) -> u16;
-    /// Returns the 32-bit field at `offset` bytes.
+    /// Returns the 32-bit field that is `offset` bytes after the start of the page.
     fn read_u32(&self, offset: usize) -> u32;
-    /// Returns the 64-bit field at `offset` bytes.
+    /// Returns the 64-bit field that is `offset` bytes after the start of the page.
     fn read_u64(&self, offset: usize) -> u64;
     /// Returns the value of the counter with the number `index` in the page; `None` if hpt does not read that counter.
     /// `index` must not be zero.

@@ -82,7 +82,7 @@ pub(crate) struct Scheduling {
     pub(crate) flags: u64,
     pub(crate) nice: i32,
     pub(crate) priority: u32,
-    /// The runtime in nanoseconds; the following two are also in nanoseconds. Under the ordinary policy, this is the
+    /// The runtime, in nanoseconds; the next two fields are also in nanoseconds. Under the ordinary policy, this is the
     /// length of a slice, since Linux 6.12.
     pub(crate) runtime: u64,
     pub(crate) deadline: u64,
@@ -141,8 +141,8 @@ pub(crate) enum NotStarted {
     Program(io::Error),
 }
 
-/// Starts a program with these scheduling parameters from its first instruction on. The program blocks no signal, and
-/// ignores the given signal in addition to the signals that this process ignores.
+/// Starts a program with these scheduling parameters from its first instruction on. The program starts with no
+/// blocked signals, and ignores the given signal in addition to the signals that this process ignores.
 pub(crate) fn start(
     command: &mut Command,
     scheduling: Option<Scheduling>,
@@ -273,7 +273,7 @@ pub(crate) fn may_access(path: &str, access: Access) -> bool {
     rustix::fs::access(path, mode).is_ok()
 }
 
-/// Returns the effective user of this process.
+/// Returns the effective user ID of this process.
 pub(crate) fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

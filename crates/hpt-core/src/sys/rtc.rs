@@ -52,8 +52,8 @@ impl Rtc {
     /// Returns the error of the driver, for example if the clock has lost its time.
     pub(crate) fn time(&self) -> io::Result<RtcTime> {
         let mut time = MaybeUninit::<RtcTime>::zeroed();
-        // SAFETY: RTC_RD_TIME fills a structure of the size in its request number, which is the size of `time`. A file
-        // of another kind returns ENOTTY. rtc(4).
+        // SAFETY: RTC_RD_TIME fills a structure of the size in its request number, which is the size of `time`. For a
+        // file of another kind, the call fails with ENOTTY. rtc(4).
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), RTC_RD_TIME, time.as_mut_ptr()) };
         if answer < 0 {
             return Err(io::Error::last_os_error());

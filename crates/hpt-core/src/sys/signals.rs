@@ -56,7 +56,7 @@ impl SignalSet {
         // SAFETY: `set` is live and filled by the call. sigemptyset(3).
         unsafe { libc::sigemptyset(&raw mut set) };
         for signal in signals {
-            // SAFETY: `set` is live; an invalid signal number fails with EINVAL. sigaddset(3).
+            // SAFETY: `set` is live; with an invalid signal number, the call fails with EINVAL. sigaddset(3).
             unsafe { libc::sigaddset(&raw mut set, signal) };
         }
         Self(set)

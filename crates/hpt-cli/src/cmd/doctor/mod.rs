@@ -115,12 +115,13 @@ fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
     })
 }
 
-/// Returns `Answer::Yes` if no problem was found.
+/// Returns `Answer::No` if a problem was observed. Otherwise, returns `Answer::Unknown` if a problem is likely or a
+/// check had no result.
 fn answer(examined: &[Examined]) -> Answer {
     let has_problem = |certain: bool| {
         findings(examined).any(|finding| finding.severity >= Severity::Low && finding.certain == certain)
     };
-    // Rules that only root can check, and unlikely problems, are reported, but do not make the verdict unknown.
+    // A check without a result does not make the answer unknown if it needs root or if its problem is unlikely.
     let is_unknown = || {
         let matters =
             |verdict: &Verdict| matches!(verdict, Verdict::Unknown { needs_root: false, is_unlikely: false, .. });

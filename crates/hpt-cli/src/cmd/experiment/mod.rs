@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                             ExperimentPartState::Measured
                         }
                     }
-                    // An error here must not discard the results of other parts.
+                    // The results of other parts are kept even if this part fails.
                     Err(failure) => {
                         failed = Some(in_one_line(&failure));
                         figures.extend_from_slice(before);
@@ -209,7 +209,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns `Answer::No` if a published value could not be measured on this machine.
+/// Returns `Answer::Unknown` if nothing was measured or if there are warnings. Otherwise, returns `Answer::No` if a
+/// published value could not be measured on this machine.
 fn answer(data: &ExperimentDocument, warnings: &[String]) -> Answer {
     let measured = data.results.iter().any(|row| row.state == FigureState::Measured);
     let unavailable = data.results.iter().any(|row| row.state == FigureState::Unavailable);
@@ -249,8 +250,8 @@ impl Arguments {
         self.alone != Alone::default() || self.all_clock_sources
     }
 
-    /// Checks the options for system-wide settings, and asks for confirmation if necessary. This happens before an hour
-    /// of measuring, not after it.
+    /// Checks the options for system-wide settings, and asks for confirmation if necessary. This happens before the
+    /// measurement, which may take an hour.
     fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {

@@ -34,7 +34,7 @@ pub(super) struct WrittenFiles<'a> {
 }
 
 impl ReportFiles<'_> {
-    /// Rejects, before the measurement, paths that cannot be written or that exist and must not be replaced.
+    /// Rejects, before the measurement, paths that cannot be written to, and existing files that must not be replaced.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for path in self.page.iter().chain(&self.data) {
             match fs::symlink_metadata(path) {

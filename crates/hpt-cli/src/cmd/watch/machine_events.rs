@@ -133,8 +133,8 @@ impl MachineWatch {
         self.last.clock_source.as_deref().and_then(|name| counter_of_clock_source(&context.host, name))
     }
 
-    /// Returns the deviation of the kernel's tick from the default, in ppm: the current deviation or the deviation at
-    /// the last check, whichever is larger.
+    /// Returns the absolute deviation of the kernel's tick from the default, in ppm: the current deviation or the
+    /// deviation at the last check, whichever is larger.
     pub(super) fn tick_off_by_ppm(&mut self) -> f64 {
         let now_ppm = clock::discipline().map_or(0.0, |is| is.tick_ppm.abs());
         now_ppm.max(std::mem::replace(&mut self.tick_ppm, now_ppm))

@@ -21,7 +21,7 @@ pub(crate) fn offsets(watch: &WatchSummaryDocument) -> Result<TitledChart, Unrea
     let y = Axis::linear(&format!("offset from {}; bars: worst-case bound", watch.reference), ends, true, signed);
     let series = shown().enumerate().map(|(look, source)| {
         let mut marks = vec![Mark::Curve(source.time_series.iter().map(|point| (point.0, point.1)).collect())];
-        // More bars than these could not be distinguished.
+        // More bars than this could not be distinguished.
         let every = source.time_series.len().div_ceil(60).max(1);
         marks.extend(source.time_series.iter().step_by(every).map(|&OffsetPoint(x, offset, bound)| Mark::Within {
             x,

@@ -35,7 +35,10 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
     });
     vec![
         single(("hpt_watch_faulty", "", "Whether a source exceeded a limit: 1 yes, 0 no"), Some(yes(document.faulty))),
-        single(("hpt_watch_duration", "seconds", "Duration of the watch, including time in suspend"), Some(document.elapsed_s)),
+        single(
+            ("hpt_watch_duration", "seconds", "Duration of the watch, including time in suspend"),
+            Some(document.elapsed_s),
+        ),
         of_rows(
             sources,
             source,

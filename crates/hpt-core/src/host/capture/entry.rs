@@ -34,7 +34,7 @@ pub enum Entry {
 pub enum ReadRefused {
     /// Reading the file requires additional permissions.
     PermissionDenied,
-    /// The path is a directory, a device or a pipe.
+    /// The path is not a regular file but, for example, a directory, a device or a pipe.
     NotRegular,
     /// The file is larger than 64 MiB.
     TooLarge,

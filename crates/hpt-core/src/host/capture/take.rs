@@ -88,7 +88,7 @@ impl Host {
         Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
 
-    /// Returns all files that hpt reads from this machine. Files of missing devices are not included.
+    /// Returns the paths of all files that hpt reads from this machine. Files of missing devices are not included.
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
         files.extend(self.perf_files());

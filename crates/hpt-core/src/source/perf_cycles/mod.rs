@@ -47,7 +47,7 @@ const HIGHEST_FOR_KERNEL: i32 = 1;
 /// on it.
 ///
 /// While the source is open, root can revoke access with the same settings. The next read then raises SIGILL, or
-/// SIGSEGV on x86. An event that has lost its counter reads 0.
+/// SIGSEGV on x86. If the event has lost its counter, a read returns 0.
 ///
 /// # Ordering
 ///

@@ -1,5 +1,5 @@
-//! Computes the count of a perf event from its page and its counter. All functions are pure: the caller supplies the
-//! page and the counter, and tests replace both with scripts.
+//! Computes the count of a perf event from its page and its counter. The functions access only the page and the
+//! counter that the caller supplies, so tests can replace both with scripts.
 
 use crate::{
     source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
@@ -14,9 +14,9 @@ const PMC_WIDTH: usize = 48;
 /// `cap_user_rdpmc`: programs may read the counter. Linux, include/uapi/linux/perf_event.h.
 const CAN_READ_COUNTER: u64 = 1 << 2;
 
-/// Returns the event's count. Returns `None` while the counter must not be read: either no counter is assigned to the
-/// event, or programs have no access to the counter. In that state, the instruction would kill the process, so each
-/// call checks the state.
+/// Returns the event's count. Returns `None` if no counter is assigned to the event or programs have no access to the
+/// counter. In that state, the instruction would kill the process, so each call checks the state. Also returns `None`
+/// if hpt does not read this counter, or if the kernel changes the page during each attempt.
 ///
 /// # References
 ///

@@ -1,5 +1,5 @@
-//! The kernel's own conversion from the processor's counter to nanoseconds, from the page of a perf event. All
-//! functions are pure: the caller supplies the page, and tests replace it with a script.
+//! The kernel's own conversion from the processor's counter to nanoseconds, from the page of a perf event. The
+//! functions access only the page that the caller supplies, so tests can replace it with a script.
 
 use crate::{
     source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},

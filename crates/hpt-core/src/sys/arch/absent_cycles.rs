@@ -3,7 +3,7 @@
 
 use super::CyclesRefused;
 
-/// A token without values: nothing can be read through it.
+/// A token type that has no values, so nothing can be read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CyclesToken {}
 

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::sys::port::InputPort;
 
-/// A port without values: nothing can be read through it.
+/// A port type that has no values, so nothing can be read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OpenPort {}
 

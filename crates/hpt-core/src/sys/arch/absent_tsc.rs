@@ -1,7 +1,7 @@
 //! The counterpart of `x86.rs` on machines without that counter: a token that cannot exist. Never panics and never
 //! returns an invented number.
 
-/// A token without values: nothing can be read through it.
+/// A token type that has no values, so nothing can be read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TscToken {}
 

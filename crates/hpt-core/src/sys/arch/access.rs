@@ -7,8 +7,9 @@ const CR: u32 = 1 << 2;
 const ER: u32 = 1 << 3;
 
 /// Returns whether every program on this CPU may read the cycle counter. If the other counters are open too, Linux has
-/// opened them for a thread with its own perf event and will close them after that thread, unless a kernel module keeps
-/// the cycle counter open (`by_module`). Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
+/// opened them for a thread with its own perf event and will close them after it switches to another thread, unless a
+/// kernel module keeps the cycle counter open (`by_module`).
+/// Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
 pub(super) const fn lets_in(access: u32, by_module: bool) -> bool {
     access & EN != 0 || (access & CR != 0 && (access & ER == 0 || by_module))
 }

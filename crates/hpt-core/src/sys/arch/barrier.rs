@@ -36,7 +36,7 @@ impl Barrier {
         }
         #[cfg(target_arch = "aarch64")]
         // SAFETY: both instructions are in the base instruction set and touch no memory. DSB waits until a device has
-        // answered, which ISB alone does not (the kernel's own reads of the generic timer use ISB). ISB delays
+        // answered; ISB alone, which the kernel uses when it reads the generic timer, does not. ISB delays the
         // following instructions. Arm ARM (DDI 0487), B2.3.11 and C6.2. The option nomem is not used, as above.
         unsafe {
             asm!("dsb sy", "isb", options(nostack, preserves_flags));

@@ -47,7 +47,8 @@ pub(crate) enum CyclesRefused {
     /// The register that controls access to the counter cannot be read: there is no counter, or a hypervisor denies
     /// access.
     NoAccessRegister,
-    /// That register gives programs no access. The field is the value of the register.
+    /// The register that controls access to the counter denies programs access. The field is the value of the
+    /// register.
     Closed(u32),
     /// A child that read the counter was killed by a signal.
     Killed,

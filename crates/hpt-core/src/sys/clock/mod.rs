@@ -38,7 +38,7 @@ impl ClockId {
         Self::ThreadCpu,
     ];
 
-    /// Returns the kernel's name of the clock.
+    /// Returns the kernel's name for the clock.
     pub(crate) const fn kernel_name(self) -> &'static str {
         match self {
             Self::Realtime => "CLOCK_REALTIME",
@@ -56,8 +56,8 @@ impl ClockId {
     /// Returns the resolution that `clock_getres` reports for the clock, in nanoseconds.
     pub(crate) fn resolution_ns(self) -> io::Result<u64> {
         let mut claimed = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown ID fails with EINVAL.
-        // clock_getres(2).
+        // SAFETY: `claimed` is a live timespec that the call may fill; with an unknown ID, the call
+        // fails with EINVAL. clock_getres(2).
         let answer = unsafe { libc::clock_getres(self.raw(), &raw mut claimed) };
         if answer != 0 {
             return Err(io::Error::last_os_error());

@@ -81,7 +81,8 @@ impl Reader {
     pub(super) fn nanos(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = Timespec64 { seconds: 0, nanoseconds: 0 };
         let answer = match self {
-            // SAFETY: `now` is live and has the layout that the function fills; an unknown ID fails with EINVAL.
+            // SAFETY: `now` is live and has the layout that the function fills; with an unknown ID, it fails with
+            // EINVAL.
             Self::Library(gettime) => unsafe { gettime(id, &raw mut now) },
             Self::PlainLibrary => return Self::plain(id),
             // SAFETY: as above; clock_gettime64 takes the same two arguments.
@@ -93,7 +94,8 @@ impl Reader {
 
     fn plain(id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is a live timespec that the call fills; an unknown ID fails with EINVAL. clock_gettime(2).
+        // SAFETY: `now` is a live timespec that the call fills; with an unknown ID, the call fails with EINVAL.
+        // clock_gettime(2).
         let answer = unsafe { libc::clock_gettime(id, &raw mut now) };
         if answer == 0 { Some(join_native(&now)) } else { Self::known(Route::SystemCall).nanos(id) }
     }
@@ -135,13 +137,13 @@ impl DayReader {
         let (answer, seconds, microseconds) = match self {
             Self::Library(gettimeofday) => {
                 let mut now = Timeval64 { seconds: 0, microseconds: 0 };
-                // SAFETY: `now` is live and has the layout that the function fills; a null zone is allowed.
+                // SAFETY: `now` is live and has the layout that the function fills; a null time zone is allowed.
                 let answer = unsafe { gettimeofday(&raw mut now, no_zone) };
                 (answer, now.seconds, now.microseconds)
             }
             Self::PlainLibrary => {
                 let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
-                // SAFETY: `now` is a live timeval that the call fills; a null zone is allowed. gettimeofday(2).
+                // SAFETY: `now` is a live timeval that the call fills; a null time zone is allowed. gettimeofday(2).
                 let answer = unsafe { libc::gettimeofday(&raw mut now, no_zone.cast()) };
                 if answer != 0 {
                     return Self::SystemCall32.microseconds();

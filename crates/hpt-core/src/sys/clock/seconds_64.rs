@@ -24,7 +24,8 @@ impl Route {
     pub(super) fn nanos(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let answer = match self {
-            // SAFETY: `now` is a live timespec that the call fills; an unknown ID fails with EINVAL. clock_gettime(2).
+            // SAFETY: `now` is a live timespec that the call fills; with an unknown ID, the call fails with
+            // EINVAL. clock_gettime(2).
             Self::Library => unsafe { libc::clock_gettime(id, &raw mut now) }.into(),
             // SAFETY: as above; the system call takes the same two arguments, and the C library's timespec is the same
             // as the kernel's on 64-bit machines.
@@ -39,7 +40,7 @@ impl Route {
         let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
         let no_zone = std::ptr::null_mut::<libc::c_void>();
         let answer = match self {
-            // SAFETY: `now` is a live timeval that the call fills; a null zone is allowed. gettimeofday(2).
+            // SAFETY: `now` is a live timeval that the call fills; a null time zone is allowed. gettimeofday(2).
             Self::Library => unsafe { libc::gettimeofday(&raw mut now, no_zone.cast()) }.into(),
             // SAFETY: as above; the system call takes the same two arguments.
             Self::SystemCall => unsafe { libc::syscall(libc::SYS_gettimeofday, &raw mut now, no_zone) },

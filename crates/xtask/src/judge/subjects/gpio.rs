@@ -23,7 +23,7 @@ const EDGES: u64 = 200;
 const DELAY_NS: u64 = 2_000_000;
 
 /// The reason for an empty list on a kernel without GPIO.
-const NO_GPIO: &str = "no /dev/gpiochip* exists: the kernel was built without";
+const NO_GPIO: &str = "no /dev/gpiochip* exists: either the kernel was built without";
 
 pub(super) fn judge(case: &Case<'_>) {
     for build in &case.board.builds {

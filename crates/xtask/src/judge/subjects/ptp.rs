@@ -74,7 +74,7 @@ fn judge_probe(probe: &Judged<'_, ProbeDocument>) {
             source(it, "perf-time")
                 .is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains(text)))
         };
-        evident("according to the kernel: 62.500000 MHz") && evident("a counter of 5")
+        evident("according to the kernel: 62.500000 MHz") && evident(", 5") && evident("-bit counter")
     });
     probe.holds("rtc0 is the real-time clock of this machine", |it| {
         source(it, "rtc0")

@@ -1,5 +1,5 @@
 //! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline
-//! of its CPU. Reads no clock and no file.
+//! of its CPU. This module reads no clock and no file.
 
 use std::time::SystemTime;
 

@@ -232,7 +232,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns a CPU on which nothing is measured, or `None` if a measuring thread may run on every CPU.
+/// Returns a CPU on which nothing is measured, or `None` if every CPU may run a measuring thread.
 fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
     let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
