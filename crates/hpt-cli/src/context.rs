@@ -88,7 +88,7 @@ impl Context {
         })
     }
 
-    /// Returns the context of a measurement that is part of a larger one. The part prints nothing,
+    /// Returns the context for a measurement that is part of a larger one. The part prints nothing,
     /// writes no metrics, and ends when the larger measurement ends.
     pub(crate) fn of_a_part(&self) -> Self {
         Self {

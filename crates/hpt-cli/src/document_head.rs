@@ -78,7 +78,7 @@ mod tests {
         // The counter of a real Raspberry Pi never has this frequency.
         assert_eq!(emulator("qemu-raspi3b").as_deref(), Some("QEMU"));
         assert_eq!(emulator("derived-raspberry-pi-4-tuned"), None);
-        // QEMU uses this board for guests of KVM as well.
+        // QEMU uses this board for KVM guests as well.
         assert_eq!(emulator("qemu-virt-a72"), None);
         assert_eq!(emulator("amd-epyc-zen3-kvm"), None);
     }

@@ -17,7 +17,7 @@ use hpt_core::{
 /// The exit code for a command line that is invalid or requests something impossible.
 pub(crate) const USAGE: u8 = 2;
 
-/// Returns the exit code of an answer: 0 yes, 1 no, 3 unknown.
+/// Returns the exit code for an answer: 0 yes, 1 no, 3 unknown.
 pub(crate) fn code(answer: Answer) -> ExitCode {
     match answer {
         Answer::Yes => ExitCode::from(0),
@@ -26,7 +26,7 @@ pub(crate) fn code(answer: Answer) -> ExitCode {
     }
 }
 
-/// Returns the exit code of a run that a signal ended early: 128 plus the signal number, as in shells.
+/// Returns the exit code for a run that a signal ended early: 128 plus the signal number, as in shells.
 pub(crate) fn code_of_signal(signal: u8) -> ExitCode {
     ExitCode::from(128_u8.saturating_add(signal))
 }
@@ -53,7 +53,7 @@ fn is_no_place(cause: &io::Error) -> bool {
     )
 }
 
-/// Adapts an error text of the system for use within a sentence.
+/// Adapts an error text from the system for use within a sentence.
 fn in_a_sentence(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {

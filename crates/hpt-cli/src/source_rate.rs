@@ -30,7 +30,7 @@ impl Rate {
         Some(Self { frequency: nominal.frequency, origin: FrequencyOrigin::Definition, bound_ppm: Some(0.0) })
     }
 
-    /// Returns the frequency of a saved calibration.
+    /// Returns the frequency from a saved calibration.
     pub(crate) fn kept(calibration: &Calibration) -> Self {
         Self { origin: FrequencyOrigin::Saved, ..Self::of(calibration) }
     }

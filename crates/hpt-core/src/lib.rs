@@ -14,7 +14,7 @@
 //! | test code that waits | [`testing::ManualSource`]: a counter that the test controls |
 //!
 //! An [`Instant`] is read from the CPU's counter; instants from different threads and processes can be compared.
-//! [`clock::status`] reports the error bound. [`source::probe`] lists all sources of a machine and states, for each
+//! [`clock::status`] reports the error bound. [`source::probe`] lists all sources on a machine and states, for each
 //! unavailable source, why it is unavailable.
 //!
 //! ```
@@ -27,7 +27,7 @@
 //! println!("{:?} after {} ns", woken, start.elapsed_nanos());
 //! ```
 //!
-//! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), a clock of the kernel, or a counter
+//! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), a kernel clock, or a counter
 //! that you implement. This example chooses the best source and times a piece of work with it:
 //!
 //! ```

@@ -179,8 +179,7 @@ fn not_started(cause: &io::Error) -> u8 {
     }
 }
 
-/// Returns whether the name of a program is a path, or the name of a file in a directory of PATH that this user can
-/// search.
+/// Returns whether the name of a program is a path, or names a file in a PATH directory that this user can search.
 fn is_there(name: &OsStr) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     name.as_bytes().contains(&b'/')

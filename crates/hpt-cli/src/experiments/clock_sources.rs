@@ -22,7 +22,7 @@ const fn resolution(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The kernel's names of the published clocksources, and their names in example 15.1. Examples 15.1 and 15.5
+/// The kernel's names for the published clocksources, and their names in example 15.1. Examples 15.1 and 15.5
 /// both measure CLOCK_MONOTONIC.
 const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
 const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
@@ -136,7 +136,7 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
 fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
     let ClockCost { clocksource, clock, repeated, single, .. } = cost;
     let how = format!("{clock} ({})", cost.read_path);
-    // Scales the time of fewer reads to ten million reads.
+    // Scales the time for fewer reads to ten million reads.
     let as_published = |seconds: f64| seconds * READS / (repeated.reads as f64).max(1.0);
     let figure =
         |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.reads, how.as_str());

@@ -95,7 +95,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(compared_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
 }
 
-/// Returns the values of this machine, under the names of the published machines of the same kind.
+/// Returns the values for this machine, under the names of the published machines of the same kind.
 fn compared_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
     let is_arm = |name: &str| name.starts_with("Cortex");
     let here_is_arm = architecture != "x86-64";

@@ -110,7 +110,7 @@ pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<
 }
 
 /// Returns a counter register that is read without the kernel: the System Timer of a Raspberry Pi if available,
-/// otherwise the cheapest counter of this machine.
+/// otherwise the cheapest counter on this machine.
 pub(super) fn register(context: &Context) -> Result<Chosen, String> {
     best(context, &["bcm-systimer", "arm-counter", "tsc"], "the System Timer")
 }
@@ -135,7 +135,7 @@ impl Run<'_> {
         !self.context.interrupted()
     }
 
-    /// Opens a source of this machine. If the source is not available, fails with a row that contains
+    /// Opens a source on this machine. If the source is not available, fails with a row that contains
     /// the reason.
     pub(super) fn open(&self, name: &str, what: &str, unit: &str) -> Result<Chosen, Box<Measured>> {
         let unavailable = |failure: Failure| Measured::unavailable(what, unit, in_one_line(&failure));

@@ -121,7 +121,7 @@ fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
                 done < end && run.goes_on()
             },
         );
-        // Drawing and writing take place between stretches, where they do not delay a sample.
+        // The bar is drawn and the counts are saved between stretches, where this does not delay a sample.
         (run.progress)(done as f64 / run.count as f64);
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
             (run.keep)(done, so_far(&lateness));

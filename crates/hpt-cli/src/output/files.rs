@@ -1,6 +1,6 @@
 //! Files that results are written to. These files are checked before the measurement and replaced atomically. This
-//! module is independent of the format. It resolves each path itself, because root must not follow the symbolic links
-//! of other users.
+//! module is independent of the format. It resolves each path itself, because root must not follow other
+//! users' symbolic links.
 
 use std::{
     collections::hash_map::RandomState,
@@ -234,12 +234,12 @@ impl Drop for Unfinished {
     }
 }
 
-/// Rejects a directory that root would reach through a symbolic link of another user.
+/// Rejects a directory that root would reach through another user's symbolic link.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     Place::of(&path.join("any"), Last::Kept).map(drop)
 }
 
-/// The treatment of a symbolic link at the end of a path.
+/// How a symbolic link at the end of a path is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Followed,
@@ -383,8 +383,8 @@ fn opened_folder(at: impl std::os::fd::AsFd, name: &OsStr) -> io::Result<OwnedFd
     Ok(openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | links, Mode::empty())?)
 }
 
-/// Rejects a symbolic link of another user if this process runs as root. Links that root owns are followed. The kernel
-/// itself rejects links of other users only in sticky directories, and only if fs.protected_symlinks is 1.
+/// Rejects another user's symbolic link if this process runs as root. Links that root owns are followed. The kernel
+/// itself rejects other users' links only in sticky directories, and only if fs.protected_symlinks is 1.
 fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
     if !geteuid().is_root() || link.st_uid == 0 {
         return Ok(());
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(fs::read_dir(path("one")).expect("ours").count(), 2, "no temporary file is left");
     }
 
-    /// Creates a directory like /tmp in which user 65534 has made a symbolic link to a file of root.
+    /// Creates a directory like /tmp in which user 65534 has made a symbolic link to a file owned by root.
     /// Returns `None` if the test does not run as root.
     fn with_a_link_of_another_user() -> Option<tempfile::TempDir> {
         let folder = tempfile::tempdir().expect("a temporary directory");

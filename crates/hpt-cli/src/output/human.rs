@@ -168,7 +168,7 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     text
 }
 
-/// Sanitizes text that may come from a file of another system. Replaces control characters, which a terminal might
+/// Sanitizes text that may come from a file from another system. Replaces control characters, which a terminal might
 /// interpret, and truncates overlong words and texts.
 fn harmless(text: &str) -> String {
     const LONGEST_TEXT: usize = 4_000;

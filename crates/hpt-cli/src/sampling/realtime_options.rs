@@ -187,7 +187,7 @@ pub(crate) struct Alone {
 }
 
 impl ThreadOptions {
-    /// Returns the default options of a thread on this CPU.
+    /// Returns the default options for a thread on this CPU.
     pub(crate) fn on(cpu: Option<CpuChoice>) -> Self {
         Self { cpu, ..Self::default() }
     }
@@ -222,7 +222,7 @@ impl ThreadOptions {
 }
 
 impl RealtimeOptions {
-    /// Returns the options of the system and of a thread with a dedicated core. The settings of
+    /// Returns the options for the system and for a thread with a dedicated core. The settings of
     /// the system are required; the thread gets SCHED_FIFO 99 if permitted.
     pub(crate) fn of_a_core_of_its_own(alone: &Alone, journal: Option<&Path>) -> (Self, Self) {
         let Alone { no_throttling, no_turbo, governor } = alone.clone();

@@ -155,9 +155,9 @@ mod tests {
 
     const EXACT: Granules = Granules { source_ticks: 0, reference_ns: 0 };
 
-    /// Returns the reading of a source of `microhertz` with granule `granules.source_ticks` at `true_ns` nanoseconds,
-    /// in a bracket that opened `early_ns` earlier and closed `late_ns` later, with a reference of granule
-    /// `granules.reference_ns`.
+    /// Returns the reading of a source that ticks at `microhertz`, with granule `granules.source_ticks`, at `true_ns`
+    /// nanoseconds, in a bracket that opened `early_ns` earlier and closed `late_ns` later, with a reference whose
+    /// granule is `granules.reference_ns`.
     fn pair(microhertz: u64, true_ns: u64, early_ns: u64, late_ns: u64, granules: Granules) -> Pair {
         let floor = |value: u64, granule: u64| value / granule.max(1) * granule.max(1);
         let ticks = u128::from(true_ns) * u128::from(microhertz) / 1_000_000_000_000_000;

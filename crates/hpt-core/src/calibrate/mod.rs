@@ -22,7 +22,7 @@ use crate::{
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
 /// The minimum number of rounds of readings in a window.
 const FEWEST_ROUNDS: u64 = 64;
-/// The number of rounds that start after the end of the window. If the thread was preempted until the window ended,
+/// The number of rounds that start after the window has ended. If the thread was preempted until the window ended,
 /// these rounds provide the readings to compare with the first rounds.
 const CLOSING_ROUNDS: u64 = 8;
 
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_tick_many_periods_late_still_yields_a_rate() {
         const MS: u64 = 1_000_000;
-        // A tick of 4 ms; the ticks that are due from 100 ms on arrive at 117 ms.
+        // A 4 ms tick; the ticks that are due from 100 ms on arrive at 117 ms.
         let shown =
             |now_ns: u64| if (100 * MS..117 * MS).contains(&now_ns) { 96 * MS } else { now_ns / (4 * MS) * (4 * MS) };
         let pairs: Vec<Pair> = (0..300)

@@ -21,7 +21,7 @@ pub(super) struct Known {
     pub(super) ahead_ns: u64,
     /// The distance of the current reading from the interval between the two clock readings around it.
     pub(super) outside_ns: u64,
-    /// The change of the kernel's rate due to an offset or a changed tick length, in parts per billion.
+    /// The change in the kernel's rate due to an offset or a changed tick length, in parts per billion.
     pub(super) slew_ppb: u64,
 }
 
@@ -49,7 +49,7 @@ fn in_a_segment_ns(ppb: u64) -> u64 {
 ///
 /// Each second, the kernel corrects 1 / 2^(2 + time constant) of the remaining offset. It reports the offset that
 /// remains after that correction. The part that is being slewed now is therefore the reported offset divided by 2^(2 +
-/// time constant) − 1. See second_overflow and ntp_offset_chunk in kernel/time/ntp.c of Linux.
+/// time constant) − 1. See second_overflow and ntp_offset_chunk in Linux, kernel/time/ntp.c.
 pub(super) fn slew_ppb(slew: Slew) -> u64 {
     let shift = 2 + u32::try_from(slew.time_constant.clamp(0, 30)).unwrap_or(0);
     // Nanoseconds per second are parts per billion.
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn each_second_slews_a_share_of_the_remaining_offset() {
-        // 100 ms at the time constant 1: 12.5 ms in the first second, which leaves 87.5 ms.
+        // 100 ms at time constant 1: 12.5 ms in the first second, which leaves 87.5 ms.
         let slew = Slew { offset_ns: -87_500_000, time_constant: 1, ..STILL };
         assert_eq!(slew_ppb(slew), 12_500_000);
         assert_eq!(slew_ppb(Slew { time_constant: 6, offset_ns: 255_000_000, ..STILL }), 1_000_000);

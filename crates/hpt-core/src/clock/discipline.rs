@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use crate::sys::adjtime::{self, Timex};
 
-/// The state of the kernel's clock discipline: the corrections of its clocks, and its estimate of their error.
+/// The state of the kernel's clock discipline: the corrections to its clocks, and its estimate of their error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Discipline {
@@ -27,7 +27,7 @@ pub struct Discipline {
 ///
 /// # Errors
 ///
-/// Returns the error of adjtimex(2), for example if a sandbox forbids the call.
+/// Returns the error from adjtimex(2), for example if a sandbox forbids the call.
 pub fn discipline() -> io::Result<Discipline> {
     adjtime::read().map(Discipline::of)
 }

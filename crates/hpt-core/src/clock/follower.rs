@@ -120,7 +120,7 @@ impl Follower {
         ]
     }
 
-    /// Restores a follower from the words of `to_words`, or from zeros.
+    /// Restores a follower from the words that `to_words` returned, or from zeros.
     pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
         let point = |at: usize| Point { ticks: words[at], ns: words[at + 1], width_ns: words[at + 2] };
         Self {
@@ -149,7 +149,7 @@ mod tests {
     use super::{Follower, LARGEST_CHANGE_PPB};
     use crate::clock::segment::{Point, Segment};
 
-    /// A simulation with a counter of 2.25 GHz and a reference that a daemon slews by `ppm`.
+    /// A simulation with a 2.25 GHz counter and a reference that a daemon slews by `ppm`.
     struct World {
         real_ns: u64,
         reference_ns: f64,

@@ -660,7 +660,7 @@ mod tests {
         /// A suspend during which the clock stops, and after which the counter restarts at an earlier value.
         SuspendAndReset,
         /// The counter is set back by more than the longest segment. The length of a segment is a number of ticks, so a
-        /// segment lasts four times as long on a counter that has slowed to a quarter of its rate. Changes of the
+        /// segment lasts four times as long on a counter that has slowed to a quarter of its rate. Changes in the
         /// counter within one segment cannot be detected.
         CounterBack(f64),
     }

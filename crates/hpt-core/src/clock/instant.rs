@@ -86,7 +86,7 @@ impl Instant {
     /// # Ordering
     ///
     /// The reading is not ordered: the processor may take it up to a few hundred instructions earlier than its place in
-    /// the program. Compared with readings of other threads, the reading can be off by that much in either direction.
+    /// the program. Compared with readings on other threads, the reading can be off by that much in either direction.
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
@@ -114,7 +114,7 @@ impl Instant {
         (self.nanos.div_euclid(1_000_000_000), self.nanos.rem_euclid(1_000_000_000) as u32)
     }
 
-    /// Returns the instant for seconds and nanoseconds of `CLOCK_MONOTONIC`; `None` if the nanoseconds are one billion
+    /// Returns the instant for seconds and nanoseconds on `CLOCK_MONOTONIC`; `None` if the nanoseconds are one billion
     /// or more, or if the time is beyond 292 years.
     #[must_use]
     pub const fn from_timespec(seconds: i64, nanoseconds: u32) -> Option<Self> {
@@ -370,7 +370,7 @@ impl fmt::Display for Instant {
     }
 }
 
-/// An [`Instant`] that threads can share, like the atomic integers of the standard library.
+/// An [`Instant`] that threads can share, like the atomic integers in the standard library.
 ///
 /// # Examples
 ///

@@ -53,7 +53,7 @@ pub(crate) struct Published<'a> {
     words: &'a [AtomicU64; 64],
 }
 
-/// The state at the time at which a segment was read.
+/// The state when a segment was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
@@ -154,9 +154,9 @@ impl<'a> Published<'a> {
         self.words[STATE].load(Ordering::Acquire) == state.0
     }
 
-    /// Records the slow answer `ns`, which must not be below the end of the segment of `state`, and closes that
-    /// segment. Returns false if another segment was activated in the meantime. That segment stays open, and the answer
-    /// must be discarded.
+    /// Records the slow answer `ns`, which must not be below the end of the segment selected by `state`, and closes
+    /// that segment. Returns false if another segment was activated in the meantime. That segment stays open, and the
+    /// answer must be discarded.
     pub(crate) fn answer_slowly(self, state: State, ns: u64) -> bool {
         self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
         let mut seen = State(self.words[STATE].load(Ordering::Relaxed));
@@ -210,7 +210,7 @@ impl<'a> Published<'a> {
         &self.words[CHANGER]
     }
 
-    /// Returns whether the segment of `state` is still the last one, closed or not.
+    /// Returns whether the segment selected by `state` is still the last one, closed or not.
     pub(crate) fn is_same_segment(self, state: State) -> bool {
         State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
     }

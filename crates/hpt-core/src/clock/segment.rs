@@ -36,8 +36,8 @@ pub(crate) struct Rate {
 
 /// The length of the shortest segment, and the shortest distance between two points that determine a rate.
 pub(crate) const SHORTEST_NS: u64 = 100_000;
-/// The length of the longest segment. In that time, a change of 500 ppm in the reference's rate (`MAXFREQ` in
-/// kernel/time/ntp.c of Linux) amounts to half a microsecond.
+/// The length of the longest segment. In that time, a change of 500 ppm in the reference's rate (Linux,
+/// kernel/time/ntp.c, `MAXFREQ`) amounts to half a microsecond.
 pub(crate) const LONGEST_NS: u64 = 1_000_000;
 /// The maximum age of a point that starts a segment.
 pub(crate) const OLDEST_NS: u64 = 20_000;

@@ -112,7 +112,7 @@ const NATIVE_ID: SourceId = SourceId::new("tsc");
 const NATIVE_ID: SourceId = SourceId::new("arm-counter");
 const KERNEL_ID: SourceId = SourceId::new("monotonic");
 
-/// Returns the current time of `CLOCK_MONOTONIC` in nanoseconds. The read is ordered, and the result is never below an
+/// Returns the current `CLOCK_MONOTONIC` time in nanoseconds. The read is ordered, and the result is never below an
 /// earlier result on any thread.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
@@ -177,7 +177,7 @@ fn monotonic() -> Clock {
     kernels_clock(ClockId::Monotonic)
 }
 
-/// Returns a clock of the kernel. It is read with a system call if the vDSO would read a counter that this thread must
+/// Returns a kernel clock. It is read with a system call if the vDSO would read a counter that this thread must
 /// not read.
 pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     static ROUTE: AtomicUsize = AtomicUsize::new(0);
@@ -402,7 +402,7 @@ pub struct Status {
     pub last_bracket: Option<Duration>,
     /// The bound on the difference between a reading taken now and `CLOCK_MONOTONIC`. It is the sum of half the
     /// bracket, a tick, the uncertainty of the rate, the lead of the active segment, and the effect of a sudden change
-    /// of the kernel's rate over the longest segment. The change is assumed to be 1000 ppm, from one limit of
+    /// in the kernel's rate over the longest segment. The change is assumed to be 1000 ppm, from one limit of
     /// `ADJ_FREQUENCY` to the other (Linux, kernel/time/ntp.c: 500 ppm). While the kernel slews an offset
     /// (`ADJ_OFFSET`, used by systemd-timesyncd) or has a changed tick length (`ADJ_TICK`, used by chrony for large
     /// corrections), its rate changes by more. The effect of this additional change is computed from the values that
@@ -559,8 +559,8 @@ pub fn prime() {
 /// Makes `opened` the time source of all threads, without a backward step. The [`SourceId`] `monotonic` selects the
 /// kernel's clock itself. Takes a few milliseconds; must not be called in signal handlers.
 ///
-/// A source with the name of one of hpt's own sources is opened again under that name. A custom source stays in memory
-/// until the process ends; if its counter stops, time stops.
+/// A source that has the name of one of hpt's own sources is opened again under that name. A custom source stays in
+/// memory until the process ends; if its counter stops, time stops.
 ///
 /// # Errors
 ///
@@ -568,7 +568,7 @@ pub fn prime() {
 /// or wraps too soon, if access to it can be revoked, or if it fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
-    // If the name is that of one of hpt's own sources, open that source.
+    // If the name belongs to one of hpt's own sources, open that source.
     let is_ours = source::names_on(&Host::live()).contains(&id);
     let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {

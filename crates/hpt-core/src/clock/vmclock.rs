@@ -35,7 +35,7 @@ impl Vmclock {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening or mapping the page, or [`io::ErrorKind::InvalidData`] if the page is not a
+    /// Returns the error from opening or mapping the page, or [`io::ErrorKind::InvalidData`] if the page is not a
     /// vmclock.
     pub(super) fn open() -> io::Result<Self> {
         let page = Window::map(Path::new("/dev/vmclock0"), 0, 0, LENGTH)?;
@@ -73,7 +73,7 @@ mod tests {
     use super::{LENGTH, Vmclock};
     use crate::sys::mmio::Registers;
 
-    /// A vmclock page of QEMU before and after a migration: tests/data/vmclock/README.md.
+    /// A vmclock page from QEMU before and after a migration: tests/data/vmclock/README.md.
     const BEFORE: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-before.bin");
     const AFTER: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-after.bin");
 

@@ -4,7 +4,7 @@
 use crate::measure::{Moved, Stall};
 
 /// The divisor of a stall's length: a wait or steal time is the cause of a stall if it covers at least half of the
-/// stall. Steal time is reported in whole hundredths of a second. If the whole of a stall of 10 ms or more was stolen,
+/// stall. Steal time is reported in whole hundredths of a second. If an entire stall of 10 ms or more was stolen,
 /// the reported steal time always covers at least half of it.
 const HALF: u64 = 2;
 /// The unit of steal time. A stall caused by steal time uses up whole units, because only whole units are reported.

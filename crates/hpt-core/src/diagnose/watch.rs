@@ -7,10 +7,10 @@ use super::{
 };
 use crate::measure::Burst;
 
-/// A round of readings, with one burst of each source.
+/// A round of readings, with one burst for each source.
 #[derive(Clone, Copy, Debug)]
 pub struct Round<'a> {
-    /// A burst of each source, in the order of the watched sources.
+    /// A burst for each source, in the order of the watched sources.
     pub bursts: &'a [Burst],
     /// Whether an event between the previous round and the end of this round makes readings incomparable: a suspend, a
     /// move to another host, or a change of the kernel's clocksource. If so, this round is ignored, and the comparison
@@ -197,7 +197,7 @@ mod tests {
         Limits { rate_ppm: 50.0, step: Duration::from_micros(1), ..Limits::default() }
     }
 
-    /// A source at true time: its ticks as a function of nanoseconds.
+    /// A source that keeps true time: its ticks as a function of nanoseconds.
     type Script<'a> = &'a dyn Fn(u64) -> u64;
 
     /// The bracket of a burst: the time before the reading and the time after it.

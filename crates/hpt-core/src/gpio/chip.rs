@@ -149,7 +149,7 @@ impl Chip {
         &self.label
     }
 
-    /// Returns the number of lines of the chip.
+    /// Returns the number of lines on the chip.
     #[must_use]
     pub const fn lines(&self) -> u32 {
         self.lines

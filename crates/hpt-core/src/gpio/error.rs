@@ -60,7 +60,7 @@ pub enum GpioError {
         chip: String,
         /// The requested line.
         offset: u32,
-        /// The number of lines of the chip.
+        /// The number of lines on the chip.
         lines: u32,
     },
     /// No line has the requested name.
@@ -105,7 +105,7 @@ pub enum GpioError {
         /// The line.
         line: String,
     },
-    /// The kernel cannot report edges of this line.
+    /// The kernel cannot report edges on this line.
     #[error(
         "{line} does not support interrupts, so its edges cannot be detected; use a line of a chip that supports interrupts (on a Raspberry Pi, the header pins)"
     )]

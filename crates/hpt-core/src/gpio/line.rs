@@ -6,11 +6,11 @@ use std::{io, time::Duration};
 use super::{Chip, Direction, GpioError, error};
 use crate::sys::gpio::{Event, Line, Use};
 
-/// An edge of a line, as the kernel reports it.
+/// An edge on a line, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edge {
-    /// The time at which the kernel's interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which the kernel's interrupt handler ran, in nanoseconds on `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Whether the edge was a rising edge, according to the level that the kernel read shortly after the interrupt.
     pub rising: bool,
@@ -20,7 +20,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Creates an edge that occurred at `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Creates an edge that occurred at `at_ns`, in nanoseconds on `CLOCK_MONOTONIC`.
     #[must_use]
     pub const fn new(at_ns: u64, rising: bool, number: u32) -> Self {
         Self { at_ns, rising, number }

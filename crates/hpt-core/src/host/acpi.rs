@@ -371,7 +371,7 @@ mod tests {
         };
         assert_eq!(device("0x8086\n", "0x29c0\n", Some("0x00\n")), Latch::Sound);
         assert!(matches!(device("0x8086\n", "0x7113\n", Some("0x02\n")), Latch::Doubtful(_)));
-        // PIIX4M, and the chipset of QEMU.
+        // PIIX4M, and QEMU's chipset.
         assert_eq!(device("0x8086\n", "0x7113\n", Some("0x03\n")), Latch::Sound);
         assert!(matches!(device("0x8086\n", "0x7113\n", None), Latch::Doubtful(_)));
         assert!(matches!(device("0x8086\n", "0x24c0\n", Some("0x10\n")), Latch::Doubtful(_)));

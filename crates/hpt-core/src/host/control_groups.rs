@@ -26,7 +26,7 @@ pub struct ControlGroups {
     pub tell_of_time: bool,
     /// The quota, if there is one.
     pub quota: Option<CpuQuota>,
-    /// Whether a group of version 1 controls CPU time. Such a group also reports a real-time quota if the kernel
+    /// Whether a version 1 group controls CPU time. Such a group also reports a real-time quota if the kernel
     /// supports real-time quotas.
     pub are_of_version_1: bool,
     /// The time that the real-time threads of the process's own group may use in each period, in microseconds (version
@@ -38,7 +38,7 @@ pub struct ControlGroups {
 
 /// The file that lists the groups of the current process. cgroups(7).
 const GROUPS: &str = "/proc/thread-self/cgroup";
-/// The directory of the control groups. It contains the single tree of version 2, or one tree per controller in version
+/// The directory of the control groups. It contains the single version 2 tree, or one tree per controller in version
 /// 1. Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
 const TREES: &str = "/sys/fs/cgroup";
 /// The maximum depth of a group's path. Deeper groups are ignored.
@@ -57,7 +57,7 @@ impl Host {
                 _ => (None, false),
             };
             told.tell_of_time |= tells;
-            // Only groups of version 1 have this file: in version 2, its counterpart is cpu.weight.
+            // Only version 1 groups have this file: in version 2, its counterpart is cpu.weight.
             told.are_of_version_1 |= number("cpu.shares").is_some();
             told.realtime_us = told.realtime_us.or_else(|| number("cpu.rt_runtime_us")?.trim().parse().ok());
             if let Some((quota_us, period_us)) = quota {
@@ -88,7 +88,7 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
         if controllers.is_empty() {
-            // If trees of version 1 also exist, the tree of version 2 is in the directory `unified`.
+            // If version 1 trees also exist, the version 2 tree is in the directory `unified`.
             Some((vec![TREES.to_owned(), format!("{TREES}/unified")], path.to_owned()))
         } else {
             let is_it = controllers.split(',').any(|name| name == controller);
@@ -112,13 +112,13 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     folders.into_iter()
 }
 
-/// Parses a quota in the format of version 2: `50000 100000`, or `max 100000` if there is no quota.
+/// Parses a quota in the version 2 format: `50000 100000`, or `max 100000` if there is no quota.
 fn of_version_2(text: &str) -> Option<(u64, u64)> {
     let (quota, period) = text.split_once(' ')?;
     pair(quota, period)
 }
 
-/// Parses a quota in the format of version 1, in which -1 means that there is no quota.
+/// Parses a quota in the version 1 format, in which -1 means that there is no quota.
 fn pair(quota: &str, period: &str) -> Option<(u64, u64)> {
     let (quota, period): (u64, u64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     (period > 0).then_some((quota, period))

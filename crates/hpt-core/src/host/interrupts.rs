@@ -15,7 +15,7 @@ const MOST_INTERRUPTS: usize = 16_384;
 /// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
 const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
 
-/// An interrupt of a device.
+/// A device interrupt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     pub(crate) number: u32,
@@ -36,7 +36,7 @@ struct Line {
 }
 
 impl Host {
-    /// Returns the interrupts of devices, without per-CPU interrupts.
+    /// Returns the device interrupts, without per-CPU interrupts.
     ///
     /// # References
     ///

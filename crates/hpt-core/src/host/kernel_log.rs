@@ -1,4 +1,4 @@
-//! The kernel log: reads and parses the records of /dev/kmsg, and selects the records about clocksources. `Host`
+//! The kernel log: reads and parses the records from /dev/kmsg, and selects the records about clocksources. `Host`
 //! locates the device.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use crate::units::Frequency;
 
-/// The maximum length of a record of /dev/kmsg, in bytes. A read into a buffer that is too short fails with EINVAL.
+/// The maximum length of a record from /dev/kmsg, in bytes. A read into a buffer that is too short fails with EINVAL.
 /// Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
 /// The maximum size of a log that is read, in bytes. The log is a ring buffer, usually of at most a few megabytes. A
@@ -83,8 +83,8 @@ impl fmt::Display for LogUnreadable {
 }
 
 impl KernelLog {
-    /// Parses records of /dev/kmsg, which have the format `priority,sequence,microseconds,flags;text`. Other lines are
-    /// skipped, including the lines after a record that start with a space.
+    /// Parses records from /dev/kmsg, which have the format `priority,sequence,microseconds,flags;text`. Other lines
+    /// are skipped, including the lines after a record that start with a space.
     ///
     /// # References
     ///
@@ -188,7 +188,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the records of /dev/kmsg, or of a regular file in its place.
+/// Returns the records from /dev/kmsg, or from a regular file in its place.
 pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
     loop {

@@ -2,7 +2,7 @@
 
 use super::{CpuList, Host};
 
-/// A thread of the kernel.
+/// A kernel thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -82,7 +82,7 @@ pub struct Host {
     live: bool,
 }
 
-/// The location of the files of a machine.
+/// The location of a machine's files.
 #[derive(Clone, Debug)]
 enum Root {
     /// In this directory, which is `/`, or another directory in tests that create their own files. Links are followed,
@@ -175,7 +175,7 @@ pub struct Facts {
     /// The resolution that `clock_getres` reports for each of the kernel's clocks, in nanoseconds. The key is the
     /// kernel's name for the clock.
     pub clock_resolutions_ns: BTreeMap<String, u64>,
-    /// AT_HWCAP2 of the auxiliary vector: the second set of processor feature bits.
+    /// AT_HWCAP2 in the auxiliary vector: the second set of processor feature bits.
     #[cfg_attr(feature = "serde", serde(default))]
     pub hwcap2: u64,
     /// The CPUID leaves that concern time; empty without CPUID.
@@ -289,7 +289,7 @@ impl Host {
         &self.facts
     }
 
-    /// Returns the content of a file of the machine, at most 64 MiB; `path` is an absolute path on that machine. In a
+    /// Returns the content of a file on the machine, at most 64 MiB; `path` is an absolute path on that machine. In a
     /// system snapshot, links are not followed.
     ///
     /// # Errors
@@ -303,7 +303,7 @@ impl Host {
         }
     }
 
-    /// Opens a file of the machine for repeated reads.
+    /// Opens a file on the machine for repeated reads.
     ///
     /// # Errors
     ///
@@ -356,7 +356,7 @@ impl Host {
         self.list(&format!("/sys/class/{class}"))
     }
 
-    /// Returns the path of a file of the machine; `None` for a system snapshot, whose files are in memory.
+    /// Returns the path of a file on the machine; `None` for a system snapshot, whose files are in memory.
     pub(crate) fn locate(&self, path: &str) -> Option<PathBuf> {
         match &self.root {
             Root::Folder(folder) => Some(below(folder, path)),
@@ -429,7 +429,7 @@ impl Host {
     /// - The hypervisor is QEMU without KVM.
     /// - The ARM counter of a Raspberry Pi has a rate that QEMU uses, but no Raspberry Pi has.
     ///
-    /// Other emulated boards are not detected if their device tree equals that of a real board, or that of the board
+    /// Other emulated boards are not detected if their device tree equals the tree of a real board, or of the board
     /// that QEMU also uses for KVM guests.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
@@ -449,7 +449,7 @@ impl Host {
         Ok(KernelLog::parse(&records))
     }
 
-    /// Returns the records of /dev/kmsg, or the records in a system snapshot.
+    /// Returns the records from /dev/kmsg, or the records in a system snapshot.
     fn log_records(&self) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => kernel_log::records(kernel_log::open(&below(folder, KERNEL_LOG))?),

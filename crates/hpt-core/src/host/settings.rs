@@ -67,7 +67,7 @@ pub(crate) struct Stolen {
     pub(crate) all: u64,
 }
 
-/// The report of a Raspberry Pi's firmware about under-voltage and throttling.
+/// The report from a Raspberry Pi's firmware about under-voltage and throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// All flags, as `vcgencmd get_throttled` prints them.

@@ -34,7 +34,7 @@ pub(super) fn is_arch_timer(compatible: &[u8]) -> bool {
     compatible.split(|&byte| byte == 0).any(|name| COMPATIBLE.iter().any(|wanted| name == wanted.as_bytes()))
 }
 
-/// Parses a property of one cell: 32 bits, most significant byte first. Devicetree Specification v0.4, 2.2.4.
+/// Parses a one-cell property: 32 bits, most significant byte first. Devicetree Specification v0.4, 2.2.4.
 pub(super) fn cell(property: &[u8]) -> Option<u32> {
     property.try_into().ok().map(u32::from_be_bytes)
 }

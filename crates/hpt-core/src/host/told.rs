@@ -1,4 +1,4 @@
-//! The content of a file of the machine, or the reason why it is not available. `Host` opens the file.
+//! The content of a file on the machine, or the reason why it is not available. `Host` opens the file.
 
 use std::io;
 

@@ -1,5 +1,5 @@
 //! The kernel's clocksources: their read overhead, their risks, and the kernel log's explanation for each clocksource
-//! that is not available. This module reads only the files of a host, so it works on system snapshots as well as on
+//! that is not available. This module reads only a host's files, so it works on system snapshots as well as on
 //! live systems.
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
@@ -64,7 +64,7 @@ const KNOWN: [KnownClockSource; 16] = [
         name: "hpet",
         what: "the High Precision Event Timer of the chipset, 10 to 25 MHz",
         cost: "high: a system call and a device read, a microsecond or more; in a virtual machine, also an exit to the hypervisor",
-        risk: "all CPUs contend for one register; some HPETs stop in deep idle states",
+        risk: "all CPUs contend for one register; some of these timers stop in deep idle states",
     },
     KnownClockSource {
         name: "acpi_pm",

@@ -62,7 +62,7 @@ pub enum KnobError {
         /// The actual value.
         is: String,
     },
-    /// An entry of a journal refers to a file that hpt does not change.
+    /// A journal entry refers to a file that hpt does not change.
     #[error("{path} is not a setting that hpt changes; its value was left unchanged")]
     NotASetting {
         /// The file.

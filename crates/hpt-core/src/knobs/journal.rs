@@ -287,7 +287,7 @@ impl Journal {
         }
     }
 
-    /// Prevents other processes from changing settings of this machine, regardless of their journal, as long as the
+    /// Prevents other processes from changing settings on this machine, regardless of their journal, as long as the
     /// returned files are open.
     pub(super) fn lock(&self) -> Result<Locks, JournalError> {
         let own = locked(&self.folder, LOCK)?;

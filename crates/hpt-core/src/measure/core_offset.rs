@@ -30,7 +30,7 @@ pub struct Handover {
     pub back: u64,
 }
 
-/// The lead of the second CPU's counter over that of the first CPU, as bounded by the timestamps.
+/// The lead of the second CPU's counter over the first CPU's counter, as bounded by the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreOffset {
     /// The first CPU and the second CPU.
@@ -53,8 +53,8 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
     (least <= most).then_some((least, most))
 }
 
-/// Passes timestamps of `source` between two CPUs, either `rounds` times or until `keep_going` returns false. A thread
-/// runs on each CPU during that time. Returns `None` if the timestamps implied no limits, for example because one of
+/// Passes timestamps from `source` between two CPUs, either `rounds` times or until `keep_going` returns false. During
+/// that time, a thread runs on each CPU. Returns `None` if the timestamps implied no limits, for example because one of
 /// the CPUs was always busy with other threads or went offline. If a CPU goes offline, the kernel moves its thread to
 /// another CPU, and all timestamps are discarded.
 ///

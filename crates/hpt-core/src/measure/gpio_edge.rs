@@ -57,7 +57,7 @@ pub trait Wire {
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>>;
 }
 
-/// Two connected lines of this machine, after they have been requested from the kernel.
+/// Two connected lines on this machine, after they have been requested from the kernel.
 #[derive(Debug)]
 pub struct LoopBack<'a> {
     output: &'a Output,
@@ -121,12 +121,12 @@ impl Wire for LoopBack<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crossing {
-    /// The time immediately before the request to drive the line, in nanoseconds of the wire's clock.
+    /// The time immediately before the request to drive the line, in nanoseconds on the wire's clock.
     pub set_ns: u64,
     /// The time at which the kernel's interrupt handler detected the edge. `None` if the edge's timestamp is not
     /// between the other two times, which means that the timestamp comes from another clock.
     pub edge_ns: Option<u64>,
-    /// The time immediately after the edge was read, in nanoseconds of the wire's clock.
+    /// The time immediately after the edge was read, in nanoseconds on the wire's clock.
     pub known_ns: u64,
 }
 

@@ -51,7 +51,7 @@ impl AwakeCpus {
 /// Returns the limit that results from all active requests; `None` if it cannot be read.
 pub(super) fn promised(host: &Host) -> Option<Duration> {
     let mut value = [0; 4];
-    // This is a device, not one of the regular files of a host. Opening the device for reading requests no limit.
+    // This is a device, not one of a host's regular files. Opening the device for reading requests no limit.
     let path = host.locate(FILE).filter(|_| host.is_live())?;
     let mut file = File::open(path).ok()?;
     file.read_exact(&mut value).ok()?;

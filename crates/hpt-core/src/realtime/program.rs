@@ -68,7 +68,7 @@ impl Signals {
     ///
     /// Returns the kernel's error, although no such error is known to occur.
     pub fn hold() -> io::Result<Self> {
-        // The parent may have ignored SIGCHLD. In that case, the kernel would not report the end of a child.
+        // The parent may have ignored SIGCHLD. In that case, the kernel would not report that a child has ended.
         let ignored_children = is_ignored(libc::SIGCHLD);
         by_default(libc::SIGCHLD);
         let held = SignalSet::that_can_be_held();

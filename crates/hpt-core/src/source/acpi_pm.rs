@@ -1,4 +1,4 @@
-//! The ACPI power management timer of PCs: 3.579 545 MHz, read through an I/O port. The port instruction itself is in
+//! The ACPI power management timer in PCs: 3.579 545 MHz, read through an I/O port. The port instruction itself is in
 //! `sys::arch`.
 
 use std::{io, marker::PhantomData};

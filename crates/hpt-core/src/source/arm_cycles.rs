@@ -33,7 +33,7 @@ const CONTROL_D: u32 = 1 << 3;
 /// own counter and its own access permission. CPU hotplug and cpuset changes can move the thread without notice; see
 /// docs/safety.md in hpt's repository.
 ///
-/// Access can be revoked. When a perf event of any program ends on this CPU, the kernel may close the counter, and the
+/// Access can be revoked. When any program's perf event ends on this CPU, the kernel may close the counter, and the
 /// next read then raises SIGILL. On 32-bit ARM, the counter stops instead. Access is therefore checked each time the
 /// source is opened. While the source is open, this process cannot open [`PerfCycles`](super::PerfCycles).
 ///

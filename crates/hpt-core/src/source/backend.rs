@@ -26,10 +26,10 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
         self.ids()
     }
 
-    /// Returns a report on each source of the backend.
+    /// Returns a report on each of the backend's sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
-    /// Returns a report on each source of the backend to a caller that needs a clock. The backend need not open a
+    /// Returns a report on each of the backend's sources, for a caller that needs a clock. The backend need not open a
     /// source that can never be a clock.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         self.probe(host)
@@ -130,7 +130,7 @@ impl KernelVerdict {
     }
 }
 
-/// A backend's report on one source of one host.
+/// A backend's report about one source on one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeReport {
     /// The source's name.

@@ -1,4 +1,4 @@
-//! The Broadcom System Timer of every Raspberry Pi: a microsecond counter in a page of device registers, which is read
+//! The Broadcom System Timer in every Raspberry Pi: a microsecond counter in a page of device registers, which is read
 //! and never written. The page is mapped in `sys::mmio`.
 
 use std::{

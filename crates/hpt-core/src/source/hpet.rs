@@ -1,4 +1,4 @@
-//! The High Precision Event Timer of PCs: a counter of at least 10 MHz in a page of device registers, which is read and
+//! The High Precision Event Timer in PCs: a counter of at least 10 MHz in a page of device registers, which is read and
 //! never written. The page is mapped in `sys::mmio`.
 
 use std::{
@@ -428,7 +428,7 @@ mod tests {
         units::Frequency,
     };
 
-    /// The HPET of Intel's chipsets: 14.318 18 MHz, three timers, 64 bits.
+    /// The HPET in Intel's chipsets: 14.318 18 MHz, three timers, 64 bits.
     const INTEL: (u32, u32) = (0x8086_a201, 69_841_279);
 
     /// A page whose counter advances with simulated time; each read takes some of that time.

@@ -22,10 +22,10 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
     one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
 }
 
-/// Returns the source that reads the same counter as this clocksource of the kernel, or `None` if hpt has no such
+/// Returns the source that reads the same counter as this kernel clocksource, or `None` if hpt has no such
 /// source.
 ///
-/// The kernel's name for the System Timer of the BCM283x is `timer`, but drivers for other boards use the same name.
+/// The kernel's name for the System Timer in the BCM283x is `timer`, but drivers for other boards use the same name.
 /// The device tree of `host` shows which timer it is.
 #[must_use]
 pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
@@ -96,7 +96,7 @@ mod tests {
         let others = ["ptp0", "rtc0", "hpet", "tsc", "perf-time", "thread-cpu"];
         assert!(others.iter().all(|id| !made(id, Scope::System)));
         assert!(!made("process-cpu", Scope::Process));
-        // The sources of this machine.
+        // The sources on this machine.
         for report in crate::source::outline(&Host::live()) {
             let Ok(info) = report.availability else { continue };
             if matches!(info.id.as_str(), "monotonic" | "realtime" | "boottime") {

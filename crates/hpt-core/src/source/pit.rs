@@ -1,4 +1,4 @@
-//! The programmable interval timer of PCs, which is listed but not read, because a read requires a write. Accesses no
+//! The programmable interval timer in PCs, which is listed but not read, because a read requires a write. Accesses no
 //! port.
 
 use super::{Backend, KernelVerdict, Opened, ProbeReport, SourceId, Unavailable, backend::Sealed};

@@ -1,4 +1,4 @@
-//! The clocks of every Linux kernel: the `clock_gettime` family and gettimeofday, each as a separate source. The calls
+//! The clocks in every Linux kernel: the `clock_gettime` family and gettimeofday, each as a separate source. The calls
 //! themselves are in `sys::clock`.
 
 use std::marker::PhantomData;

@@ -115,9 +115,9 @@ impl SelfTestFailure {
 }
 
 /// Tests `source` against `reference`, whose ticks must advance at its nominal rate. Takes one millisecond or three
-/// times the stated resolution, whichever is longer, but at most 50 ms. A source with a coarser resolution (a clock of
-/// whole seconds) may stay unchanged for that time, but must not run backwards or too fast. A clock that advances with
-/// the kernel's tick is observed for at most ten seconds before it fails, because its tick may be late.
+/// times the stated resolution, whichever is longer, but at most 50 ms. A source with a coarser resolution (a clock
+/// that counts whole seconds) may stay unchanged for that time, but must not run backwards or too fast. A clock that
+/// advances with the kernel's tick is observed for at most ten seconds before it fails, because its tick may be late.
 ///
 /// If this thread or the whole machine is stopped for half a wrap of the source or more, the comparison starts again,
 /// because two readings so far apart do not show whether the source ran forward.
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_narrow_counter_passes_wherever_and_however_long_its_reader_is_stopped() {
-        // A timer of 24 bits wraps in 4.7 s. From before the first pair until well after the last one.
+        // A 24-bit timer wraps in 4.7 s. From before the first pair until well after the last one.
         for stopped_ms in [2_200, 2_340, 2_400, 3_000, 4_600, 4_700, 8_000] {
             for stop_at in 1_300..1_800 {
                 let reads = AtomicU64::new(0);

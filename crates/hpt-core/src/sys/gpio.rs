@@ -68,7 +68,7 @@ impl Use {
 /// An edge as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The time at which the edge's interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
+    /// The time at which the edge's interrupt handler ran, in nanoseconds on CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) rising: bool,
     /// The sequence number of the edge on its line. Missing numbers belong to dropped events.
@@ -86,7 +86,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening the chip.
+    /// Returns the error from opening the chip.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         // O_NONBLOCK: opening must not block if the path is a pipe instead of a chip.
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
@@ -145,7 +145,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of the driver.
+    /// Returns the error from the driver.
     pub(crate) fn change(&self, what: Use) -> io::Result<()> {
         set_line_config(&self.file, what.config()).map_err(answer)
     }
@@ -154,7 +154,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of the driver.
+    /// Returns the error from the driver.
     pub(crate) fn level(&self) -> io::Result<bool> {
         let mut values = LineValues { bits: 0, mask: 1 };
         get_line_values(&self.file, &mut values).map_err(answer)?;
@@ -165,7 +165,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns EPERM if the line is not an output, or the error of the driver.
+    /// Returns EPERM if the line is not an output, or the error from the driver.
     #[inline]
     pub(crate) fn set(&self, level: bool) -> io::Result<()> {
         set_line_values(&self.file, &LineValues { bits: level.into(), mask: 1 }).map_err(answer)
@@ -176,7 +176,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of poll(2), or ENODEV for a chip that was removed.
+    /// Returns the error from poll(2), or ENODEV for a chip that was removed.
     #[inline]
     pub(crate) fn wait(&self, at_most: Duration) -> io::Result<()> {
         let mut one = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -197,7 +197,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Returns the error of read(2), unless the error only means that there is no edge.
+    /// Returns the error from read(2), unless the error only means that there is no edge.
     #[inline]
     pub(crate) fn event(&self) -> io::Result<Option<Event>> {
         let mut words = [0; WORDS];

@@ -126,9 +126,9 @@ mod tests {
         );
         #[cfg(target_arch = "arm")]
         let (reads, others) = (
-            // mrc p15, 0, r0, c9, c13, 0, with r12, in T32, and the instruction of the ARM1176.
+            // mrc p15, 0, r0, c9, c13, 0, with r12, in T32, and the instruction for the ARM1176.
             [0xee19_0f1d, 0xee19_cf1d, 0x0f1d_ee19, 0xee1f_0f3c],
-            // udf #0; mcr p15, 0, r0, c9, c13, 0; mrc p15, 0, r0, c9, c12, 0; mrrc of the generic timer.
+            // udf #0; mcr p15, 0, r0, c9, c13, 0; mrc p15, 0, r0, c9, c12, 0; mrrc for the generic timer.
             [0xe7f0_00f0, 0xee09_0f1d, 0xee19_0f1c, 0xec51_0f1e],
         );
         assert!(reads.into_iter().all(reads_cycles));

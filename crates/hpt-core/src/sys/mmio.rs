@@ -26,7 +26,7 @@ impl<R: Registers> Registers for Arc<R> {
 ///
 /// # Errors
 ///
-/// Returns the error of opening the file.
+/// Returns the error from opening the file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     // O_SYNC requests that device memory be mapped uncached, for kernels that do not do so by default. Linux,
     // drivers/char/mem.c.
@@ -48,7 +48,7 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening or mapping the file, or [`io::ErrorKind::InvalidInput`] for a `start` that is not
+    /// Returns the error from opening or mapping the file, or [`io::ErrorKind::InvalidInput`] for a `start` that is not
     /// the offset of a register.
     pub(crate) fn map(path: &Path, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         Self::of(&open(path)?, offset, start, length)

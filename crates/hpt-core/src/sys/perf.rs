@@ -79,11 +79,11 @@ impl Drop for Event {
 }
 
 impl Event {
-    /// Opens an event that counts cycles of the calling thread, starting now.
+    /// Opens an event that counts the calling thread's cycles, starting now.
     ///
     /// # Errors
     ///
-    /// Returns the error of `perf_event_open(2)`.
+    /// Returns the error from `perf_event_open(2)`.
     pub(crate) fn open(wanted: Wanted) -> io::Result<Self> {
         Self::with(&Attributes {
             kind: HARDWARE,
@@ -95,11 +95,11 @@ impl Event {
         })
     }
 
-    /// Opens an event of the calling thread that counts nothing, to obtain its page. It occupies no counter.
+    /// Opens an event that counts nothing for the calling thread, to obtain its page. It occupies no counter.
     ///
     /// # Errors
     ///
-    /// Returns the error of `perf_event_open(2)`.
+    /// Returns the error from `perf_event_open(2)`.
     pub(crate) fn that_counts_nothing() -> io::Result<Self> {
         Self::with(&Attributes {
             kind: SOFTWARE,
@@ -145,7 +145,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// Returns the error of mmap, or [`io::ErrorKind::Unsupported`] if a forked child could not be distinguished from
+    /// Returns the error from mmap, or [`io::ErrorKind::Unsupported`] if a forked child could not be distinguished from
     /// this process.
     pub(crate) fn map(&self) -> io::Result<Page> {
         let mark = Mark::new().ok_or(io::ErrorKind::Unsupported)?;

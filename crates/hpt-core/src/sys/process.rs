@@ -197,7 +197,7 @@ pub(crate) struct Switches {
     pub(crate) major_faults: u64,
 }
 
-/// Returns the counts of this thread since it started.
+/// Returns this thread's counts since it started.
 pub(crate) fn thread_switches() -> io::Result<Switches> {
     // SAFETY: rusage consists of integers, for which zero is a valid value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -230,7 +230,7 @@ pub(crate) fn has_vdso() -> bool {
     address != 0
 }
 
-/// Returns AT_HWCAP2 of the auxiliary vector: the second set of processor feature bits; 0 if the kernel does not
+/// Returns AT_HWCAP2 from the auxiliary vector: the second set of processor feature bits; 0 if the kernel does not
 /// provide it.
 #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
 pub(crate) fn hwcap2() -> u64 {
@@ -239,7 +239,8 @@ pub(crate) fn hwcap2() -> u64 {
     features.into()
 }
 
-/// Returns AT_PLATFORM of the auxiliary vector: the processor's family, for example `x86_64`, `aarch64`, `v6l`, `v7l`.
+/// Returns AT_PLATFORM from the auxiliary vector: the processor's family, for example `x86_64`, `aarch64`, `v6l`,
+/// `v7l`.
 pub(crate) fn platform() -> Option<String> {
     // SAFETY: the call reads the auxiliary vector, and returns 0 for an unknown key. getauxval(3).
     let address = unsafe { libc::getauxval(libc::AT_PLATFORM) };

@@ -86,17 +86,17 @@ impl Ptp {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening the clock.
+    /// Returns the error from opening the clock.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         Ok(Self { file })
     }
 
-    /// Returns the PTP clock as a clock of the kernel, which is valid while this file is open.
+    /// Returns the PTP clock as a kernel clock, which is valid while this file is open.
     ///
     /// # Errors
     ///
-    /// Returns the error of a first reading.
+    /// Returns the error from the first reading.
     pub(crate) fn clock(&self) -> io::Result<Clock> {
         Clock::of_descriptor(self.file.as_raw_fd())
     }
@@ -107,7 +107,7 @@ impl Ptp {
     ///
     /// # Errors
     ///
-    /// Returns the error of the second method, if neither is available.
+    /// Returns the error from the second method, if neither is available.
     pub(crate) fn beside_system(&self) -> io::Result<(Vec<Between>, bool)> {
         let mut extended =
             SystemOffsetExtended { samples: SAMPLES, reserved: [0; 3], times: [[PtpTime::default(); 3]; MOST] };

@@ -39,7 +39,7 @@ impl Rtc {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening the clock.
+    /// Returns the error from opening the clock.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         Ok(Self { file })
@@ -49,7 +49,7 @@ impl Rtc {
     ///
     /// # Errors
     ///
-    /// Returns the error of the driver, for example if the clock has lost its time.
+    /// Returns the error from the driver, for example if the clock has lost its time.
     pub(crate) fn time(&self) -> io::Result<RtcTime> {
         let mut time = MaybeUninit::<RtcTime>::zeroed();
         // SAFETY: RTC_RD_TIME fills a structure of the size in its request number, which is the size of `time`. For a

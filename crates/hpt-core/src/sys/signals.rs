@@ -168,7 +168,7 @@ pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };
-    // rustix is not used: like that of a session, the ID of a process group outside the PID namespace is 0.
+    // rustix is not used: like a session ID, the ID of a process group outside the PID namespace is 0.
     // SAFETY: the call takes no argument and always succeeds. getpgrp(2).
     let own = unsafe { libc::getpgrp() };
     // SAFETY: the call takes a number, and returns -1 for a process that does not exist. getpgid(2).

@@ -16,7 +16,7 @@ use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
 pub(super) const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
 /// The assumed duration of a read. The progress bar uses it to estimate the duration of the run. The value is typical
-/// of a read of a device; timing a single read takes three such reads.
+/// of device reads; timing a single read takes three such reads.
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]

@@ -68,7 +68,7 @@ pub(super) fn data(
 ) -> ExperimentDocument {
     let head = head_of("experiment", &context.host);
     if let Some(by) = head.machine.emulated_by.clone() {
-        // Name the emulator in each row, because a reader may extract single rows.
+        // Name the emulator in each row, because a reader may extract individual rows.
         let measured = results.iter_mut().filter(|row| row.state == FigureState::Measured);
         measured.for_each(|row| row.method.push_str(&format!("; emulated by {by}")));
         if thread.is_some() {

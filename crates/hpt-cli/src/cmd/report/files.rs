@@ -160,7 +160,7 @@ fn drawings(folder: &Path) -> Vec<PathBuf> {
     named.map(|entry| entry.path()).collect()
 }
 
-/// Returns whether a report wrote this chart, judged by the start of the file.
+/// Returns whether a report wrote this chart, judging by the start of the file.
 fn is_ours(path: &Path) -> bool {
     let mut begin = Vec::new();
     let is_file = fs::symlink_metadata(path).is_ok_and(|what| what.is_file());

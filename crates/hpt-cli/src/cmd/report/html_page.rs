@@ -285,7 +285,7 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
 }
 
-/// Formats the section about the creation of the report.
+/// Formats the section about how the report was created.
 fn made(report: &ReportDocument) -> Section {
     let rows = report.parts.iter().map(|part| {
         let note = part.reason.clone().unwrap_or_else(|| words(part.state).to_owned());

@@ -12,7 +12,7 @@ use hpt_core::{
 
 use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter, source_rate::Rate};
 
-/// The number of timestamps that two CPUs exchange, and the time limit of the exchange.
+/// The number of timestamps that two CPUs exchange, and the time limit for the exchange.
 const HANDOVERS: u32 = 400;
 const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
 /// The number of CPU pairs that are compared in one interval.

@@ -13,11 +13,11 @@ pub(crate) struct StallFigures {
     pub(crate) p99_ns: Option<u64>,
     pub(crate) p999_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// The figures that are known only at the end of the thread; `None` until then.
+    /// The figures that are known only after the thread has ended; `None` until then.
     pub(crate) ended: Option<EndedFigures>,
 }
 
-/// The figures that are known only at the end of a thread.
+/// The figures that are known only after a thread has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedFigures {
     threshold_ns: u64,

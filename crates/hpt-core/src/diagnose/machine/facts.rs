@@ -1,4 +1,4 @@
-//! The facts that the rules use. This module reads the files of a host, but does not reach verdicts.
+//! The facts that the rules use. This module reads a host's files, but does not reach verdicts.
 
 use std::collections::BTreeMap;
 

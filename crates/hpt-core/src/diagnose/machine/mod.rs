@@ -1,5 +1,5 @@
 //! Rules that find the causes of high latency and wrong time on a machine. Each rule turns facts into a verdict. The
-//! rules are pure functions: only `MachineFacts::of` reads files of a host, so a captured machine is examined in the
+//! rules are pure functions: only `MachineFacts::of` reads a host's files, so a captured machine is examined in the
 //! same way as a live machine.
 //!
 //! ```

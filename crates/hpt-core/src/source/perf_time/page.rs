@@ -134,7 +134,7 @@ mod tests {
         mask: u64,
     }
 
-    /// 16 ns per tick, from one second on, with a counter of 56 bits.
+    /// 16 ns per tick, from one second on, with a 56-bit counter.
     const SHOWN: Shown = Shown {
         lock: 4,
         capabilities: ALL,

@@ -1,11 +1,11 @@
-//! CNTVCT_EL0 and CNTFRQ_EL0 of 64-bit ARM. Decides neither whether the counter may be read nor what its frequency is;
+//! CNTVCT_EL0 and CNTFRQ_EL0 on 64-bit ARM. Decides neither whether the counter may be read nor what its frequency is;
 //! `source::arm_counter` does.
 
 use core::arch::asm;
 
 use super::CounterRefused;
 
-/// Proof that CNTVCT_EL0 may be read: no prctl of this thread forbids it.
+/// Proof that CNTVCT_EL0 may be read: no prctl in this thread forbids it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterToken {
     self_synchronized: bool,

@@ -1,4 +1,4 @@
-//! CNTVCT and CNTFRQ of 32-bit ARM. Does not decide what the counter's frequency is; `source::arm_counter` does.
+//! CNTVCT and CNTFRQ on 32-bit ARM. Does not decide what the counter's frequency is; `source::arm_counter` does.
 
 use core::{arch::asm, marker::PhantomData};
 

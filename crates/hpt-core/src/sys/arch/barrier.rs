@@ -12,7 +12,7 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// Detects the barrier. `platform` is AT_PLATFORM of the auxiliary vector, which is the only way to distinguish
+    /// Detects the barrier. `platform` is AT_PLATFORM from the auxiliary vector, which is the only way to distinguish
     /// ARMv6 from later versions.
     #[cfg_attr(not(target_arch = "arm"), expect(unused_variables, reason = "other architectures have only one way"))]
     pub(crate) fn detect(platform: Option<&str>) -> Self {

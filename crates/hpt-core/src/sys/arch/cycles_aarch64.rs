@@ -1,4 +1,4 @@
-//! PMCCNTR_EL0 of 64-bit ARM: the cycles of the core that executes the read. Does not decide whether its value is
+//! PMCCNTR_EL0 on 64-bit ARM: the cycles of the core that executes the read. Does not decide whether its value is
 //! plausible; `source::arm_cycles` does.
 
 use core::arch::asm;

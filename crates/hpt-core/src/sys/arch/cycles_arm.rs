@@ -1,4 +1,4 @@
-//! PMCCNTR of ARMv7, and CCNT of the ARM1176: the cycles of the core that executes the read, in 32 bits. Does not
+//! PMCCNTR on ARMv7, and CCNT on the ARM1176: the cycles of the core that executes the read, in 32 bits. Does not
 //! decide whether its value is plausible; `source::arm_cycles` does.
 
 use core::arch::asm;
@@ -44,7 +44,7 @@ macro_rules! flush_prefetch {
 }
 
 impl CyclesToken {
-    /// Checks access on the current CPU. `platform` is AT_PLATFORM of the auxiliary vector, which is the only way to
+    /// Checks access on the current CPU. `platform` is AT_PLATFORM from the auxiliary vector, which is the only way to
     /// distinguish ARMv6 from later versions. `by_module` means that a kernel module keeps the counter open. All reads
     /// are tried in a forked child first, because reading an unavailable register raises SIGILL.
     pub(crate) fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {

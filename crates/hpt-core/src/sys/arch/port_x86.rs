@@ -27,8 +27,8 @@ impl OpenPort {
     ///
     /// # Errors
     ///
-    /// Returns the error of ioperm(2), or [`io::ErrorKind::InvalidInput`] for a port whose register would extend beyond
-    /// the last port.
+    /// Returns the error from ioperm(2), or [`io::ErrorKind::InvalidInput`] for a port whose register would extend
+    /// beyond the last port.
     pub(crate) fn open(port: u16) -> io::Result<Self> {
         if port > u16::MAX - (PORTS - 1) {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -9,7 +9,7 @@ use core::{
 const LEAF_FEATURES: u32 = 1;
 const EDX_TSC: u32 = 1 << 4;
 
-/// Proof that RDTSC may be executed: the processor has it and no prctl of this thread forbids it.
+/// Proof that RDTSC may be executed: the processor has it and no prctl in this thread forbids it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TscToken {
     made_by_detect: PhantomData<()>,

@@ -92,7 +92,7 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel or of a sandbox: EINVAL, EPERM, or ENOSYS.
+    /// Returns the error from the kernel or from a sandbox: EINVAL, EPERM, or ENOSYS.
     pub(crate) fn open(clock: ClockId, route: Route) -> io::Result<Self> {
         let clock = Self { id: clock.raw(), by: kernel::Reader::find(route) };
         clock.by.nanos(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
@@ -103,7 +103,7 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// Returns the error of the kernel: EINVAL for a file of another kind, or ENODEV for a device that was removed.
+    /// Returns the error from the kernel: EINVAL for a file of another kind, or ENODEV for a device that was removed.
     pub(crate) fn of_descriptor(descriptor: RawFd) -> io::Result<Self> {
         let clock = Self { id: clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
         clock.by.nanos(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)

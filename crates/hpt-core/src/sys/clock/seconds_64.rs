@@ -1,4 +1,4 @@
-//! Clock reads for a `time_t` of 64 bits: the C library and the kernel use the same types. The counterpart of
+//! Clock reads for a 64-bit `time_t`: the C library and the kernel use the same types. The counterpart of
 //! `seconds_32.rs`.
 
 use super::Route;

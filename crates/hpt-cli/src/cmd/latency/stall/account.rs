@@ -94,7 +94,7 @@ impl OnOtherCpus {
     }
 }
 
-/// The results of a thread that has ended, and the settings of the thread.
+/// The results and the settings of a thread that has ended.
 #[derive(Debug)]
 pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,

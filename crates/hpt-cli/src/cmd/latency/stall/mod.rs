@@ -69,7 +69,7 @@ const STEPS: u64 = 4;
 /// The minimum value of `--above`, as a multiple of the usual step of the source.
 const LEAST_STEPS: u64 = 2;
 
-/// The time limit for the responses of all threads. If it is exceeded, no file is written during the run.
+/// The time limit for all threads to respond. If it is exceeded, no file is written during the run.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between two checks for responses.
 const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
@@ -238,7 +238,7 @@ fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
 
-/// A copy of the counts of a thread, made at the request of another thread.
+/// A copy of a thread's counts, made at the request of another thread.
 #[derive(Debug)]
 struct Copied {
     cpu: Option<usize>,
