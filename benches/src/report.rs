@@ -190,8 +190,8 @@ impl Report {
         let mut text = format!("{table}\n\n{}\n", self.circumstances());
         if !self.pairs.is_empty() {
             text.push_str(&format!(
-                "\nCost of timing something with `now` and then `elapsed`, compared with two bare reads without subtraction. \
-                 Medians of {} rounds of as many pairs, in the same run.\n\n{}\n",
+                "\nThe cost of timing an operation with `now` and then `elapsed`, compared with two bare reads that are not subtracted. \
+                 Medians of {} rounds with the same number of pairs, in the same run.\n\n{}\n",
                 self.method.rounds_of_pairs,
                 pairs::table(&self.pairs)
             ));
@@ -224,20 +224,22 @@ impl Report {
             .map(|name| format!(" under {}", Cpu::hypervisor_name(name)))
             .unwrap_or_default();
         let pinned = machine.pinned_cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
-        let fence = method.fence.as_ref().map_or("Fenced: no fence is known here".to_owned(), |fence| {
-            format!("Fenced: {fence} after every read, for all contenders alike")
-        });
+        let fence = match &method.fence {
+            Some(fence) => format!("In fenced rounds, {fence} follows every read."),
+            None => "No fence instruction is known for this architecture.".to_owned(),
+        };
         format!(
-            "{}{hypervisor}, {}, Linux {}, clocksource {}, {pinned}; {}; commit {}, {}. Medians of {} back-to-back rounds and {} \
-             fenced rounds, each of {} reads, timed with {}; in parentheses, the 10th and 90th percentile over the rounds; ratios \
-             and differences are computed within a round. {fence}.",
+            "{}{hypervisor}, {}, Linux {}, clocksource {}, {pinned}. Measured on {} at commit {}, built with {}. The table \
+             shows medians of {} rounds of back-to-back reads and {} rounds of fenced reads, with {} reads per round, timed \
+             with {}. The values in parentheses are the 10th and 90th percentiles over the rounds. Ratios and differences are \
+             computed within each round. {fence}",
             machine.name,
             machine.architecture,
             machine.kernel_release,
             machine.clock_source.clone().unwrap_or_else(unknown),
-            provenance.rustc.clone().unwrap_or_else(|| "compiler unknown".to_owned()),
+            provenance.date.clone().unwrap_or_else(|| "an unknown date".to_owned()),
             provenance.commit.clone().unwrap_or_else(unknown),
-            provenance.date.clone().unwrap_or_else(|| "undated".to_owned()),
+            provenance.rustc.clone().unwrap_or_else(|| "an unknown compiler".to_owned()),
             method.rounds_in_a_row,
             method.rounds_fenced,
             method.reads_per_batch,
@@ -338,7 +340,7 @@ mod tests {
         let (before, rest) = record.split_once("<!-- bench:begin -->\n").expect("the begin mark");
         let (table, after) = rest.split_once("<!-- bench:end -->\n").expect("the end mark");
         assert!(before.starts_with("# ") && after.is_empty());
-        assert!(table.starts_with("| what") && table.contains("each of 10 reads"), "{table}");
+        assert!(table.starts_with("| what") && table.contains("10 reads per round"), "{table}");
     }
 
     #[test]

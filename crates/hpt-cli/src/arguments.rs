@@ -44,8 +44,8 @@ impl Codes {
     /// Returns the exit codes of a command that measures until Ctrl-C or until `--duration` has elapsed.
     pub(crate) const fn watching(no: Option<&'static str>) -> Self {
         let on_signals = "
-  130  interrupted by Ctrl-C before --duration elapsed; results are printed
-  143  terminated by SIGTERM before --duration elapsed; results are printed";
+  130  interrupted by Ctrl-C before the end of --duration; results are printed
+  143  terminated by SIGTERM before the end of --duration; results are printed";
         Self { no, on_signals }
     }
 }

@@ -48,7 +48,7 @@ Examples:
 /// of each second, unless --no-throttling is given. Since Linux 6.12, --no-throttling needs
 /// debugfs; hpt prints a warning if debugfs is not available.
 ///
-/// Until the program ends, hpt keeps the system-wide settings in force and /dev/cpu_dma_latency
+/// Until the program ends, hpt keeps the system-wide settings active and /dev/cpu_dma_latency
 /// open. If hpt itself is killed (SIGKILL), the program keeps its CPU and policy, idle states
 /// are enabled again, and `hpt restore` restores the system-wide settings. hpt cannot lock memory
 /// for the program, because a memory lock does not survive the start of a program; the program has

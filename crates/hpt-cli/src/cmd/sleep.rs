@@ -16,7 +16,7 @@ use crate::{
     document_head::{head_of, machine_line},
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, one_or_many,
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, exact_time, one_or_many,
         progress::Progress, remarks, rounded, saturating_nanos, short_time,
     },
     sampling::{
@@ -55,14 +55,14 @@ pub(crate) struct Arguments {
     /// Separate several methods with commas.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Target fraction of on-time wake-ups (hpt)
+    /// Fraction of wake-ups on time (hpt method only)
     ///
-    /// The fraction, from 0 to 1, applies to the method hpt. A larger fraction uses more CPU time.
+    /// A target from 0 to 1. A larger fraction uses more CPU time.
     #[arg(long, value_name = "FRACTION", value_parser = part)]
     quantile: Option<f64>,
-    /// Maximum fraction of time spent spinning (hpt)
+    /// Maximum time spent spinning (hpt method only)
     ///
-    /// The fraction, from 0 to 1, applies to the method hpt.
+    /// A fraction of the sleep time, from 0 to 1.
     #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile")]
     cpu_budget: Option<f64>,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut rows = Vec::new();
     let mut parts = Parts::of(held.cpu(), context);
     for (before, &duration) in (0..).zip(&arguments.length) {
-        progress.name(&format!("{duration:?}"));
+        progress.name(&exact_time(duration));
         let mut sleeper = Sleeper::new();
         if let Some(part) = arguments.quantile {
             sleeper = sleeper.with_quantile(part);
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             !context.interrupted()
         });
         drop(methods);
-        parts.end(format!("{duration:?}"));
+        parts.end(exact_time(duration));
         let reserve = sleeper.report().reserve;
         rows.extend(misses.iter().filter(|miss| miss.late.is_some()).map(|miss| row(duration, miss, reserve)));
         if context.interrupted() {
@@ -173,7 +173,7 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     let rows = data.results.iter().map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(row.duration_ns) != Some(row.duration_ns);
-        let length = if first { format!("{:?}", Duration::from_nanos(row.duration_ns)) } else { String::new() };
+        let length = if first { exact_time(Duration::from_nanos(row.duration_ns)) } else { String::new() };
         vec![
             Cell::plain(length),
             Cell::plain(row.method.as_str()),

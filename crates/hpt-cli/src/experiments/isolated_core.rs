@@ -24,7 +24,7 @@ const PERIOD: Duration = Duration::from_millis(1);
 const STRETCH: u64 = 1_000;
 /// The time between two saves of the counts.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
-const UNDER: &str = "under 3 µs (more than)";
+const UNDER: &str = "under 3 µs (lower bound)";
 const WORST: &str = "worst";
 /// The names of the counts in the post. Each is the number of delays with this latency in whole microseconds.
 const COUNTS: [&str; 4] = ["latency 0 µs", "latency 1 µs", "latency 2 µs", "latency 3 µs"];

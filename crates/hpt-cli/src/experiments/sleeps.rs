@@ -11,7 +11,7 @@ use super::{
     definition::{Experiment, Part, Published, Run},
     figure::Measured,
 };
-use crate::exit::Failure;
+use crate::{exit::Failure, output::exact_time};
 
 const fn late(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "µs" }
@@ -82,8 +82,12 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
     for miss in &misses {
         let Some((_, name)) = names.iter().find(|(name, _)| *name == miss.method) else { continue };
         let Some(spread) = &miss.late else { continue };
-        let how =
-            format!("method {} of hpt sleep, {length:?}, timed with {}", miss.method, hpt_core::clock::source().0);
+        let how = format!(
+            "method {} of hpt sleep, {}, timed with {}",
+            miss.method,
+            exact_time(length),
+            hpt_core::clock::source().0
+        );
         found.push(Measured::mean_of(&format!("{name}, {which}"), spread, 1e-3, "µs", how.clone()));
         let share = miss.cpu_share.filter(|_| with_cpu);
         found.extend(

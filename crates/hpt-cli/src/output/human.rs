@@ -1,7 +1,7 @@
 //! Tables and text for people. The output is at most as wide as the terminal, or 80 columns if there is no terminal,
 //! and can be colored.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, time::Duration};
 
 use super::message::{is_colored, is_quiet};
 
@@ -217,9 +217,20 @@ pub(crate) fn short_time(nanoseconds: f64) -> String {
     format!("{text} {unit}")
 }
 
+/// Formats a duration with all its digits, and with a space before the unit.
+pub(crate) fn exact_time(duration: Duration) -> String {
+    let text = format!("{duration:?}");
+    let value = text.trim_end_matches(char::is_alphabetic);
+    format!("{value} {}", &text[value.len()..])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Align, Block, Cell, Column, Look, Table, Tone, harmless, render, short_time, usable_width};
+    use std::time::Duration;
+
+    use super::{
+        Align, Block, Cell, Column, Look, Table, Tone, exact_time, harmless, render, short_time, usable_width,
+    };
 
     const PLAIN: Look = Look { width: 40, color: false };
 
@@ -269,5 +280,11 @@ mod tests {
         let rounded: Vec<String> =
             [99.96, 999.4, 999.9, 999_900.0, 999_900_000.0].into_iter().map(short_time).collect();
         assert_eq!(rounded, ["100 ns", "999 ns", "1 µs", "1 ms", "1 s"]);
+    }
+
+    #[test]
+    fn exact_times_have_all_digits() {
+        let shown = [0, 1_500, 950_000_000, 1_000_000_001].map(|ns| exact_time(Duration::from_nanos(ns)));
+        assert_eq!(shown, ["0 ns", "1.5 µs", "950 ms", "1.000000001 s"]);
     }
 }

@@ -10,7 +10,7 @@ use hpt_core::{
 };
 use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread};
 
-use crate::exit::causes;
+use crate::{exit::causes, output::exact_time};
 
 /// A guard that keeps the settings active until it is dropped.
 #[derive(Debug)]
@@ -176,16 +176,17 @@ fn words_behind(mut words: String, told: &Thread) -> String {
     }
     if is_throttleable(told) {
         let kept = told.bandwidth.as_ref().filter(|bandwidth| (0..bandwidth.period_us).contains(&bandwidth.runtime_us));
-        let us = |us: i64| Duration::from_micros(us.unsigned_abs());
+        let us = |us: i64| exact_time(Duration::from_micros(us.unsigned_abs()));
         if let Some(kept) = kept {
-            words.push_str(&format!(", throttled to {:?} of each {:?}", us(kept.runtime_us), us(kept.period_us)));
+            words.push_str(&format!(", throttled to {} of each {}", us(kept.runtime_us), us(kept.period_us)));
         } else if told.bandwidth.is_some() {
             words.push_str(", sched_rt_runtime_us off");
         }
         match told.fair_server.as_ref().map(|server| (ns(server.runtime_ns), ns(server.period_ns))) {
             Some((runtime, _)) if runtime.is_zero() => words.push_str(", fair server off"),
             Some((runtime, period)) => {
-                words.push_str(&format!(", {runtime:?} of each {period:?} reserved for ordinary threads"));
+                let [runtime, period] = [runtime, period].map(exact_time);
+                words.push_str(&format!(", {runtime} of each {period} reserved for ordinary threads"));
             }
             None => {}
         }
@@ -248,7 +249,7 @@ pub(crate) mod tests {
         let mut settings = example();
         assert_eq!(
             settings.words(Some(1)),
-            "Pinned to CPU 1, SCHED_FIFO 50, sched_rt_runtime_us off, 50ms of each 1s reserved for ordinary threads, memory locked, idle states disabled, governor performance"
+            "Pinned to CPU 1, SCHED_FIFO 50, sched_rt_runtime_us off, 50 ms of each 1 s reserved for ordinary threads, memory locked, idle states disabled, governor performance"
         );
         assert_eq!(settings.notes(), ["without turbo: there is no such switch"]);
         let told = &mut settings.thread;
@@ -261,7 +262,7 @@ pub(crate) mod tests {
         (told.policy, told.deadline_runtime_ns) = (Some("rr".to_owned()), None);
         (told.wake_latency_us, told.turbo, told.fair_server) = (Some(2_000_000_000), None, None);
         told.bandwidth = Some(RealtimeBandwidth { runtime_us: 950_000, period_us: 1_000_000 });
-        assert_eq!(settings.words(None), "Not pinned, SCHED_RR, throttled to 950ms of each 1s");
+        assert_eq!(settings.words(None), "Not pinned, SCHED_RR, throttled to 950 ms of each 1 s");
     }
 
     #[test]

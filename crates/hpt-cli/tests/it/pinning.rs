@@ -169,5 +169,5 @@ fn a_measurement_reports_parts_made_on_another_cpu() {
     assert_eq!((&away["cpu"], &away["to_s"], &away["samples"]), (&cpu.into(), &Value::Null, &1.into()), "{document:#}");
     assert_eq!(away["ran_on_cpus"], Value::from(vec![other]));
     let notes = document["notes"].as_array().expect("a list");
-    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.ends_with("(1ms)"))), "{notes:?}");
+    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.ends_with("(1 ms)"))), "{notes:?}");
 }

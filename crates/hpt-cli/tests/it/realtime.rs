@@ -186,7 +186,7 @@ fn a_deadline_policy_is_granted_or_refused_with_a_fix() {
         );
     } else {
         let text = stderr(&output);
-        assert!(text.contains("SCHED_DEADLINE with 5ms in every 100ms"), "{text}");
+        assert!(text.contains("SCHED_DEADLINE with 5 ms per 100 ms"), "{text}");
         skipped!("{text}");
     }
     let pinned = run(&[&arguments[..], &["--cpu", "0"]].concat());

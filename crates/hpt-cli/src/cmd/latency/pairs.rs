@@ -16,7 +16,7 @@ use crate::{
     document_head::{head_of, machine_line},
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, one_or_many,
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, exact_time, one_or_many,
         progress::Progress, remarks, rounded, saturating_nanos, short_time,
     },
     sampling::{
@@ -87,7 +87,7 @@ impl Waits {
         if self.0.iter().all(Duration::is_zero) {
             return "no pause".to_owned();
         }
-        self.0.iter().map(|wait| format!("{wait:?}")).collect::<Vec<_>>().join(", ")
+        self.0.iter().copied().map(exact_time).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the total duration of all pauses of a run.

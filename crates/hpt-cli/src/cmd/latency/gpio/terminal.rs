@@ -11,7 +11,7 @@ use hpt_document::{
 use super::{edge_figures::Figure, line::line_words};
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
         cpu_absences,
         latency_figures::{COLUMNS, bars, cells},
@@ -40,8 +40,9 @@ pub(super) fn what_was_wrong(
             ""
         };
         wrong.push(format!(
-            "{which} on {} within {timeout:?} after {} was driven; check that the two lines are connected{why}",
+            "{which} on {} within {} after {} was driven; check that the two lines are connected{why}",
             line_words(input),
+            exact_time(timeout),
             line_words(out)
         ));
     }
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(
             said(counts, false),
             [
-                "no edge arrived on GPIO23 (gpiochip0:23) within 1s after GPIO22 (gpiochip0:22) was driven; check that the two lines are connected"
+                "no edge arrived on GPIO23 (gpiochip0:23) within 1 s after GPIO22 (gpiochip0:22) was driven; check that the two lines are connected"
             ]
         );
         assert!(said(counts, true)[0].contains("SCHED_FIFO 50"));

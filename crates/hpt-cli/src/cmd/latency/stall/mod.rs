@@ -98,7 +98,7 @@ pub(crate) struct Arguments {
     duration: Duration,
     /// Stop after N stalls on each CPU
     ///
-    /// The run ends after --duration at the latest.
+    /// The run ends after --duration even if hpt has found fewer stalls.
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     count: Option<u64>,
     #[command(flatten)]
