@@ -57,6 +57,8 @@
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Modules behind features share private code. Builds with all features report code that is not used at all.
+#![cfg_attr(not(all(feature = "diagnose", feature = "gpio", feature = "program")), allow(dead_code, unused_imports))]
 
 #[cfg(not(all(
     target_os = "linux",
@@ -82,20 +84,27 @@ macro_rules! skipped {
 
 pub mod calibrate;
 pub mod clock;
+#[cfg(feature = "diagnose")]
 pub mod diagnose;
+#[cfg(feature = "gpio")]
 pub mod gpio;
 pub mod host;
+#[cfg(feature = "knobs")]
 pub mod knobs;
+#[cfg(feature = "measure")]
 pub mod measure;
 pub mod pace;
+#[cfg(feature = "realtime")]
 pub mod realtime;
 mod scale;
 pub mod sleep;
 pub mod source;
+#[cfg(feature = "knobs")]
 pub mod state;
 pub mod stats;
 pub mod stopwatch;
 mod sys;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod units;
 

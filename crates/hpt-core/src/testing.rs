@@ -1,8 +1,17 @@
-//! Provides sources that a test controls. The module is public so that dependent crates can use it in their tests. Do
-//! not use it outside tests.
+//! A clock and a source that a test controls, for the tests of this crate and of programs that use it.
+//!
+//! | The code under test | use |
+//! | --- | --- |
+//! | calls [`Instant::now`], or uses a [`Sleeper`](crate::Sleeper) or a [`Pacer`](crate::Pacer) | [`FrozenClock`], which replaces the time of a thread |
+//! | is generic over [`Clock`] | [`FrozenClock`] or [`ManualSource`] as the clock |
+//! | reads a [`TimeSource`] | [`ManualSource`] |
+//!
+//! Requires the feature `testing`. Enable it only in `[dev-dependencies]`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(feature = "testing")]
+pub use crate::clock::frozen::{Entered, FrozenClock};
 use crate::{
     clock::{Clock, Instant},
     scale::Scale,

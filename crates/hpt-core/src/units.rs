@@ -9,6 +9,18 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A duration as text for messages, with a space before the unit: `950 ms`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spaced(pub(crate) Duration);
+
+impl fmt::Display for Spaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{:?}", self.0);
+        let value = text.trim_end_matches(char::is_alphabetic);
+        write!(f, "{value} {}", &text[value.len()..])
+    }
+}
+
 /// The width of a counter in bits, from 1 to 64. A counter of width `n` wraps after 2ⁿ ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Width(u8);
@@ -170,9 +182,17 @@ impl fmt::Display for Frequency {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{Frequency, Width};
+    use super::{Frequency, Spaced, Width};
+
+    #[test]
+    fn a_space_separates_the_unit_of_a_duration() {
+        let texts = [0, 1_500, 18_250_000, 1_000_000_000].map(|ns| Spaced(Duration::from_nanos(ns)).to_string());
+        assert_eq!(texts, ["0 ns", "1.5 µs", "18.25 ms", "1 s"]);
+    }
 
     #[test]
     fn a_width_outside_one_to_sixty_four_bits_is_none() {

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     scale::Scale,
     source::{Pair, Reference, SourceId, TimeSource, wraps_soon},
-    units::{Frequency, Width},
+    units::{Frequency, Spaced, Width},
 };
 
 /// A clock that consists of a source, a fixed scale, and an anchor. Each reading costs one read of the source and one
@@ -53,7 +53,7 @@ pub struct FixedRateClock<S> {
 #[non_exhaustive]
 pub enum ClockError {
     /// The source's counter wraps too soon.
-    #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: widen it to use it as a clock")]
+    #[error("{source_id} has {width} bits and wraps every {}: widen it to use it as a clock", Spaced(*.wraps_after))]
     TooNarrow {
         /// The source.
         source_id: SourceId,

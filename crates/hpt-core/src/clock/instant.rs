@@ -78,6 +78,10 @@ impl Instant {
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(feature = "testing")]
+        if let Some(frozen) = super::frozen::now() {
+            return frozen;
+        }
         Self { nanos: system::now_ns().cast_signed() }
     }
 
@@ -90,6 +94,10 @@ impl Instant {
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
+        #[cfg(feature = "testing")]
+        if let Some(frozen) = super::frozen::now() {
+            return frozen;
+        }
         Self { nanos: system::now_unordered_ns().cast_signed() }
     }
 

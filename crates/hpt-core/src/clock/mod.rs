@@ -8,6 +8,8 @@ mod discipline;
 mod fixed;
 mod follower;
 mod following;
+#[cfg(feature = "testing")]
+pub(crate) mod frozen;
 mod instant;
 mod published;
 mod segment;

@@ -380,7 +380,7 @@ fn decide(patience: Patience) -> usize {
 
 /// Returns the hypervisor's current disruption marker. Its value changes when the machine is moved to another host.
 /// Returns `None` if the hypervisor provides no marker or if this user may not read it. Since version 6.13, Linux
-/// provides the marker to root in /dev/vmclock0.
+/// provides the marker to root in /dev/vmclock0. Requires the feature `mmio`.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     // The first reading opens the page.
@@ -422,7 +422,8 @@ pub struct Status {
     pub jumps: u64,
     /// The number of disruptions of the counter that the hypervisor reported, for example moves to another host. After
     /// a disruption, everything is learned again. `None` if the hypervisor does not report disruptions or if this user
-    /// may not read the reports. Since version 6.13, Linux provides them to root in /dev/vmclock0.
+    /// may not read the reports. Since version 6.13, Linux provides them to root in /dev/vmclock0. Requires the feature
+    /// `mmio`.
     pub disruptions: Option<u64>,
     /// The number of brackets too wide to be used.
     pub refused_brackets: u64,

@@ -37,7 +37,7 @@ pub struct Expected {
     /// The source.
     pub id: SourceId,
     alone: Expectation,
-    /// The expectation while the reference is a clock of the kernel that is based on this source.
+    /// The expectation while the reference is a kernel clock that is based on this source.
     when_counted: Option<Expectation>,
     stated_by: StatedBy,
     is_stated: bool,

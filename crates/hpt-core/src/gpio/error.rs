@@ -74,7 +74,7 @@ pub enum GpioError {
         similar: String,
     },
     /// Several lines have the requested name.
-    #[error("several lines are named {name:?}: {places}; select one by chip and number, for example gpiochip0:17")]
+    #[error("more than one GPIO line is named {name:?}: {places}; use one of these instead of the name")]
     Ambiguous {
         /// The requested name.
         name: String,

@@ -61,12 +61,12 @@ const KNOWN: [KnownParameter; 19] = [
     x86(
         "tsc=recalibrate",
         "checks the TSC frequency stated by the processor or firmware against the HPET or the ACPI timer",
-        "if undisciplined clocks have a frequency error of hundreds of ppm; requires a kernel released in 2023 or later",
+        "if undisciplined clocks have a frequency error of hundreds of ppm; requires Linux 6.3 or later",
     ),
     x86(
         "tsc=watchdog",
         "uses the TSC as the watchdog for the HPET and the ACPI timer, instead of the other way around",
-        "if those timers are unreliable; requires a kernel released in 2023 or later",
+        "if those timers are unreliable; requires Linux 6.3 or later",
     ),
     x86(
         "tsc=unstable",

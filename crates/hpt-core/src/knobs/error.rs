@@ -135,7 +135,7 @@ pub enum JournalError {
         mode: u32,
     },
     /// The journal cannot be read or written.
-    #[error("cannot use the journal {path}{}", what_helps(.cause))]
+    #[error("{} the journal {path}{}", what_failed(.cause), what_helps(.cause))]
     Unusable {
         /// The file or its directory.
         path: PathBuf,
@@ -145,7 +145,14 @@ pub enum JournalError {
     },
 }
 
+fn what_failed(cause: &io::Error) -> &'static str {
+    if is_refused(cause) { "no permission to use" } else { "cannot use" }
+}
+
 fn what_helps(cause: &io::Error) -> &'static str {
-    let is_refused = cause.kind() == io::ErrorKind::PermissionDenied;
-    if is_refused { "; run as root, or as the user who changed the settings" } else { "" }
+    if is_refused(cause) { "; run as root, or as the user who changed the settings" } else { "" }
+}
+
+fn is_refused(cause: &io::Error) -> bool {
+    cause.kind() == io::ErrorKind::PermissionDenied
 }

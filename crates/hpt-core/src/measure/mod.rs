@@ -4,6 +4,7 @@
 mod beat;
 mod burst;
 mod core_offset;
+#[cfg(feature = "gpio")]
 mod gpio_edge;
 mod granularity;
 mod moved;
@@ -14,11 +15,12 @@ mod sleep_miss;
 mod stall;
 mod wakes;
 
+#[cfg(feature = "gpio")]
+pub use self::gpio_edge::{Crossing, EdgeCounts, Heard, Listening, LoopBack, Wire, gpio_edges};
 pub use self::{
     beat::{Beats, beats},
     burst::{Burst, Bursts},
     core_offset::{CoreOffset, Handover, core_offset, offset_limits},
-    gpio_edge::{Crossing, EdgeCounts, Heard, Listening, LoopBack, Wire, gpio_edges},
     granularity::{Granularity, granularity},
     moved::{Counter, CounterKind, CpuCounters, Moved},
     pairs::{Pairs, read_pairs},

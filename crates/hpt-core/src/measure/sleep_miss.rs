@@ -6,8 +6,7 @@ use std::{fmt, thread, time::Duration};
 use super::order::Orders;
 use crate::{
     clock::Instant,
-    realtime::NoSlack,
-    sleep::{Sleeper, Strategy},
+    sleep::{NoSlack, Sleeper, Strategy},
     stats::Spread,
     sys::{
         clock::{Clock, ClockId, Route},

@@ -8,8 +8,7 @@ use std::{
 
 use crate::{
     clock::Instant,
-    realtime::NoSlack,
-    sleep::{Sleeper, Strategy, Waker, WallOffset},
+    sleep::{NoSlack, Sleeper, Strategy, Waker, WallOffset},
     stats::{Histogram, median},
     sys::{
         signals::{self, SignalSet},

@@ -76,7 +76,7 @@ pub struct EffectiveSettings {
 impl EffectiveSettings {
     /// Returns the settings in effect for the calling thread.
     #[must_use]
-    #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
+    #[allow(clippy::useless_conversion, reason = "c_ulong is 32 bits wide on some targets")]
     pub fn of_this_thread(host: &Host) -> Self {
         let cpus = allowed_cpus();
         let scheduling = Scheduling::of_this_thread().ok();

@@ -4,7 +4,10 @@
 use std::{io, time::Duration};
 
 use super::{PinError, Policy, Throttling};
-use crate::knobs::{JournalError, KnobError};
+use crate::{
+    knobs::{JournalError, KnobError},
+    units::Spaced,
+};
 
 /// The reason why a real-time setting of a thread or of the system was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +39,8 @@ pub enum RealtimeError {
     },
     /// The kernel would kill the program, because the thread would never block under the requested policy.
     #[error(
-        "the kernel kills a thread under {policy} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
+        "the kernel kills a thread under {policy} that does not block for {} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited",
+        Spaced(*.limit)
     )]
     Timeout {
         /// The requested policy.

@@ -217,7 +217,7 @@ pub(super) mod tests {
         let ms = Duration::from_millis;
         let bandwidth = Throttling::Bandwidth { runtime: ms(950), period: ms(1000) };
         assert_eq!(throttling(&machine.host, &[1]), Some(bandwidth));
-        assert!(bandwidth.to_string().contains("950ms of every 1s"));
+        assert!(bandwidth.to_string().contains("950 ms of every 1 s"));
         for off in ["-1", "1000000"] {
             machine.write("proc/sys/kernel/sched_rt_runtime_us", off);
             assert_eq!(throttling(&machine.host, &[1]), None, "{off}");

@@ -28,11 +28,13 @@ mod pin_watch;
 mod pinned;
 mod policy;
 mod policy_guard;
+#[cfg(feature = "program")]
 mod program;
 mod setup;
-mod slack;
 mod throttling;
 
+#[cfg(feature = "program")]
+pub use self::program::{Ended, Program, Signals, StartError};
 pub use self::{
     awake::AwakeCpus,
     effective::{Bandwidth, EffectiveSettings, FairServer},
@@ -43,12 +45,10 @@ pub use self::{
     pinned::{PinError, Pinned, allowed_cpus},
     policy::Policy,
     policy_guard::{Fifo, PolicyGuard},
-    program::{Ended, Program, Signals, StartError},
     setup::{RealtimeGuard, Refused, Setup},
     throttling::{FAIR_SERVER_SINCE, Throttling},
 };
 pub(crate) use self::{
     limits::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits},
     machine::turbo,
-    slack::NoSlack,
 };

@@ -3,7 +3,10 @@
 use std::{fmt, io, time::Duration};
 
 use super::limits::{CAP_SYS_NICE, Limits};
-use crate::{sys::process::Scheduling, units::saturating_nanos};
+use crate::{
+    sys::process::Scheduling,
+    units::{Spaced, saturating_nanos},
+};
 
 /// A scheduling policy; see sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +41,11 @@ impl fmt::Display for Policy {
             Self::Fifo(priority) => write!(f, "SCHED_FIFO with priority {priority}"),
             Self::RoundRobin(priority) => write!(f, "SCHED_RR with priority {priority}"),
             Self::Deadline { runtime, deadline, period } if deadline == period => {
-                write!(f, "SCHED_DEADLINE with {runtime:?} per {period:?}")
+                write!(f, "SCHED_DEADLINE with {} per {}", Spaced(*runtime), Spaced(*period))
             }
             Self::Deadline { runtime, deadline, period } => {
-                write!(f, "SCHED_DEADLINE with {runtime:?} per {period:?} and a deadline of {deadline:?}")
+                let [runtime, period, deadline] = [*runtime, *period, *deadline].map(Spaced);
+                write!(f, "SCHED_DEADLINE with {runtime} per {period} and a deadline of {deadline}")
             }
         }
     }

@@ -175,6 +175,6 @@ mod tests {
             remedy(deadline, libc::EPERM, Limits { capabilities: Some(u64::MAX), ..limits }).contains("do not pin it")
         );
         assert!(remedy(deadline, libc::EBUSY, limits).contains("use a shorter runtime"));
-        assert_eq!(deadline.to_string(), "SCHED_DEADLINE with 1s per 1s");
+        assert_eq!(deadline.to_string(), "SCHED_DEADLINE with 1 s per 1 s");
     }
 }

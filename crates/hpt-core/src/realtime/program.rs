@@ -9,11 +9,12 @@ use std::{
 
 use super::{Policy, PolicyGuard, RealtimeError};
 use crate::sys::{
-    process::{NotStarted, Scheduling, start},
-    signals::{
-        Came, ChildIs, SignalSet, by_default, has_the_terminal_with, ignore, is_ignored, leads_the_session_of,
-        look_after, reap_others, send, stop_by,
+    child::{
+        ChildIs, NotStarted, has_the_terminal_with, ignore, is_ignored, leads_the_session_of, look_after, reap_others,
+        send, start, stop_by,
     },
+    process::{Scheduling, reset_action},
+    signals::{Came, SignalSet},
 };
 
 /// A guard that prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to
@@ -70,7 +71,7 @@ impl Signals {
     pub fn hold() -> io::Result<Self> {
         // The parent may have ignored SIGCHLD. In that case, the kernel would not report that a child has ended.
         let ignored_children = is_ignored(libc::SIGCHLD);
-        by_default(libc::SIGCHLD);
+        reset_action(libc::SIGCHLD);
         let held = SignalSet::that_can_be_held();
         let held = SignalSet::of(held.signals().filter(|&signal| !is_ignored(signal)));
         let before = held.hold_back()?;

@@ -4,8 +4,7 @@
 use std::{marker::PhantomData, time::Duration};
 
 use super::{
-    AwakeCpus, Behavior, EffectiveSettings, LockedMemory, NoSlack, Pinned, Policy, PolicyGuard, RealtimeError,
-    allowed_cpus,
+    AwakeCpus, Behavior, EffectiveSettings, LockedMemory, Pinned, Policy, PolicyGuard, RealtimeError, allowed_cpus,
     limits::Limits,
     machine::{self, Wanted},
     prefault_stack,
@@ -13,6 +12,7 @@ use super::{
 use crate::{
     host::Host,
     knobs::{Change, Changing, Journal, KnobError},
+    sleep::NoSlack,
 };
 
 /// The requested settings of a time-critical thread.

@@ -3,7 +3,10 @@
 
 use std::{fmt, time::Duration};
 
-use crate::host::{FAIR_SERVER, KernelRelease, RT_RUNTIME};
+use crate::{
+    host::{FAIR_SERVER, KernelRelease, RT_RUNTIME},
+    units::Spaced,
+};
 
 /// The first kernel release with fair servers, which reserve a share of each CPU for ordinary threads. Since that
 /// release, they have been used instead of RT throttling. Source: Linux, kernel/sched/rt.c.
@@ -35,10 +38,12 @@ impl fmt::Display for Throttling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bandwidth { runtime, period } => {
-                write!(f, "real-time threads may use {runtime:?} of every {period:?} ({RT_RUNTIME})")
+                let [runtime, period] = [*runtime, *period].map(Spaced);
+                write!(f, "real-time threads may use {runtime} of every {period} ({RT_RUNTIME})")
             }
             Self::FairServer { cpu, runtime, period } => {
-                write!(f, "ordinary threads get {runtime:?} of every {period:?} on CPU {cpu} ({FAIR_SERVER})")
+                let [runtime, period] = [*runtime, *period].map(Spaced);
+                write!(f, "ordinary threads get {runtime} of every {period} on CPU {cpu} ({FAIR_SERVER})")
             }
         }
     }

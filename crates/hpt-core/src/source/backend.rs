@@ -6,7 +6,7 @@ use std::fmt;
 use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
 use crate::{
     host::{Architecture, ClockSources, Host},
-    sys::arch::CounterRefused,
+    sys::{arch::CounterRefused, mmio},
 };
 
 mod sealed {
@@ -239,6 +239,12 @@ pub enum Unavailable {
         /// The error, as text.
         reason: String,
     },
+    /// This build cannot read the source, because a feature of this crate is not enabled.
+    #[error("this program was built without the feature `{feature}` of hpt-core")]
+    NotBuilt {
+        /// The feature.
+        feature: &'static str,
+    },
     /// The host is a system snapshot, whose sources cannot be opened.
     #[error("this is a system snapshot: its counters cannot be read here")]
     Captured,
@@ -317,6 +323,11 @@ impl MissingRight {
     }
 }
 
+/// Checks that this build can map the registers of a device.
+pub(super) fn require_mapping() -> Result<(), Unavailable> {
+    if mmio::IS_BUILT { Ok(()) } else { Err(Unavailable::NotBuilt { feature: mmio::FEATURE }) }
+}
+
 impl Unavailable {
     /// Returns the reason that applies if no child process could be started to try a read.
     pub(super) fn not_tried() -> Self {
@@ -362,6 +373,7 @@ impl Unavailable {
                 Some("use the source that `hpt probe` chooses; hpt cannot distinguish a missing counter, an emulator, and a kernel that closes the counter".to_owned())
             }
             Self::Refused { .. } => Some("check for a seccomp filter or a sandbox around this process".to_owned()),
+            Self::NotBuilt { feature } => Some(format!("enable the feature `{feature}` of hpt-core in Cargo.toml")),
             Self::Captured => Some("run hpt on the system itself".to_owned()),
             Self::SelfTest(failure) => failure.remedy().map(str::to_owned),
             Self::Unknown { nearest, .. } => Some(match nearest.as_slice() {
@@ -389,6 +401,7 @@ impl Unavailable {
             Self::ForbiddenByPrctl => "forbidden-by-prctl",
             Self::IllegalInstruction => "illegal-instruction",
             Self::Refused { .. } => "refused",
+            Self::NotBuilt { .. } => "not-built",
             Self::Captured => "captured",
             Self::SelfTest(_) => "self-test",
             Self::Unknown { .. } => "unknown",

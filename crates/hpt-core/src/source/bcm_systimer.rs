@@ -8,7 +8,11 @@ use std::{
 
 use super::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, rights, split_counter::read_split_counter, tested,
+    TimeSource, Unavailable,
+    backend::{Sealed, require_mapping},
+    rights,
+    split_counter::read_split_counter,
+    tested,
 };
 use crate::{
     host::{Architecture, DeviceNode, Host, Region, SYSTEM_TIMER},
@@ -215,6 +219,7 @@ fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavail
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
+    require_mapping()?;
     let (registers, path) = map(host, region)?;
     let barrier = Barrier::detect(process::platform().as_deref());
     Ok((Counter { registers, barrier, info }, path))

@@ -10,7 +10,10 @@ use std::{
 
 use super::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, split_counter::read_split_counter, tested,
+    TimeSource, Unavailable,
+    backend::{Sealed, require_mapping},
+    split_counter::read_split_counter,
+    tested,
 };
 use crate::{
     host::{Architecture, Host},
@@ -249,6 +252,7 @@ fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> 
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
+    require_mapping()?;
     let window = window().map_err(|(step, error)| refusal(host, step, &error))?;
     Counter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
 }

@@ -4,7 +4,11 @@
 use std::time::Duration;
 
 use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
-use crate::{scale::Scale, stats::Steps, units::Frequency};
+use crate::{
+    scale::Scale,
+    stats::Steps,
+    units::{Frequency, Spaced},
+};
 
 /// The number of reads per timing, and the number of timings. The fastest timing is used.
 const READS: u32 = 64;
@@ -61,7 +65,7 @@ pub struct SelfTest {
 #[non_exhaustive]
 pub enum SelfTestFailure {
     /// Every reading was the same.
-    #[error("the count did not advance from {at_ticks} within {watched:?}")]
+    #[error("the count did not advance from {at_ticks} within {}", Spaced(*.watched))]
     StandsStill {
         /// The unchanged reading.
         at_ticks: u64,

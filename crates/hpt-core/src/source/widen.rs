@@ -10,7 +10,7 @@ use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
 use crate::{
     host::Host,
     scale::Scale,
-    units::{Frequency, Width},
+    units::{Frequency, Spaced, Width},
 };
 
 /// The largest assumed drift between the counter and the system clock: one part in `ONE_IN`. The kernel slews its clock
@@ -84,7 +84,7 @@ pub enum WidenError {
     NoRate(SourceId),
     /// The counter wraps too soon: the clock that would count its wraps may be late by more than the margin, or takes
     /// too long to read.
-    #[error("{source_id} wraps every {wraps_after:?}: no system clock can reliably count its wraps")]
+    #[error("{source_id} wraps every {}: no system clock can reliably count its wraps", Spaced(*.wraps_after))]
     TooNarrow {
         /// The counter.
         source_id: SourceId,

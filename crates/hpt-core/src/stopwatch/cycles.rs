@@ -8,6 +8,7 @@ use crate::{
     host::Host,
     source::{PosixClock, PosixId, SourceInfo, TimeSource},
     stats::median,
+    units::Spaced,
 };
 
 /// A stopwatch that measures pieces of work in ticks of its source. For [`PerfCycles`](crate::PerfCycles) and
@@ -80,7 +81,9 @@ pub struct CyclesStarted {
 pub enum LapRefused {
     /// The counter may have wrapped more than once.
     #[error(
-        "the lap took {took:?}, so the {bits}-bit counter may have wrapped more than once; the longest supported lap is {longest:?}"
+        "the lap took {}, so the {bits}-bit counter may have wrapped more than once; the longest supported lap is {}",
+        Spaced(*.took),
+        Spaced(*.longest)
     )]
     TooLong {
         /// The duration of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.

@@ -27,7 +27,7 @@ pub(crate) struct Slew {
 }
 
 /// Returns the adjustments that the kernel is currently making. Changes nothing.
-#[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
+#[allow(clippy::useless_conversion, reason = "c_long is 32 bits wide on some targets")]
 pub(crate) fn read_slew() -> io::Result<Slew> {
     /// The status bit that indicates that the offset is in nanoseconds. Linux, include/uapi/linux/timex.h.
     const STA_NANO: libc::c_int = 0x2000;
@@ -41,7 +41,7 @@ fn slew_of(offset: i64, is_nano: bool, time_constant: i64, tick_us: i64) -> Slew
 }
 
 /// Returns the kernel's clock parameters. Changes nothing.
-#[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
+#[allow(clippy::useless_conversion, reason = "c_long is 32 bits wide on some targets")]
 pub(crate) fn read() -> io::Result<Timex> {
     let timex = ask()?;
     Ok(Timex {
@@ -65,7 +65,7 @@ fn ask() -> io::Result<libc::timex> {
     Ok(timex)
 }
 
-#[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
+#[allow(clippy::useless_conversion, reason = "c_long is 32 bits wide on some targets")]
 fn usual_tick_us() -> i64 {
     // SAFETY: the call takes a number that is supported on all systems. sysconf(3).
     let ticks_a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };

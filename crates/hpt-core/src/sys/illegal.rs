@@ -65,7 +65,7 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
             let _ = unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
         }
     }
-    super::signals::by_default(signal);
+    super::process::reset_action(signal);
     // SAFETY: the call takes a number. The signal is blocked in this handler, and its default action ends the process
     // as soon as the handler returns. raise(3).
     let _ = unsafe { libc::raise(signal) };

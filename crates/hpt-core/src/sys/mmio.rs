@@ -3,7 +3,8 @@
 
 use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
-use memmap2::{MmapOptions, MmapRaw};
+use super::mapping::Mapping;
+pub(crate) use super::mapping::{FEATURE, IS_BUILT};
 
 /// Readable 32-bit registers. This is a trait so that a test can script the registers.
 pub(crate) trait Registers {
@@ -36,7 +37,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// A device's registers in this process's memory. The registers cannot be written.
 #[derive(Debug)]
 pub(crate) struct Window {
-    map: MmapRaw,
+    map: Mapping,
     /// The offset of the registers in the map; `length` is their size. Both are in bytes.
     start: usize,
     length: usize,
@@ -61,7 +62,7 @@ impl Window {
     /// Returns an error in the same cases as [`map`](Self::map).
     pub(crate) fn of(file: &File, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         let end = start.checked_add(length).filter(|_| start.is_multiple_of(4)).ok_or(io::ErrorKind::InvalidInput)?;
-        let map = MmapOptions::new().offset(offset).len(end).map_raw_read_only(file)?;
+        let map = Mapping::of(file, offset, end)?;
         Ok(Self { map, start, length })
     }
 }
@@ -85,7 +86,7 @@ impl Registers for Window {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "mmio"))]
 mod tests {
     use std::io::Write;
 

@@ -4,11 +4,17 @@
 
 pub(crate) mod adjtime;
 pub(crate) mod arch;
+#[cfg(feature = "program")]
+pub(crate) mod child;
 pub(crate) mod clock;
+#[cfg(feature = "knobs")]
 pub(crate) mod file_lock;
+#[cfg(feature = "gpio")]
 pub(crate) mod gpio;
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
 pub(crate) mod illegal;
+mod mapping;
+#[cfg(feature = "realtime")]
 pub(crate) mod memory;
 pub(crate) mod mmio;
 pub(crate) mod native;
@@ -18,6 +24,7 @@ pub(crate) mod port;
 pub(crate) mod process;
 pub(crate) mod ptp;
 pub(crate) mod rtc;
+#[cfg(any(feature = "measure", feature = "program"))]
 pub(crate) mod signals;
 #[cfg_attr(
     target_arch = "x86_64",

@@ -9,9 +9,7 @@ use std::{
     ptr,
 };
 
-use memmap2::{MmapOptions, MmapRaw};
-
-use super::{arch::event, own_process::Mark, process};
+use super::{arch::event, mapping::Mapping, own_process::Mark, process};
 
 /// `struct perf_event_attr` in its first version, which every kernel accepts. Linux, include/uapi/linux/perf_event.h.
 #[repr(C)]
@@ -150,7 +148,7 @@ impl Event {
     pub(crate) fn map(&self) -> io::Result<Page> {
         let mark = Mark::new().ok_or(io::ErrorKind::Unsupported)?;
         let length = usize::try_from(process::page_size()).map_err(|_| io::ErrorKind::Unsupported)?;
-        let map = MmapOptions::new().len(length).map_raw_read_only(&self.file)?;
+        let map = Mapping::of(&self.file, 0, length)?;
         Ok(Page { map: ManuallyDrop::new(map), mark })
     }
 }
@@ -172,7 +170,7 @@ pub(crate) trait EventPage {
 /// An event's page in this process's memory.
 #[derive(Debug)]
 pub(crate) struct Page {
-    map: ManuallyDrop<MmapRaw>,
+    map: ManuallyDrop<Mapping>,
     mark: Mark,
 }
 

@@ -2,19 +2,10 @@
 //! values to restore; `realtime` does.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     io,
-    os::unix::process::CommandExt,
-    process::{Child, Command},
     time::Duration,
 };
-
-use rustix::{
-    process::{TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability},
-    thread::{sched_getaffinity, sched_setaffinity},
-};
-
-use super::signals::{SignalSet, ignore};
 
 /// `PR_GET_TSC` and `PR_SET_TSC`: whether this thread may execute RDTSC. prctl(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,21 +17,29 @@ pub(crate) enum TscPermission {
 }
 
 pub(crate) fn tsc_permission() -> TscPermission {
-    match time_stamp_counter_readability() {
-        Ok(TimeStampCounterReadability::Readable) => TscPermission::Enabled,
-        Ok(TimeStampCounterReadability::RaiseSIGSEGV) => TscPermission::Forbidden,
-        Err(_) => TscPermission::Unknown,
+    let mut mode: libc::c_int = 0;
+    // SAFETY: `mode` is live and filled by the call. prctl(2), PR_GET_TSC.
+    let answer = keeping_errno(|| unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) });
+    match (answer, mode) {
+        (0, libc::PR_TSC_ENABLE) => TscPermission::Enabled,
+        (0, libc::PR_TSC_SIGSEGV) => TscPermission::Forbidden,
+        _ => TscPermission::Unknown,
     }
 }
 
 /// Allows this thread, and the threads that it starts, to read the TSC again.
 pub(crate) fn permit_tsc() -> io::Result<()> {
-    Ok(set_time_stamp_counter_readability(TimeStampCounterReadability::Readable)?)
+    // SAFETY: the call takes a number. prctl(2), PR_SET_TSC.
+    succeeded(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) })
 }
 
-/// A set of CPUs in the kernel's format.
+/// A set of CPUs in the kernel's format: an array of words, one bit for each CPU. sched_setaffinity(2).
 #[derive(Clone, Copy)]
-pub(crate) struct CpuSet(rustix::thread::CpuSet);
+pub(crate) struct CpuSet([libc::c_ulong; MAX_CPU / WORD_BITS]);
+
+/// The number of CPUs in the sets of the C library.
+const MAX_CPU: usize = 1024;
+const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 
 impl std::fmt::Debug for CpuSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,27 +50,31 @@ impl std::fmt::Debug for CpuSet {
 impl CpuSet {
     /// Returns the CPUs that this thread may run on now.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
-        Ok(Self(sched_getaffinity(None)?))
+        let mut set = Self([0; MAX_CPU / WORD_BITS]);
+        // SAFETY: 0 means the calling thread; `set` is live, and the call fills at most the given size.
+        // sched_getaffinity(2).
+        succeeded(unsafe { libc::sched_getaffinity(0, size_of_val(&set.0), set.0.as_mut_ptr().cast()) })?;
+        Ok(set)
     }
 
     /// Creates a set with one CPU, or an empty set if the CPU's number is too large for the kernel's format.
     pub(crate) fn only(cpu: usize) -> Self {
-        let mut set = rustix::thread::CpuSet::new();
-        // `set` panics if the number is too large for the set.
-        if cpu < rustix::thread::CpuSet::MAX_CPU {
-            set.set(cpu);
+        let mut set = Self([0; MAX_CPU / WORD_BITS]);
+        if let Some(word) = set.0.get_mut(cpu / WORD_BITS) {
+            *word |= 1 << (cpu % WORD_BITS);
         }
-        Self(set)
+        set
     }
 
     /// Restricts this thread to exactly these CPUs.
     pub(crate) fn apply(&self) -> io::Result<()> {
-        Ok(sched_setaffinity(None, &self.0)?)
+        // SAFETY: 0 means the calling thread; the set is live and has the given size. sched_setaffinity(2).
+        succeeded(unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), self.0.as_ptr().cast()) })
     }
 
     /// Returns the numbers of the CPUs in the set.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| self.0.is_set(cpu))
+        (0..MAX_CPU).filter(|&cpu| self.0[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1)
     }
 }
 
@@ -132,47 +135,6 @@ impl Scheduling {
     }
 }
 
-/// The reason why no program was started.
-#[derive(Debug)]
-pub(crate) enum NotStarted {
-    /// The kernel refused the scheduling parameters.
-    Scheduling(io::Error),
-    /// No process can be created, or the program cannot be executed.
-    Program(io::Error),
-}
-
-/// Starts a program with these scheduling parameters from its first instruction on. The program starts with no
-/// blocked signals, and ignores the given signal in addition to the signals that this process ignores.
-pub(crate) fn start(
-    command: &mut Command,
-    scheduling: Option<Scheduling>,
-    ignored: Option<libc::c_int>,
-) -> Result<Child, NotStarted> {
-    /// An offset that marks an error number from the child as an error of the scheduling call. The kernel's error
-    /// numbers are below 4096. errno(3).
-    const OF_SCHEDULING: i32 = 1 << 16;
-    let none = SignalSet::of([]);
-    let prepare = move || {
-        none.apply()?;
-        if let Some(signal) = ignored {
-            ignore(signal);
-        }
-        let Some(scheduling) = scheduling else { return Ok(()) };
-        scheduling
-            .apply()
-            .map_err(|error| io::Error::from_raw_os_error(OF_SCHEDULING + error.raw_os_error().unwrap_or(0)))
-    };
-    // SAFETY: the child makes system calls with numbers and with structures on its own stack: the child neither
-    // allocates nor locks, and an error is a number. fork(2).
-    unsafe { command.pre_exec(prepare) };
-    command.spawn().map_err(|error| match error.raw_os_error() {
-        Some(number) if number >= OF_SCHEDULING => {
-            NotStarted::Scheduling(io::Error::from_raw_os_error(number - OF_SCHEDULING))
-        }
-        _ => NotStarted::Program(error),
-    })
-}
-
 /// Returns the CPU that this thread currently runs on.
 pub(crate) fn current_cpu() -> Option<usize> {
     // SAFETY: the call takes no argument, and returns -1 if the CPU is not known. sched_getcpu(3).
@@ -218,9 +180,17 @@ fn duration(time: libc::timeval) -> Duration {
 
 /// Returns the release and version of the kernel, as `uname -r` and `uname -v` print them.
 pub(crate) fn kernel_names() -> (String, String) {
-    let names = rustix::system::uname();
-    let text = |name: &CStr| name.to_string_lossy().into_owned();
-    (text(names.release()), text(names.version()))
+    // SAFETY: utsname consists of arrays of characters, for which zero is a valid value.
+    let mut names = unsafe { std::mem::zeroed::<libc::utsname>() };
+    // SAFETY: `names` is live and filled by the call; on failure, it stays empty. uname(2).
+    let _ = unsafe { libc::uname(&raw mut names) };
+    (text(&names.release), text(&names.version))
+}
+
+/// Returns the characters before the first zero.
+fn text(characters: &[libc::c_char]) -> String {
+    let bytes: Vec<u8> = characters.iter().map(|character| character.to_ne_bytes()[0]).collect();
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
 /// Returns whether this process has a vDSO.
@@ -232,7 +202,7 @@ pub(crate) fn has_vdso() -> bool {
 
 /// Returns AT_HWCAP2 from the auxiliary vector: the second set of processor feature bits; 0 if the kernel does not
 /// provide it.
-#[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
+#[allow(clippy::useless_conversion, reason = "c_ulong is 32 bits wide on some targets")]
 pub(crate) fn hwcap2() -> u64 {
     // SAFETY: the call reads the auxiliary vector, and returns 0 for an unknown key. getauxval(3).
     let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
@@ -268,15 +238,25 @@ pub(crate) enum Access {
 /// Returns whether a file's mode allows this access, without opening the file.
 pub(crate) fn may_access(path: &str, access: Access) -> bool {
     let mode = match access {
-        Access::Read => rustix::fs::Access::READ_OK,
-        Access::Write => rustix::fs::Access::WRITE_OK,
+        Access::Read => libc::R_OK,
+        Access::Write => libc::W_OK,
     };
-    rustix::fs::access(path, mode).is_ok()
+    let Ok(path) = CString::new(path) else { return false };
+    // SAFETY: `path` is a live string that ends with a zero. access(2).
+    succeeded(unsafe { libc::access(path.as_ptr(), mode) }).is_ok()
 }
 
 /// Returns the effective user ID of this process.
 pub(crate) fn effective_user() -> u32 {
-    rustix::process::geteuid().as_raw()
+    // SAFETY: the call takes no argument and always succeeds. geteuid(2).
+    unsafe { libc::geteuid() }
+}
+
+/// Applies the default action to a signal from now on. Does not allocate, because it may run in a signal handler.
+#[cfg(any(feature = "program", target_arch = "arm", target_arch = "aarch64"))]
+pub(crate) fn reset_action(signal: libc::c_int) {
+    // SAFETY: the call takes two numbers; with an invalid signal number, it fails with EINVAL. signal(2).
+    let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 /// Returns the size of a memory page, in bytes.
@@ -286,6 +266,18 @@ pub(crate) fn page_size() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
+/// Runs `call` and restores errno, as a function must that may run in a signal handler. signal-safety(7).
+pub(super) fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: the call takes no argument and returns the address of this thread's errno. errno(3).
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the address is valid as long as the thread runs, and only this thread uses it.
+    let before = unsafe { *errno };
+    let answer = call();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+    answer
+}
+
 /// Converts a result in the C convention: 0 is success, otherwise the error is in errno.
 fn succeeded(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -293,7 +285,25 @@ fn succeeded(answer: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, CpuSet, current_cpu, kernel_names, may_access, page_size, platform};
+    use super::{Access, CpuSet, current_cpu, keeping_errno, kernel_names, may_access, page_size, platform};
+
+    #[test]
+    fn a_failed_call_leaves_errno_as_it_was() {
+        assert!(!may_access("/nonexistent", Access::Read));
+        let before = std::io::Error::last_os_error().raw_os_error();
+        // SAFETY: the call takes a number, and fails with EBADF. close(2).
+        let answer = keeping_errno(|| unsafe { libc::close(-1) });
+        let after = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!((answer, before, after), (-1, Some(libc::ENOENT), before));
+    }
+
+    #[test]
+    fn a_set_contains_the_cpu_it_was_made_for() {
+        for cpu in [0, 1, 31, 32, 63, 64, 1023] {
+            assert!(CpuSet::only(cpu).cpus().eq([cpu]), "{cpu}");
+        }
+        assert_eq!(CpuSet::only(1024).cpus().count(), 0);
+    }
 
     #[test]
     fn this_thread_runs_on_a_cpu_it_may_run_on() {

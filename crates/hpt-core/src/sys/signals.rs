@@ -1,14 +1,7 @@
 //! Receives the signals of the calling thread one after another instead of with handlers (sigprocmask(2),
-//! sigwaitinfo(2)). Interrupts a thread's wait (tgkill(2)), sends signals to a child (kill(2)), and reports the child's
-//! state (waitpid(2)). Forwards no signal by itself; the code that waits decides what to do.
+//! sigwaitinfo(2)), and interrupts a thread's wait (tgkill(2)).
 
-use std::{fs::File, io, ptr};
-
-use rustix::{
-    process::{Pid, WaitOptions, waitpid},
-    termios::tcgetpgrp,
-    thread::gettid,
-};
+use std::{io, ptr};
 
 /// A set of signals.
 #[derive(Clone, Copy)]
@@ -26,17 +19,6 @@ pub(crate) struct Came {
     pub(crate) signal: libc::c_int,
     /// The process that sent it; `None` if the kernel did, for example because of a key pressed in the terminal.
     pub(crate) sent_by: Option<libc::pid_t>,
-}
-
-/// The state of a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChildIs {
-    Exited(libc::c_int),
-    Killed(libc::c_int),
-    Stopped(libc::c_int),
-    GoingOn,
-    /// The child's state has not changed.
-    AsBefore,
 }
 
 impl SignalSet {
@@ -83,7 +65,7 @@ impl SignalSet {
         self.change(libc::SIG_SETMASK)
     }
 
-    fn change(&self, how: libc::c_int) -> io::Result<Self> {
+    pub(super) fn change(&self, how: libc::c_int) -> io::Result<Self> {
         let mut before = Self::of([]);
         // SAFETY: both sets are live. The call reads the first and fills the second. pthread_sigmask(3).
         let answer = unsafe { libc::pthread_sigmask(how, &raw const self.0, &raw mut before.0) };
@@ -130,52 +112,6 @@ fn sender(info: &libc::siginfo_t) -> Option<libc::pid_t> {
     by_a_process.then(|| unsafe { info.si_pid() })
 }
 
-/// Returns whether the process ignores the signal.
-pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
-    let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
-    // SAFETY: without a new action the call only fills the structure, which is live. sigaction(2).
-    let answer = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
-    answer == 0 && action.sa_sigaction == libc::SIG_IGN
-}
-
-/// Restores the default action of the signal.
-pub(crate) fn by_default(signal: libc::c_int) {
-    // SAFETY: the default action is not a handler and touches no memory of the program. signal(2).
-    let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
-}
-
-/// Makes the kernel discard the signal.
-pub(crate) fn ignore(signal: libc::c_int) {
-    // SAFETY: no handler is installed, and the call touches no memory of the program. The call is async-signal-safe.
-    // signal(2).
-    let _ = unsafe { libc::signal(signal, libc::SIG_IGN) };
-}
-
-/// Returns whether this process leads the session to which the child also belongs. The kernel reports a hang-up of the
-/// terminal to the session leader only.
-pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
-    // rustix is not used: the ID of a session that was started outside the process's PID namespace is 0, which rustix
-    // does not allow.
-    // SAFETY: the call takes a number, and returns -1 for a process that does not exist. getsid(2).
-    let session = unsafe { libc::getsid(child) };
-    u32::try_from(session) == Ok(std::process::id())
-}
-
-/// Returns whether the terminal of this process, if there is one, currently belongs to the process group of this
-/// process or of the child. A shell has a process group of its own.
-pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
-    let Ok(terminal) = File::open("/dev/tty") else {
-        return false;
-    };
-    // rustix is not used: like a session ID, the ID of a process group outside the PID namespace is 0.
-    // SAFETY: the call takes no argument and always succeeds. getpgrp(2).
-    let own = unsafe { libc::getpgrp() };
-    // SAFETY: the call takes a number, and returns -1 for a process that does not exist. getpgid(2).
-    let of_the_child = unsafe { libc::getpgid(child) };
-    tcgetpgrp(terminal).is_ok_and(|foreground| [own, of_the_child].contains(&foreground.as_raw_pid()))
-}
-
 /// The signal that interrupts a thread's wait in the kernel. It has no other effect: programs without a handler for
 /// this signal ignore it, and programs with a handler must expect it at any time. signal(7).
 const ROUSING: libc::c_int = libc::SIGURG;
@@ -199,7 +135,8 @@ pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
 
 /// Returns the ID of this thread, for [`rouse`].
 pub(crate) fn this_thread() -> libc::pid_t {
-    gettid().as_raw_pid()
+    // SAFETY: the call takes no argument and always succeeds. gettid(2).
+    unsafe { libc::gettid() }
 }
 
 /// Interrupts the given thread of this process if it is waiting in the kernel.
@@ -209,60 +146,9 @@ pub(crate) fn rouse(thread: libc::pid_t) {
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, ROUSING) };
 }
 
-/// Sends a signal to a child that has not been waited for yet, so its process ID cannot belong to another process.
-pub(crate) fn send(child: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: the call takes two numbers; it is not an error if the child has already ended. kill(2).
-    let _ = unsafe { libc::kill(child, signal) };
-}
-
-/// Applies the default action of a blocked signal to this process. Intended for signals that stop the process.
-pub(crate) fn stop_by(signal: libc::c_int) {
-    let only = SignalSet::of([signal]);
-    // SAFETY: the call takes a number. raise(3).
-    let _ = unsafe { libc::raise(signal) };
-    // The process stops here, unless it is in an orphaned process group. signal(7).
-    if let Ok(before) = only.change(libc::SIG_UNBLOCK) {
-        let _ = before.apply();
-    }
-}
-
-/// Reaps all ended child processes except `child`. The first process of a container must do this, because it becomes
-/// the parent of all orphaned processes.
-pub(crate) fn reap_others(child: libc::pid_t) {
-    loop {
-        // SAFETY: siginfo_t consists of integers and of pointers that are not followed, for which zero is a valid
-        // value.
-        let mut ended = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: `ended` is live and filled by the call. waitid(2).
-        let answer = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut ended, flags) };
-        if answer != 0 {
-            return;
-        }
-        // SAFETY: waitid filled in the fields for a child that ended, or left them zero. sigaction(2), waitid(2).
-        let process = unsafe { ended.si_pid() };
-        if process == 0 || process == child {
-            return;
-        }
-        if !matches!(waitpid(Pid::from_raw(process), WaitOptions::NOHANG), Ok(Some(_))) {
-            return;
-        }
-    }
-}
-
-/// Returns the change in the child's state since the preceding call, without waiting.
-pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
-    let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-    let Some((_, status)) = waitpid(Pid::from_raw(child), options)? else { return Ok(ChildIs::AsBefore) };
-    let exited = status.exit_status().map(ChildIs::Exited);
-    let killed = || status.terminating_signal().map(ChildIs::Killed);
-    let stopped = || status.stopping_signal().map(ChildIs::Stopped);
-    Ok(exited.or_else(killed).or_else(stopped).unwrap_or(ChildIs::GoingOn))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Came, SignalSet, is_ignored};
+    use super::{Came, SignalSet};
 
     #[test]
     fn a_blocked_signal_stays_pending_and_names_its_sender() {
@@ -286,7 +172,5 @@ mod tests {
         assert!(out.into_iter().all(|signal| !set.contains(signal)), "{set:?}");
         let held = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD, libc::SIGTSTP, libc::SIGRTMAX()];
         assert!(held.into_iter().all(|signal| set.contains(signal)), "{set:?}");
-        // Rust programs ignore SIGPIPE from the start.
-        assert!(is_ignored(libc::SIGPIPE) && !is_ignored(libc::SIGUSR1));
     }
 }

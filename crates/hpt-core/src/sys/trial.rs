@@ -1,12 +1,12 @@
 //! Uses a forked child to try instructions that may raise a signal. Does not interpret the death of the child; the
 //! caller does.
 
-use std::time::{Duration, Instant};
-
-use rustix::{
-    io::Errno,
-    process::{DumpableBehavior, Pid, Signal, WaitOptions, kill_process, set_dumpable_behavior, waitpid},
+use std::{
+    io,
+    time::{Duration, Instant},
 };
+
+use super::process::keeping_errno;
 
 /// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub(crate) enum Trial {
 /// is ignored, and `waitpid(-1)` in another thread does not reap the child. Only a wait with `__WALL` or `__WCLONE`
 /// reaps it. QEMU's user-mode emulation cannot start such a child, so the child has SIGCHLD as its exit signal there.
 pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
-    attempt_within(LONGEST, attempt)
+    keeping_errno(|| attempt_within(LONGEST, attempt))
 }
 
 fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
     let child = match fork_with(0) {
-        -1 if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => fork_with(libc::SIGCHLD),
+        -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => fork_with(libc::SIGCHLD),
         child => child,
     };
     match child {
@@ -44,7 +44,7 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
         }
         // The process ID of a child, or -1.
         child => {
-            let child = libc::pid_t::try_from(child).ok().filter(|&child| child > 0).and_then(Pid::from_raw);
+            let child = libc::pid_t::try_from(child).ok().filter(|&child| child > 0);
             child.map_or(Trial::NotTried, |child| end_of(child, longest))
         }
     }
@@ -59,29 +59,31 @@ const LONGEST: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Waits until `child` ends, and kills it if it has not ended after `longest`.
-fn end_of(child: Pid, longest: Duration) -> Trial {
-    // The wait includes children with and without an exit signal.
-    let whichever = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
     let begun = Instant::now();
-    let mut is_killed = false;
+    let (mut status, mut is_killed) = (0, false);
     loop {
-        match waitpid(Some(child), if is_killed { whichever } else { whichever | WaitOptions::NOHANG }) {
-            Ok(Some((_, status))) => {
-                return match (is_killed, status.exit_status() == Some(0)) {
+        // The wait includes children with and without an exit signal.
+        let options = libc::__WALL | if is_killed { 0 } else { libc::WNOHANG };
+        // SAFETY: `status` is live and filled by the call. waitpid(2).
+        match unsafe { libc::waitpid(child, &raw mut status, options) } {
+            0 if begun.elapsed() < longest => std::thread::sleep(PAUSE),
+            0 => {
+                // SAFETY: the call takes two numbers; the child has not been waited for, so its ID is its own. kill(2).
+                let _ = unsafe { libc::kill(child, libc::SIGKILL) };
+                is_killed = true;
+            }
+            ended if ended == child => {
+                return match (is_killed, libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0) {
                     (_, true) => Trial::Lived,
                     (false, false) => Trial::Died,
                     (true, false) => Trial::NotTried,
                 };
             }
-            Ok(None) if begun.elapsed() < longest => std::thread::sleep(PAUSE),
-            Ok(None) => {
-                let _ = kill_process(child, Signal::KILL);
-                is_killed = true;
-            }
             // A handler interrupted the wait.
-            Err(Errno::INTR) => {}
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
             // The child's result is lost.
-            Err(_) => return Trial::NotTried,
+            _ => return Trial::NotTried,
         }
     }
 }
@@ -99,8 +101,9 @@ fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
 /// Restores the default action of signals in the child, so that a signal ends the child without a core file, regardless
 /// of the handlers that the program had installed.
 fn give_up_quietly() {
-    // This is only a system call, so it is async-signal-safe.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    // SAFETY: the call takes a number. It is only a system call, so it is async-signal-safe. prctl(2),
+    // PR_SET_DUMPABLE.
+    let _ = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
     for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: the default action is not a handler and touches no memory of the program. The call is
         // async-signal-safe. signal(2).

@@ -75,7 +75,7 @@ pub(crate) fn sleep_until(till: Till, moment: Duration) {
 
 /// Sleeps until the clock reaches `moment` after its epoch, or until a signal is handled. Returns whether the sleep
 /// reached its deadline.
-#[allow(clippy::unnecessary_fallible_conversions, reason = "the C library's long has 32 bits on some machines")]
+#[allow(clippy::unnecessary_fallible_conversions, reason = "c_long is 32 bits wide on some targets")]
 pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     let clock = match till {
         Till::Monotonic => libc::CLOCK_MONOTONIC,

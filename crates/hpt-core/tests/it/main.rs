@@ -1,13 +1,21 @@
 //! The integration tests of hpt-core, in one program: captured machines, and this machine.
 
 #[macro_use]
+#[cfg_attr(not(all(feature = "realtime", feature = "testing")), allow(dead_code))]
 mod support;
 
+#[cfg(all(feature = "diagnose", feature = "serde"))]
 mod captures;
+#[cfg(all(feature = "diagnose", feature = "serde"))]
 mod doctor;
 mod edges;
+mod features;
+#[cfg(feature = "serde")]
 mod hosts;
+#[cfg(feature = "testing")]
 mod instants;
+#[cfg(all(feature = "serde", feature = "testing"))]
 mod laws;
+#[cfg(feature = "realtime")]
 mod live;
 mod sleeps;

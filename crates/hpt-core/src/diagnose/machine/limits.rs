@@ -129,7 +129,7 @@ fn timeout(facts: &MachineFacts, _: &Subject) -> Verdict {
         Some(us) => Finding::new(Severity::High, format!("the limit is {us} µs"))
             .fix("Remove the limit of a running program", ["sudo prlimit --rttime=unlimited --pid PID".to_owned()])
             .fix(
-                "Remove the limit permanently: set LimitRTTIME=infinity in the service of the program, or create a file in /etc/security/limits.d with the line `@realtime - rttime unlimited` and log in again",
+                "To remove the limit permanently, set LimitRTTIME=infinity in the service of the program, or add the line `@realtime - rttime unlimited` to /etc/security/limits.d/realtime.conf and log in again",
                 [],
             )
             .problem(),

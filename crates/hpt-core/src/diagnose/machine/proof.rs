@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Examined, MachineFacts, Verdict};
-use crate::host::Told;
+use crate::{host::Told, units::Spaced};
 
 /// A stretch of time in which a real-time thread that never blocks did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,11 @@ pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, gaps: 
         let Reserved { gap, period } = reserved;
         match shows(gaps, reserved, facts.hypervisor.is_some()) {
             Shown::Yes => {
-                let observed =
-                    format!("; measured: the kernel paused a busy-polling thread for about {gap:?} every {period:?}");
+                let observed = format!(
+                    "; measured: the kernel paused a busy-polling thread for about {} every {}",
+                    Spaced(gap),
+                    Spaced(period)
+                );
                 finding.observed.push_str(&observed);
                 let is_either = examined.rule.id == "fair-server"
                     && throttling.is_some_and(|throttling| throttling.may_be_taken_for(reserved));

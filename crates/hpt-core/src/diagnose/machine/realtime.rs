@@ -145,7 +145,7 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
     finding
         .fix("Let hpt disable throttling during a measurement", ["sudo hpt latency poll --fifo 80 --no-throttling".to_owned()])
         .fix(
-            "Disable throttling until reboot, or permanently with a line in /etc/sysctl.d; a real-time thread that never blocks then keeps all other threads off its CPU",
+            "If ordinary threads need not run on the CPU of a real-time thread that never blocks, disable throttling until reboot, or permanently in a file in /etc/sysctl.d",
             ["sudo sysctl -w kernel.sched_rt_runtime_us=-1".to_owned()],
         )
         .problem()
@@ -162,7 +162,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
         None => format!("sudo sh -c 'for file in {FAIR_SERVER}/cpu*/runtime; do echo 0 >$file; done'"),
     };
     let keep_off =
-        "Keep ordinary threads off the CPU: the fair server takes no time unless an ordinary thread is waiting";
+        "Keep ordinary threads off the CPU; the fair server takes time only while an ordinary thread is waiting";
     let off = |finding: Finding, before: Option<&str>| {
         let after = |command: String| before.map(str::to_owned).into_iter().chain([command]);
         finding
@@ -171,7 +171,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
                 after("sudo hpt latency poll --fifo 80 --no-throttling".to_owned()),
             )
             .fix(
-                "Disable the fair server until reboot; a real-time thread that never blocks then keeps all other threads off its CPU",
+                "If ordinary threads need not run on the CPU of a real-time thread that never blocks, disable the fair server until reboot",
                 after(command),
             )
             .fix(keep_off, [])
@@ -228,7 +228,7 @@ fn right_to_realtime(facts: &MachineFacts, _: &Subject) -> Verdict {
         Some(0) => Finding::new(Severity::High, "RLIMIT_RTPRIO is 0, and CAP_SYS_NICE is missing")
             .fix("Grant the permission to one program", ["sudo setcap cap_sys_nice+ep PROGRAM".to_owned()])
             .fix(
-                "Grant the permission to a group: create a file in /etc/security/limits.d with the line `@realtime - rtprio 95`, run these commands, and log in again",
+                "To grant the permission to a group, add the line `@realtime - rtprio 95` to /etc/security/limits.d/realtime.conf, run these commands, and log in again",
                 ["sudo groupadd --system realtime".to_owned(), "sudo usermod --append --groups realtime USER".to_owned()],
             )
             .problem(),
@@ -249,7 +249,7 @@ fn right_to_lock(facts: &MachineFacts, _: &Subject) -> Verdict {
         Some(bytes) => Finding::new(Severity::Low, format!("only {} KiB may be locked: mlockall fails for most programs", bytes >> 10))
             .fix("Grant the permission to one program", ["sudo setcap cap_ipc_lock+ep PROGRAM".to_owned()])
             .fix(
-                "Grant the permission to a group: create a file in /etc/security/limits.d with the line `@realtime - memlock unlimited`, and log in again",
+                "To grant the permission to a group, add the line `@realtime - memlock unlimited` to /etc/security/limits.d/realtime.conf, and log in again",
                 [],
             )
             .problem(),

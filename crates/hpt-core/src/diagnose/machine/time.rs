@@ -2,7 +2,7 @@
 //! measure anything.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
-use crate::host::Architecture;
+use crate::{host::Architecture, units::Spaced};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -223,7 +223,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
         return Verdict::unknown("adjtimex was not called, or failed");
     };
     if discipline.synchronized {
-        return Verdict::pass(format!("synchronized, with a maximum error of {:?}", discipline.maximum_error));
+        return Verdict::pass(format!("synchronized, with a maximum error of {}", Spaced(discipline.maximum_error)));
     }
     let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the clock of the host";
     let Some(running) = facts.situation.time_daemons.as_deref() else {

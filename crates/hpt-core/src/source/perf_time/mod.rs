@@ -8,7 +8,9 @@ use std::{io, marker::PhantomData};
 use self::page::{Line, NoLine};
 use super::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, permitted_native, tested,
+    TimeSource, Unavailable,
+    backend::{Sealed, require_mapping},
+    permitted_native, tested,
 };
 use crate::{
     host::{Architecture, CounterPermission, Host, PARANOID},
@@ -83,6 +85,7 @@ impl PerfTime {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
+        require_mapping()?;
         let event = Event::that_counts_nothing().map_err(|error| refusal(&error))?;
         let page = event.map().map_err(|error| Unavailable::Refused {
             reason: format!("cannot map the page of a perf event: {error}"),

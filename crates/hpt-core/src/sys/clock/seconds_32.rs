@@ -201,7 +201,10 @@ pub(super) fn join_native(time: &libc::timespec) -> u64 {
 /// Converts seconds and nanoseconds to nanoseconds, modulo 2^64. The upper half of a C library's nanoseconds may be
 /// padding.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "nanoseconds of a second fit in 30 bits; the rest may be padding")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the nanoseconds within a second are less than 2^30; the rest may be padding"
+)]
 pub(super) const fn join(seconds: i64, nanoseconds: i64) -> u64 {
     let nanoseconds = nanoseconds.cast_unsigned() as u32;
     seconds.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(nanoseconds as u64)

@@ -1,0 +1,122 @@
+//! A histogram for any number of samples. Requires the feature `stats`.
+
+use hdrhistogram::Histogram as Hdr;
+
+use super::Spread;
+
+/// A histogram of tick differences, with three significant digits, in bounded memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    counts: Hdr<u64>,
+    /// The exact minimum and maximum; the counts keep only three significant digits.
+    ends: Option<(u64, u64)>,
+}
+
+impl Histogram {
+    /// Creates an empty histogram.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { counts: Hdr::new(3).expect("a precision of 0 to 5 significant digits is valid"), ends: None }
+    }
+
+    /// Adds one sample. Do not call it in a timed region: the table may grow.
+    pub fn record(&mut self, ticks: u64) {
+        // `saturating_record` would never grow the table.
+        self.counts.record(ticks).expect("the table grows to hold any 64-bit value");
+        let (smallest, largest) = self.ends.unwrap_or((ticks, ticks));
+        self.ends = Some((smallest.min(ticks), largest.max(ticks)));
+    }
+
+    /// Returns the number of samples.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.counts.len()
+    }
+
+    /// Adds the samples of another histogram.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts).expect("the table grows to hold any 64-bit value");
+        let Some((smallest, largest)) = other.ends else { return };
+        let (own_smallest, own_largest) = self.ends.unwrap_or((smallest, largest));
+        self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
+    }
+
+    /// Returns the quantile `part` (0 to 1) of the samples, in ticks; `None` if there are no samples.
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let (smallest, largest) = self.ends?;
+        Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
+    }
+
+    /// Iterates over the classes (buckets) in ascending order. Each item consists of the largest value of the class, in
+    /// ticks, and the number of samples in the class. Classes without samples are omitted.
+    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
+    }
+
+    /// Returns the distribution of the samples, given the length of a tick in nanoseconds; `None` if there are no
+    /// samples.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "durations for printing, below 2^53 ticks")]
+    pub fn spread(&self, tick_ns: f64) -> Option<Spread> {
+        let (smallest, largest) = self.ends?;
+        let quantile = |part: f64| self.quantile(part).unwrap_or(largest) as f64 * tick_ns;
+        Some(Spread {
+            samples: self.counts.len(),
+            min_ns: smallest as f64 * tick_ns,
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            max_ns: largest as f64 * tick_ns,
+            mean_ns: self.counts.mean() * tick_ns,
+        })
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::Histogram;
+
+    #[test]
+    fn an_empty_histogram_has_no_distribution() {
+        assert_eq!(Histogram::new().spread(1.0), None);
+    }
+
+    #[test]
+    fn a_large_value_is_counted_exactly() {
+        let mut histogram = Histogram::new();
+        for (ticks, times) in [(100, 1_000), (5_000, 1_000), (1_000_000, 10), (u64::MAX, 1)] {
+            (0..times).for_each(|_| histogram.record(ticks));
+        }
+        let spread = histogram.spread(1.0).expect("it has samples");
+        let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
+        assert!(near(spread.p50_ns, 5_000.0) && near(spread.p99_ns, 5_000.0), "{spread:?}");
+        assert!(near(spread.p999_ns, 1_000_000.0) && near(spread.max_ns, 18_446_744_073_709_551_615.0), "{spread:?}");
+        assert_eq!(spread.samples, 2_011);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_ordered_and_the_ends_are_the_samples(samples in vec(1_u64..1 << 40, 1..300)) {
+            let mut histogram = Histogram::new();
+            samples.iter().for_each(|&sample| histogram.record(sample));
+            let spread = histogram.spread(0.5).expect("not empty");
+            let ordered = [spread.min_ns, spread.p50_ns, spread.p99_ns, spread.p999_ns, spread.max_ns];
+            prop_assert!(ordered.is_sorted(), "{ordered:?}");
+            let largest = *samples.iter().max().expect("not empty");
+            prop_assert_eq!(spread.max_ns, largest as f64 * 0.5);
+            prop_assert_eq!(spread.samples, samples.len() as u64);
+        }
+    }
+}

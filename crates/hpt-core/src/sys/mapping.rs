@@ -1,0 +1,54 @@
+//! Maps a file into memory, read-only. Without the feature `mmio`, no file can be mapped.
+
+#[cfg(not(feature = "mmio"))]
+pub(super) use self::absent::Mapping;
+#[cfg(feature = "mmio")]
+pub(super) use self::present::Mapping;
+
+/// The feature that a mapping requires.
+pub(crate) const FEATURE: &str = "mmio";
+/// Whether this build can map files.
+pub(crate) const IS_BUILT: bool = cfg!(feature = "mmio");
+
+#[cfg(feature = "mmio")]
+mod present {
+    use std::{fs::File, io};
+
+    use memmap2::{MmapOptions, MmapRaw};
+
+    /// The mapped part of a file. Dropping it unmaps the file.
+    #[derive(Debug)]
+    pub(crate) struct Mapping(MmapRaw);
+
+    impl Mapping {
+        /// Maps `length` bytes of `file` from `offset` on.
+        pub(crate) fn of(file: &File, offset: u64, length: usize) -> io::Result<Self> {
+            Ok(Self(MmapOptions::new().offset(offset).len(length).map_raw_read_only(file)?))
+        }
+
+        /// Returns the address of the first byte.
+        #[inline(always)]
+        pub(crate) fn as_ptr(&self) -> *const u8 {
+            self.0.as_ptr()
+        }
+    }
+}
+
+#[cfg(not(feature = "mmio"))]
+mod absent {
+    use std::{convert::Infallible, fs::File, io};
+
+    /// A mapping that cannot exist.
+    #[derive(Debug)]
+    pub(crate) struct Mapping(Infallible);
+
+    impl Mapping {
+        pub(crate) fn of(_file: &File, _offset: u64, _length: usize) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(crate) fn as_ptr(&self) -> *const u8 {
+            match self.0 {}
+        }
+    }
+}
