@@ -3,32 +3,75 @@
 //!
 //! | I want to | use |
 //! | --- | --- |
-//! | read the time faster than with `std::time::Instant` | [`Instant`]: tracks `CLOCK_MONOTONIC`, with an error bound |
-//! | sleep precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
-//! | run something once per period | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
-//! | run a thread with real-time priority | [`realtime::Setup`]: sets policy, CPU, memory, idle states, RT throttling |
-//! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
-//! | find the best counter on this machine | [`source::choose`], which also explains the choice |
-//! | know how accurate a counter is | [`calibrate`]: measures its frequency, with a worst-case bound |
+//! | [read the time](#read-the-time) faster than with `std::time::Instant` | [`Instant`]: tracks `CLOCK_MONOTONIC`, with an error bound |
+//! | [sleep](#sleep-until-a-deadline) precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
+//! | [run something once per period](#run-once-per-period) | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
+//! | [run a thread with real-time priority](#run-a-thread-with-real-time-priority) | [`realtime::Setup`]: sets policy, CPU, memory, idle states, RT throttling |
+//! | [time a piece of work](#time-a-piece-of-work) | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
+//! | [find the best counter](#find-and-calibrate-a-counter), and know how accurate it is | [`source::choose`], which also explains the choice, and [`calibrate`] |
 //! | add a counter of my own | [`TimeSource`] to read it, and [`FixedRateClock`] to convert its ticks to nanoseconds |
-//! | test code that waits | [`testing::ManualSource`]: a counter that the test controls |
+//! | test code that reads the time or waits | [`testing::FrozenClock`], which replaces the time of a thread |
 //!
-//! An [`Instant`] is read from the CPU's counter; instants from different threads and processes can be compared.
-//! [`clock::status`] reports the error bound. [`source::probe`] lists all sources on a machine and states, for each
-//! unavailable source, why it is unavailable.
+//! # Read the time
+//!
+//! [`Instant`] has every method and trait of [`std::time::Instant`]: replace `use std::time::Instant` by
+//! `use hpt_core::Instant`.
+//!
+//! ```
+//! use hpt_core::Instant;
+//!
+//! let start = Instant::now();
+//! let sum: u64 = (0..1000).sum();
+//! println!("{sum} after {:?}, within {:?} of the kernel's clock", start.elapsed(), hpt_core::clock::status().bound);
+//! ```
+//!
+//! # Sleep until a deadline
 //!
 //! ```
 //! use std::time::Duration;
+//! use hpt_core::{Instant, Sleeper, sleep::Woken};
 //!
-//! use hpt_core::{Instant, Sleeper};
-//!
-//! let start = Instant::now();
-//! let woken = Sleeper::new().sleep(Duration::from_millis(1));
-//! println!("{:?} after {} ns", woken, start.elapsed_nanos());
+//! let mut sleeper = Sleeper::new();
+//! match sleeper.sleep_until(Instant::now() + Duration::from_millis(1)) {
+//!     Woken::InTime { late } => println!("{late:?} after the deadline"),
+//!     Woken::Interrupted { left } => println!("interrupted {left:?} before the deadline"),
+//! }
 //! ```
 //!
-//! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), a kernel clock, or a counter
-//! that you implement. This example chooses the best source and times a piece of work with it:
+//! # Run once per period
+//!
+//! ```
+//! use std::time::Duration;
+//! use hpt_core::Pacer;
+//!
+//! let mut pacer = Pacer::every(Duration::from_millis(1));
+//! for _ in 0..3 {
+//!     let tick = pacer.wait();
+//!     println!("{:?} late, {} periods skipped", tick.late, tick.skipped);
+//! }
+//! ```
+//!
+//! # Run a thread with real-time priority
+//!
+//! The guard restores all settings when it is dropped. With [`best_effort`](realtime::Setup::best_effort), settings
+//! that the kernel refuses are reported instead of ending the setup.
+//!
+//! ```
+//! # #[cfg(feature = "realtime")] {
+//! use hpt_core::{Host, realtime::{Policy, Setup}};
+//!
+//! let setup = Setup::blocking().policy(Policy::Fifo(80)).with_memory_locked().best_effort();
+//! let guard = setup.apply(&Host::live())?;
+//! for refused in guard.refused() {
+//!     println!("without {}: {}", refused.setting, refused.error);
+//! }
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Time a piece of work
+//!
+//! A [`Stopwatch`] knows the cost of reading its counter, and whether the work was long enough for its resolution.
 //!
 //! ```
 //! use hpt_core::{Host, Stopwatch, source};
@@ -42,18 +85,62 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No code runs before `main`, and no thread runs in the background. The only global state is the clock behind
-//! [`Instant`]. Opening a source can fail; the error then states the reason and a fix. Reading an open source never
-//! fails.
+//! # Find and calibrate a counter
+//!
+//! [`source::probe`] lists all sources, and states for each unavailable source why it is unavailable.
+//!
+//! ```
+//! use std::time::Duration;
+//! use hpt_core::{Host, calibrate::calibrate, source};
+//!
+//! let host = Host::live();
+//! for report in source::probe(&host) {
+//!     match report.availability {
+//!         Ok(info) => println!("{}: {} bits", report.id, info.width),
+//!         Err(reason) => println!("{}: {reason}", report.id),
+//!     }
+//! }
+//! let (counter, _) = source::choose(&host)?;
+//! let clock = source::open(&host, "monotonic-raw")?;
+//! let calibration = calibrate(&counter, &clock, Duration::from_millis(50))?;
+//! println!("{}, at most {:?} ppm off", calibration.frequency, calibration.bound_ppm());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Guarantees
+//!
+//! An [`Instant`] never goes back, also between threads, except for the two cases that [`Instant::now`] documents. Its
+//! distance from the kernel's `CLOCK_MONOTONIC` stays within the bound that [`clock::status`] reports. A calibration
+//! states whether its error is a bound or a standard uncertainty. A sleep never ends before its deadline, unless it is
+//! interrupted. Opening a source can fail; the error then states the reason and a fix. Reading an open source never
+//! fails. No code runs before `main`, and no thread runs in the background. The only global state is the clock behind
+//! [`Instant`].
+//!
+//! # Platforms
+//!
+//! Linux on x86-64, aarch64, and little-endian 32-bit ARM from ARMv6 on; on other targets, the build fails with one
+//! error. Where a program may not read the counter of the processor, or the kernel does not trust it, [`Instant`] reads
+//! the kernel's clock instead. Kernels that lack a setting or an interface are reported as such.
 //!
 //! # Features
 //!
-//! No feature is enabled by default.
+//! Without features, the crate contains the sources, [`Instant`] and the other clocks, [`Stopwatch`], [`Sleeper`] and
+//! [`Pacer`], and depends only on libc and thiserror. All features only add items. A source whose feature is not enabled
+//! is listed with that reason.
 //!
-//! - `serde`: implements `Serialize` and `Deserialize` for plain data, such as host information, calibrations and
-//!   distributions.
-//! - `embedded-hal`: implements `DelayNs` of embedded-hal for [`Sleeper`], for drivers that wait between two accesses
-//!   to a device.
+//! | feature | default | adds | dependency |
+//! | --- | --- | --- | --- |
+//! | `stats` | yes | `stats::Histogram`, for any number of samples | hdrhistogram |
+//! | `mmio` | yes | sources in mapped memory: `hpet`, `bcm-systimer`, `perf-time`; reports from the hypervisor | memmap2 |
+//! | `realtime` | yes | [`realtime`]: scheduling policy, CPU, memory, idle states (includes `knobs`) | core_affinity, rustix |
+//! | `knobs` | yes | `knobs` and `state`: system-wide settings and the journal that restores them | rustix |
+//! | `testing` | no | `testing`: a clock and a source that a test controls | none |
+//! | `measure` | no | `measure`: read overhead, wake-up latency, OS noise, offsets between CPUs | hdrhistogram |
+//! | `gpio` | no | `gpio`: lines, edges with the kernel's timestamps | gpiocdev-uapi, rustix |
+//! | `diagnose` | no | `diagnose`: rules that find problems in settings and measurements | none of its own |
+//! | `program` | no | [`realtime`]`::Program`: starts a program with real-time settings | rustix |
+//! | `serde` | no | `Serialize` and `Deserialize` for plain data, such as host information and calibrations | serde |
+//! | `embedded-hal` | no | `DelayNs` of embedded-hal for [`Sleeper`] | embedded-hal |
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -97,6 +184,7 @@ pub mod pace;
 #[cfg(feature = "realtime")]
 pub mod realtime;
 mod scale;
+mod slack;
 pub mod sleep;
 pub mod source;
 #[cfg(feature = "knobs")]

@@ -86,7 +86,7 @@ pub const RULES: &[Rules] = &[
         package: "hpt-core",
         layers: &[
             &["stats", "sys", "units"],
-            &["host", "scale"],
+            &["host", "scale", "slack"],
             &["gpio", "source", "state"],
             &["calibrate", "knobs"],
             &["clock", "realtime", "stopwatch"],

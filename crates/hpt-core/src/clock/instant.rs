@@ -7,6 +7,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+#[cfg(feature = "testing")]
+use super::frozen;
 use super::system;
 use crate::sys::clock::ClockId;
 
@@ -79,8 +81,8 @@ impl Instant {
     #[must_use]
     pub fn now() -> Self {
         #[cfg(feature = "testing")]
-        if let Some(frozen) = super::frozen::now() {
-            return frozen;
+        if let Some(nanos) = frozen::now_ns() {
+            return Self { nanos };
         }
         Self { nanos: system::now_ns().cast_signed() }
     }
@@ -95,8 +97,8 @@ impl Instant {
     #[must_use]
     pub fn now_unordered() -> Self {
         #[cfg(feature = "testing")]
-        if let Some(frozen) = super::frozen::now() {
-            return frozen;
+        if let Some(nanos) = frozen::now_ns() {
+            return Self { nanos };
         }
         Self { nanos: system::now_unordered_ns().cast_signed() }
     }

@@ -6,7 +6,8 @@ use std::{fmt, thread, time::Duration};
 use super::order::Orders;
 use crate::{
     clock::Instant,
-    sleep::{NoSlack, Sleeper, Strategy},
+    slack::NoSlack,
+    sleep::{Sleeper, Strategy},
     stats::Spread,
     sys::{
         clock::{Clock, ClockId, Route},

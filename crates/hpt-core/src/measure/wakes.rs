@@ -8,7 +8,8 @@ use std::{
 
 use crate::{
     clock::Instant,
-    sleep::{NoSlack, Sleeper, Strategy, Waker, WallOffset},
+    slack::NoSlack,
+    sleep::{Sleeper, Strategy, Waker, WallOffset},
     stats::{Histogram, median},
     sys::{
         signals::{self, SignalSet},

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     host::Host,
     knobs::{Change, Changing, Journal, KnobError},
-    sleep::NoSlack,
+    slack::NoSlack,
 };
 
 /// The requested settings of a time-critical thread.

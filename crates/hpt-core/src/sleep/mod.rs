@@ -5,7 +5,6 @@
 mod delay;
 mod overshoot;
 mod reserve;
-mod slack;
 mod word;
 
 use std::{
@@ -15,7 +14,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(crate) use self::slack::NoSlack;
 use self::{
     overshoot::Overshoots,
     reserve::{Aim, Reserve},
@@ -25,6 +23,7 @@ use self::{
 use crate::clock::frozen;
 use crate::{
     clock::{Instant, kernels_clock},
+    slack::NoSlack,
     stats::Spread,
     sys::{
         clock::ClockId,
@@ -303,13 +302,13 @@ impl Sleeper {
     /// Advances the clock that a test has set for this thread to `deadline`, if there is one.
     #[cfg(feature = "testing")]
     fn sleep_on_a_frozen_clock(&mut self, deadline: Instant) -> Option<Woken> {
-        let start = frozen::now()?;
+        let start = Instant::from_nanos(frozen::now_ns()?);
         self.settle();
         if self.word.take() {
             self.last = Some(Slept { start, now: start, spun_ns: 0, late: None });
             return Some(Woken::Interrupted { left: deadline - start });
         }
-        let now = frozen::sleep_until(deadline)?;
+        let now = Instant::from_nanos(frozen::sleep_until(deadline.as_nanos())?);
         let late = now - deadline;
         self.last = Some(Slept { start, now, spun_ns: 0, late: Some(saturating_nanos(late)) });
         Some(Woken::InTime { late })

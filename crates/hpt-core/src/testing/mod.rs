@@ -8,10 +8,13 @@
 //!
 //! Requires the feature `testing`. Enable it only in `[dev-dependencies]`.
 
+#[cfg(feature = "testing")]
+mod frozen_clock;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "testing")]
-pub use crate::clock::frozen::{Entered, FrozenClock};
+pub use self::frozen_clock::{Entered, FrozenClock};
 use crate::{
     clock::{Clock, Instant},
     scale::Scale,

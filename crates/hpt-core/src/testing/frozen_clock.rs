@@ -1,0 +1,185 @@
+//! A clock that stands still until a test advances it. Requires the feature `testing`.
+
+use std::{
+    marker::PhantomData,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use crate::clock::{Clock, Instant, frozen};
+
+/// A clock that stands still until the test advances it.
+///
+/// On a thread that has entered the clock, [`Instant::now`] and everything based on it read this clock:
+/// [`elapsed`](Instant::elapsed), [`SystemClock`](crate::SystemClock), [`Sleeper`](crate::Sleeper) and
+/// [`Pacer`](crate::Pacer). There, a sleep does not wait: it advances the clock to its deadline. Other threads, the wall
+/// clock, and sources such as [`Tsc`](crate::Tsc) are not affected.
+///
+/// Each clock leaks eight bytes. Requires the feature `testing`, which adds a branch to every reading of the time; enable
+/// it only in `[dev-dependencies]`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use hpt_core::{Instant, testing::FrozenClock};
+///
+/// /// Code under test, which reads the time on its own.
+/// fn is_expired(since: Instant) -> bool {
+///     since.elapsed() >= Duration::from_secs(3600)
+/// }
+///
+/// let clock = FrozenClock::new();
+/// let _entered = clock.enter();
+/// let login = Instant::now();
+/// clock.advance(Duration::from_secs(3599));
+/// assert!(!is_expired(login));
+/// clock.advance(Duration::from_secs(1));
+/// assert!(is_expired(login));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FrozenClock {
+    nanos: &'static AtomicI64,
+}
+
+/// A guard that makes the calling thread read a [`FrozenClock`] as long as the guard exists.
+#[derive(Debug)]
+#[must_use = "the thread leaves the clock when the guard is dropped"]
+pub struct Entered {
+    before: Option<&'static AtomicI64>,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl FrozenClock {
+    /// Creates a clock that shows the present moment, and does not enter it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::at(Instant::now())
+    }
+
+    /// Creates a clock that shows `instant`, and does not enter it.
+    #[must_use]
+    pub fn at(instant: Instant) -> Self {
+        Self { nanos: Box::leak(Box::new(AtomicI64::new(instant.as_nanos()))) }
+    }
+
+    /// Makes the calling thread read this clock until the guard is dropped. Several threads may enter the same clock.
+    pub fn enter(&self) -> Entered {
+        Entered { before: frozen::enter(Some(self.nanos)), bound_to_its_thread: PhantomData }
+    }
+
+    /// Advances the clock by `duration`, for all threads that have entered it. The clock saturates at [`Instant::MAX`].
+    ///
+    /// # Ordering
+    ///
+    /// A thread that sees the advanced time also sees everything that this thread did before.
+    pub fn advance(&self, duration: Duration) {
+        let next = |nanos| Some(Instant::from_nanos(nanos).saturating_add(duration).as_nanos());
+        // The closure never refuses.
+        let _ = self.nanos.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    /// Sets the clock to `instant`, which may be earlier than the time that it shows.
+    pub fn set(&self, instant: Instant) {
+        self.nanos.store(instant.as_nanos(), Ordering::Release);
+    }
+}
+
+impl Default for FrozenClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for FrozenClock {
+    /// Returns the time that the clock shows, on any thread.
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.nanos.load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        frozen::enter(self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use super::FrozenClock;
+    use crate::{
+        clock::{Clock, Instant, SystemClock},
+        pace::Pacer,
+        sleep::{Sleeper, Woken},
+    };
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_thread_reads_the_clock_that_it_has_entered_until_it_leaves() {
+        let clock = FrozenClock::at(Instant::from_nanos(-5));
+        let entered = clock.enter();
+        assert_eq!(
+            (Instant::now(), Instant::now_unordered(), SystemClock.now()),
+            (clock.now(), clock.now(), clock.now())
+        );
+        let start = Instant::now();
+        clock.advance(HOUR);
+        assert_eq!(start.elapsed(), HOUR);
+        {
+            let inner = FrozenClock::at(Instant::MAX);
+            let _entered = inner.enter();
+            inner.advance(HOUR);
+            assert_eq!(Instant::now(), Instant::MAX);
+        }
+        assert_eq!(Instant::now(), clock.now());
+        drop(entered);
+        assert!(Instant::now().elapsed() < HOUR);
+    }
+
+    #[test]
+    fn other_threads_read_the_system_clock_unless_they_enter_too() {
+        let clock = FrozenClock::at(Instant::MIN);
+        let _entered = clock.enter();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(Instant::now() > Instant::MIN);
+                let _entered = clock.enter();
+                clock.set(Instant::from_nanos(7));
+                assert_eq!(Instant::now(), Instant::from_nanos(7));
+            });
+        });
+        assert_eq!(Instant::now(), Instant::from_nanos(7));
+    }
+
+    #[test]
+    fn a_sleep_advances_the_clock_and_an_interrupted_one_does_not() {
+        let clock = FrozenClock::new();
+        let (_entered, start) = (clock.enter(), clock.now());
+        let mut sleeper = Sleeper::new();
+        assert_eq!(sleeper.sleep(HOUR), Woken::InTime { late: Duration::ZERO });
+        assert_eq!(clock.now() - start, HOUR);
+        sleeper.waker().wake();
+        assert_eq!(sleeper.sleep(HOUR), Woken::Interrupted { left: HOUR });
+        assert_eq!(clock.now() - start, HOUR);
+        assert_eq!(sleeper.sleep_until(start), Woken::InTime { late: HOUR });
+        assert_eq!((sleeper.report().in_time, sleeper.report().interrupted), (2, 1));
+        let tomorrow = std::time::SystemTime::now() + 24 * HOUR;
+        assert!(sleeper.sleep_until_wall(tomorrow).woken.is_in_time());
+        assert!(clock.now() - start > 24 * HOUR);
+    }
+
+    #[test]
+    fn a_pacer_runs_without_waiting() {
+        let clock = FrozenClock::new();
+        let (_entered, start) = (clock.enter(), clock.now());
+        let mut pacer = Pacer::every(HOUR);
+        for tick in 1..=1000 {
+            assert_eq!((pacer.wait().late, clock.now() - start), (Duration::ZERO, HOUR * tick));
+        }
+        clock.advance(HOUR * 3);
+        assert_eq!(pacer.wait().skipped, 2);
+    }
+}
