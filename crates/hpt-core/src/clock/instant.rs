@@ -485,6 +485,7 @@ impl From<Instant> for AtomicInstant {
 /// # Examples
 ///
 /// ```
+/// # #[cfg(feature = "testing")] {
 /// use hpt_core::{Instant, clock::{Clock, SystemClock}, testing::ManualSource};
 ///
 /// fn is_due(clock: &impl Clock, deadline: Instant) -> bool {
@@ -496,6 +497,7 @@ impl From<Instant> for AtomicInstant {
 /// clock.advance(5);
 /// assert!(is_due(&clock, Instant::from_nanos(5)));
 /// assert!(is_due(&SystemClock, Instant::from_nanos(5)));
+/// # }
 /// ```
 pub trait Clock {
     /// Returns the current time.

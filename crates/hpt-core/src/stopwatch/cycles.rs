@@ -21,6 +21,7 @@ use crate::{
 /// # Examples
 ///
 /// ```
+/// # #[cfg(feature = "testing")] {
 /// use hpt_core::{CycleStopwatch, testing::ManualSource};
 ///
 /// let source = ManualSource::new("by hand").stepping_by(40);
@@ -28,6 +29,7 @@ use crate::{
 /// let ((), lap) = stopwatch.time(|| source.advance(1_000));
 /// let lap = lap?;
 /// assert_eq!((lap.cycles(), lap.own_cost(), lap.without_own_cost()), (1_040, 40, 1_000));
+/// # }
 /// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
 /// ```
 #[derive(Clone, Debug)]
