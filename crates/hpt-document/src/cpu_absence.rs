@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct CpuAbsence {
     /// The CPU that the thread is pinned to.
     pub cpu: usize,
-    /// The time at which the thread was first observed on another CPU, in seconds since the start of the run.
+    /// The start of the absence, in seconds since the start of the run: the time of the first sample on another CPU, or
+    /// the start of the first interval during which the thread left its CPU.
     pub from_s: f64,
     /// The time at which the thread was pinned to its CPU again, in seconds since the start of the run; null if it was
     /// not pinned again before the end of the run.

@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let contents = journal.contents()?;
     let mut notes = context.notes();
     notes.extend(journal.written_on_another_processor()?.map(|processor| {
-        format!("the journal belongs to this boot, but was written on processor {processor}: the machine has since been migrated, together with its settings")
+        format!("the journal belongs to this boot, but was written on another processor ({processor}): the machine has since been migrated, together with its settings")
     }));
     notes.extend(journal.elsewhere().iter().map(|folder| {
         format!(

@@ -72,8 +72,8 @@ impl SettingsGuard {
     }
 }
 
-const UNTOLD: &str = "since Linux 6.12, a fair server reserves part of each second for waiting ordinary threads, regardless of sched_rt_runtime_us; hpt cannot read the \
-                      amount, because that requires root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel without lockdown";
+const UNTOLD: &str = "since Linux 6.12, a fair server reserves part of each second for waiting ordinary threads, regardless of sched_rt_runtime_us; hpt cannot read or \
+                      change the amount, because that requires root, a mounted debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel that is not locked down";
 
 impl EffectiveSettings {
     /// Returns whether the thread takes precedence over threaded interrupt handlers, which run under SCHED_FIFO 50 by

@@ -69,7 +69,7 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
         Gauge {
             name: "hpt_watch_core_offset",
             unit: "seconds",
-            help: "Offset of the second CPU's counter from the first CPU's counter: lower and upper limit",
+            help: "Offset of the second CPU's counter from the first CPU's counter: lower and upper bounds",
             samples: document.cores.iter().flat_map(core_offset).collect(),
         },
         single(
