@@ -5,10 +5,10 @@ use hpt_core::{Host, TimeSource, source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::live();
-    let (_, selection) = source::choose(&host)?;
-    println!("{}", selection.reason());
-    for (id, fitness) in selection.verdicts() {
-        println!("  {id:<17} {fitness}");
+    let chosen = source::choose(&host)?;
+    println!("{}", chosen.reason());
+    for verdict in chosen.selection.verdicts() {
+        println!("  {:<17} {}", verdict.id, verdict.fitness);
     }
 
     let by_name = source::open(&host, "boottime")?;

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let remedy = reason.remedy().map(|remedy| format!("; to fix this: {remedy}")).unwrap_or_default();
         println!("no {name}: {reason}{remedy}");
     }
-    let (source, _) = source::choose(&host)?;
+    let source = source::choose(&host)?.source;
     let stopwatch = Stopwatch::calibrated(&host, source)?;
     let (_, lap) = stopwatch.time(mix);
     println!("cycles cannot be counted here; the function takes {lap}");

@@ -5,7 +5,7 @@ use hpt_core::{Host, Stopwatch, source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::live();
-    let (source, _) = source::choose(&host)?;
+    let source = source::choose(&host)?.source;
     let stopwatch = Stopwatch::calibrated(&host, source)?;
 
     let (sum, lap) = stopwatch.time(|| (0..100_000_u64).map(|n| n ^ (n << 7)).fold(0, u64::wrapping_add));

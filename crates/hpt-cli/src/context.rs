@@ -179,7 +179,7 @@ impl Context {
     /// than the kernel's clock. hpt opens no device automatically, because that requires a
     /// permission and keeps the device mapped.
     pub(crate) fn note_of_a_device(&self, how: &str) -> Option<String> {
-        note_of_a_device(&clock::source().0, how, |name| self.open(name).is_ok())
+        note_of_a_device(&clock::source().id, how, |name| self.open(name).is_ok())
     }
 
     /// Rejects an unknown source name, and suggests similar ones.

@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use hpt_core::{Calibration, Opened, TimeSource, source, stopwatch::StopwatchError};
+use hpt_core::{
+    Calibration, Opened, TimeSource,
+    source::{self, Chosen},
+    stopwatch::StopwatchError,
+};
 
 use crate::{context::Context, exit::Failure, source_rate::Rate};
 
@@ -21,7 +25,7 @@ pub(crate) struct Stopwatch {
 /// Opens the source that hpt chooses. Its frequency comes from its definition, from a saved calibration that is
 /// accurate enough, or from a new measurement.
 pub(crate) fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<Stopwatch, Failure> {
-    let (source, _) =
+    let Chosen { source, .. } =
         source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     if let Some(rate) = Rate::by_definition(source.as_dyn()) {
         return Ok(Stopwatch { source, rate });

@@ -77,9 +77,9 @@
 //! use hpt_core::{Host, Stopwatch, source};
 //!
 //! let host = Host::live();
-//! let (source, why) = source::choose(&host)?;
-//! println!("{}", why.reason());
-//! let stopwatch = Stopwatch::calibrated(&host, source)?;
+//! let chosen = source::choose(&host)?;
+//! println!("{}", chosen.reason());
+//! let stopwatch = Stopwatch::calibrated(&host, chosen.source)?;
 //! let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
 //! println!("{sum}: {} ns, of which {} ns for reading the counter", lap.nanos(), lap.own_cost_ns());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -208,4 +208,4 @@ pub use source::{
 };
 pub use stats::Spread;
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};
-pub use units::{Frequency, Width};
+pub use units::{Frequency, FrequencyEstimate, FrequencyRange, Width};

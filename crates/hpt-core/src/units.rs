@@ -180,13 +180,78 @@ impl fmt::Display for Frequency {
     }
 }
 
+/// A range of frequencies. Both ends belong to the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "SavedRange", into = "SavedRange"))]
+pub struct FrequencyRange {
+    /// The lowest frequency in the range.
+    pub lowest: Frequency,
+    /// The highest frequency in the range.
+    pub highest: Frequency,
+}
+
+impl FrequencyRange {
+    /// Returns whether `frequency` is in the range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, FrequencyRange};
+    ///
+    /// let range = FrequencyRange { lowest: Frequency::MEGAHERTZ, highest: Frequency::GIGAHERTZ };
+    /// assert!(range.contains(Frequency::MEGAHERTZ));
+    /// assert!(range.contains(range.midpoint()));
+    /// ```
+    #[must_use]
+    pub fn contains(&self, frequency: Frequency) -> bool {
+        (self.lowest..=self.highest).contains(&frequency)
+    }
+
+    /// Returns the midpoint of the range, rounded down to a whole microhertz.
+    #[must_use]
+    pub fn midpoint(&self) -> Frequency {
+        Frequency { microhertz: self.lowest.microhertz.midpoint(self.highest.microhertz) }
+    }
+}
+
+/// The serialized form of a [`FrequencyRange`]: the lowest and the highest frequency, in this order. Saved calibrations
+/// have this form.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct SavedRange(Frequency, Frequency);
+
+#[cfg(feature = "serde")]
+impl From<SavedRange> for FrequencyRange {
+    fn from(SavedRange(lowest, highest): SavedRange) -> Self {
+        Self { lowest, highest }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<FrequencyRange> for SavedRange {
+    fn from(FrequencyRange { lowest, highest }: FrequencyRange) -> Self {
+        Self(lowest, highest)
+    }
+}
+
+/// A frequency and its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrequencyEstimate {
+    /// The frequency.
+    pub frequency: Frequency,
+    /// The largest deviation of the true frequency from [`frequency`](Self::frequency) in either direction, in parts
+    /// per million.
+    pub uncertainty_ppm: f64,
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{Frequency, Spaced, Width};
+    use super::{Frequency, FrequencyRange, Spaced, Width};
 
     #[test]
     fn a_space_separates_the_unit_of_a_duration() {
@@ -212,6 +277,25 @@ mod tests {
     fn hertz_round_to_nearest() {
         assert_eq!(Frequency::from_microhertz(1_499_999).map(Frequency::hertz), Some(1));
         assert_eq!(Frequency::from_microhertz(1_500_000).map(Frequency::hertz), Some(2));
+    }
+
+    #[test]
+    fn both_ends_belong_to_a_range_of_frequencies() {
+        let microhertz = |microhertz| Frequency::from_microhertz(microhertz).expect("not zero");
+        let range = FrequencyRange { lowest: microhertz(2), highest: microhertz(5) };
+        let contained: Vec<u64> = (1..=6).filter(|&each| range.contains(microhertz(each))).collect();
+        assert_eq!((contained.as_slice(), range.midpoint()), ([2, 3, 4, 5].as_slice(), microhertz(3)));
+        let whole = FrequencyRange { lowest: microhertz(u64::MAX - 2), highest: microhertz(u64::MAX) };
+        assert_eq!(whole.midpoint(), microhertz(u64::MAX - 1));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_range_of_frequencies_is_serialized_as_two_numbers() {
+        let range = FrequencyRange { lowest: Frequency::MEGAHERTZ, highest: Frequency::GIGAHERTZ };
+        let written = serde_json::to_string(&range).expect("two integers");
+        assert_eq!(written, "[1000000000000,1000000000000000]");
+        assert_eq!(serde_json::from_str::<FrequencyRange>(&written).expect("the same"), range);
     }
 
     #[test]

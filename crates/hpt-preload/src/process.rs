@@ -56,7 +56,7 @@ extern "C" fn at_exit() {
         return;
     }
     let (served, passed_on) = (SERVED.events(), PASSED_ON.events());
-    let (source, _) = clock::source();
+    let source = clock::source().id;
     let text = format!(
         "hpt-preload: served {served} readings of CLOCK_MONOTONIC from {source}, passed on {passed_on} other calls\n"
     );

@@ -56,7 +56,7 @@ pub(crate) const NO_PANIC: &str = "a player does not panic";
 /// it with the counter. Returns the number of changes.
 fn change_source(every: Duration, over: &AtomicBool) -> Result<u64, SourceRefused> {
     let host = Host::live();
-    let native = clock::source().0;
+    let native = clock::source().id;
     let mut changes = 0;
     while !over.load(Ordering::Relaxed) {
         thread::sleep(every);

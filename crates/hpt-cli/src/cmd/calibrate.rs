@@ -230,8 +230,8 @@ fn measured(calibration: &Calibration) -> CalibrationRow {
         failure: None,
         method: Some(calibration.method.name().to_owned()),
         frequency_hz: Some(calibration.frequency.hertz_f64()),
-        lowest_hz: calibration.limits.map(|limits| limits.0.hertz_f64()),
-        highest_hz: calibration.limits.map(|limits| limits.1.hertz_f64()),
+        lowest_hz: calibration.limits.map(|limits| limits.lowest.hertz_f64()),
+        highest_hz: calibration.limits.map(|limits| limits.highest.hertz_f64()),
         bound_ppm: calibration.bound_ppm(),
         nominal_hz: calibration.nominal.map(|nominal| nominal.frequency.hertz_f64()),
         nominal_origin: calibration.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
@@ -319,7 +319,7 @@ fn figures(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use hpt_core::{
-        Frequency, SourceId, TimeSource,
+        Frequency, FrequencyRange, SourceId, TimeSource,
         calibrate::stated,
         source::{Nominal, StatedBy},
         testing::ManualSource,
@@ -340,7 +340,7 @@ mod tests {
         calibration.reference = Some(SourceId::new("monotonic-raw"));
         let hertz = |hertz| Frequency::from_hertz(hertz).expect("not zero");
         calibration.frequency = hertz(2_250_000_134);
-        calibration.limits = Some((hertz(2_250_000_000), hertz(2_250_000_268)));
+        calibration.limits = Some(FrequencyRange { lowest: hertz(2_250_000_000), highest: hertz(2_250_000_268) });
         (calibration.window_ns, calibration.pairs, calibration.narrowest_ns) = (1_000_000_000, 256, Some(49));
         calibration.cpu = Some(1);
         let tsc = ManualSource::with_info(info);

@@ -74,7 +74,7 @@ fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     let sources: Vec<ProbeRow> = examined
         .into_iter()
         .zip(selection.verdicts())
-        .map(|((candidate, granularity), (_, fitness))| row(candidate, granularity, fitness))
+        .map(|((candidate, granularity), verdict)| row(candidate, granularity, &verdict.fitness))
         .collect();
     let served = sources.iter().find(|row| row.id == "monotonic").and_then(|row| row.read_path.clone());
     ProbeDocument {
@@ -148,12 +148,7 @@ fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> 
 /// Returns the frequency that the self-test measured. A source that counts for one thread in user mode has no frequency
 /// relative to a clock, because its reads run in the kernel.
 fn measured(info: &SourceInfo, test: SelfTest) -> Option<Frequency> {
-    (info.scope != Scope::Thread).then(|| middle(test.rate))
-}
-
-fn middle((slowest, fastest): (Frequency, Frequency)) -> Frequency {
-    let middle = slowest.microhertz() + (fastest.microhertz() - slowest.microhertz()) / 2;
-    Frequency::from_microhertz(middle).unwrap_or(slowest)
+    (info.scope != Scope::Thread).then(|| test.rate.midpoint())
 }
 
 fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness) -> ProbeRow {

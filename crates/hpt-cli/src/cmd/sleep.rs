@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let data = SleepDocument {
         head: head_of("sleep", &context.host),
         cpu,
-        source: clock::source().0.to_string(),
+        source: clock::source().id.to_string(),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
         results: rows,

@@ -74,7 +74,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     let kernel = run.context.open("monotonic").map(Chosen::of)?;
     let own = Chosen {
         opened: Opened::Shared(Box::new(Own(SourceInfo::new(SourceId::new("instant"))))),
-        how: format!("hpt's Instant, using {}", hpt_core::clock::source().0),
+        how: format!("hpt's Instant, using {}", hpt_core::clock::source().id),
     };
     let mut found = Vec::new();
     let clocks = [("system", Ok(kernel)), ("library", Ok(own)), ("system call", by_call)];

@@ -122,7 +122,7 @@ impl Tally {
     pub(super) fn add_ticks(&mut self, ticks: &Histogram, tick_ns: f64) {
         // Each bin is represented by its upper end, and the upper end of the last bin may exceed the maximum.
         let longest = ticks.spread(1.0).map_or(0.0, |spread| spread.max_ns);
-        self.add(ticks.classes().map(|(length, samples)| ((length as f64).min(longest), samples)), tick_ns);
+        self.add(ticks.classes().map(|class| ((class.largest_ticks as f64).min(longest), class.samples)), tick_ns);
     }
 
     /// Adds the counts of the same value from an earlier run.

@@ -98,7 +98,7 @@ fn conditions(context: &Context, ways: &Ways, settings: &EffectiveSettings) -> V
     let isolated = context.host.read(ISOLATED).unwrap_or_default();
     let isolated = String::from_utf8_lossy(&isolated).trim().to_owned();
     let isolated = if isolated.is_empty() { "no CPU is isolated".to_owned() } else { format!("isolated: {isolated}") };
-    let by = format!("hpt's clock, using {}. {}", hpt_core::clock::source().0, settings.words(ways.cpu));
+    let by = format!("hpt's clock, using {}. {}", hpt_core::clock::source().id, settings.words(ways.cpu));
     [vec![by, isolated], settings.notes()].concat()
 }
 

@@ -86,7 +86,7 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
             "method {} of hpt sleep, {}, timed with {}",
             miss.method,
             exact_time(length),
-            hpt_core::clock::source().0
+            hpt_core::clock::source().id
         );
         found.push(Measured::mean_of(&format!("{name}, {which}"), spread, 1e-3, "µs", how.clone()));
         let share = miss.cpu_share.filter(|_| with_cpu);

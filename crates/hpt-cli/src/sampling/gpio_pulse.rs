@@ -17,8 +17,8 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     pub(crate) fn open(name: &LineName) -> Result<Self, GpioError> {
-        let (chip, line) = name.find()?;
-        let output = Output::request(&chip, line.offset, "hpt")?;
+        let found = name.find()?;
+        let output = Output::request(&found.chip, found.line.offset, "hpt")?;
         let level = AtomicBool::new(output.first_level());
         Ok(Self { output, level, refused: AtomicI32::new(0) })
     }

@@ -103,7 +103,9 @@ fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
     let whole = lateness.microseconds();
     let whole_ns = whole.len() as u64 * 1_000;
     let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));
-    let rough = lateness.counts().classes().filter(|&(ns, _)| ns >= whole_ns);
+    // The histogram counts nanoseconds.
+    let rough = lateness.counts().classes().map(|class| (class.largest_ticks, class.samples));
+    let rough = rough.filter(|&(ns, _)| ns >= whole_ns);
     let mut left = lateness.beyond();
     for (ns, count) in exact.chain(rough) {
         // A coarse bin may begin below ten milliseconds.

@@ -3,7 +3,10 @@
 
 use std::cmp::Ordering;
 
-use crate::{source::Pair, units::Frequency};
+use crate::{
+    source::Pair,
+    units::{Frequency, FrequencyRange},
+};
 
 /// A frequency and the limits that follow from the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +14,8 @@ use crate::{source::Pair, units::Frequency};
 pub struct Fit {
     /// The midpoint of the two limits.
     pub frequency: Frequency,
-    /// The lowest frequency that fits all brackets.
-    pub slowest: Frequency,
-    /// The highest frequency that fits all brackets.
-    pub fastest: Frequency,
+    /// The frequencies that fit all brackets.
+    pub limits: FrequencyRange,
 }
 
 /// The reason a set of pairs does not yield a frequency.
@@ -89,18 +90,19 @@ pub fn fit(pairs: &[Pair], granules: Granules) -> Result<Fit, FitError> {
     if shortest > longest {
         return Err(FitError::NotConstant);
     }
-    let slowest = longest.microhertz_rounded_down().ok_or(FitError::OutOfRange)?;
-    let fastest = shortest.microhertz_rounded_up().ok_or(FitError::OutOfRange)?;
-    let middle = slowest.microhertz() + (fastest.microhertz() - slowest.microhertz()) / 2;
-    let frequency = Frequency::from_microhertz(middle).ok_or(FitError::OutOfRange)?;
-    Ok(Fit { frequency, slowest, fastest })
+    let limits = FrequencyRange {
+        lowest: longest.microhertz_rounded_down().ok_or(FitError::OutOfRange)?,
+        highest: shortest.microhertz_rounded_up().ok_or(FitError::OutOfRange)?,
+    };
+    Ok(Fit { frequency: limits.midpoint(), limits })
 }
 
 impl Fit {
     /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million.
     #[must_use]
     pub fn bound_ppm(&self) -> f64 {
-        self.fastest.error_ppm(self.frequency).max(-self.slowest.error_ppm(self.frequency))
+        let FrequencyRange { lowest, highest } = self.limits;
+        highest.error_ppm(self.frequency).max(-lowest.error_ppm(self.frequency))
     }
 }
 
@@ -220,8 +222,8 @@ mod tests {
             match fit(&pairs, granules) {
                 Ok(fitted) => {
                     let truth = Frequency::from_microhertz(microhertz).expect("not zero");
-                    prop_assert!(fitted.slowest <= truth && truth <= fitted.fastest, "{fitted:?} without {truth:?}");
-                    prop_assert!(fitted.slowest <= fitted.frequency && fitted.frequency <= fitted.fastest);
+                    prop_assert!(fitted.limits.contains(truth), "{fitted:?} without {truth:?}");
+                    prop_assert!(fitted.limits.contains(fitted.frequency));
                 }
                 Err(error) => {
                     prop_assert_eq!(error, FitError::TooShort);

@@ -14,7 +14,7 @@ use crate::{
     scale::Scale,
     source::{Nominal, Pair, Reference, Scope, SourceId, TimeSource},
     sys::process,
-    units::{Frequency, saturating_nanos},
+    units::{Frequency, FrequencyRange, saturating_nanos},
 };
 
 /// The number of consecutive pairs after which a reference that has not advanced is considered stopped. A clock
@@ -61,13 +61,13 @@ pub struct Calibration {
     pub reference: Option<SourceId>,
     /// The frequency, stored in µHz.
     pub frequency: Frequency,
-    /// The lowest and the highest frequency that are consistent with the readings. These limits are a worst-case bound,
-    /// not a standard uncertainty. The bound holds if both counters run at a constant rate and no reading lags by more
-    /// than the granule that back-to-back reads reveal.
+    /// The range of frequencies that are consistent with the readings. Its ends are a worst-case bound, not a standard
+    /// uncertainty. The bound holds if both counters run at a constant rate and no reading lags by more than the granule
+    /// that back-to-back reads reveal.
     ///
     /// `None` if the frequency was not measured and does not follow from a definition. Also `None` if the source or the
     /// reference advances with the kernel's tick, because a late tick increases the lag of the readings.
-    pub limits: Option<(Frequency, Frequency)>,
+    pub limits: Option<FrequencyRange>,
     /// The nominal frequency and its origin; `None` if the source has no nominal frequency.
     pub nominal: Option<Nominal>,
     /// The time from the first to the last reading that was used, in nanoseconds of the reference.
@@ -86,7 +86,7 @@ impl Calibration {
     /// limits. The bound holds as long as the source and the reference run at a constant rate.
     #[must_use]
     pub fn bound_ppm(&self) -> Option<f64> {
-        self.limits.map(|(slowest, fastest)| Fit { frequency: self.frequency, slowest, fastest }.bound_ppm())
+        self.limits.map(|limits| Fit { frequency: self.frequency, limits }.bound_ppm())
     }
 
     /// Returns the frequency error relative to the nominal frequency, in parts per million; `None` if the source has no
@@ -154,7 +154,7 @@ pub enum CalibrateError {
 ///
 /// let host = Host::live();
 /// let reference = PosixClock::open(&host, PosixId::MonotonicRaw)?;
-/// let (source, _) = source::choose(&host)?;
+/// let source = source::choose(&host)?.source;
 /// let calibration = calibrate::calibrate(&source, &reference, Duration::from_millis(10))?;
 /// println!("{} ± {:?} ppm", calibration.frequency, calibration.bound_ppm());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -254,7 +254,7 @@ fn conclude(
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
         // A tick can be later than assumed, so these limits are not a worst-case bound.
-        limits: (lags == (false, false)).then_some((fitted.slowest, fitted.fastest)),
+        limits: (lags == (false, false)).then_some(fitted.limits),
         nominal: info.nominal,
         window_ns: pairs
             .last()
@@ -349,8 +349,8 @@ mod tests {
         let reference = ManualSource::new("reference").stepping_by(100);
         let source = ManualSource::new("source").stepping_by(100);
         let calibration = calibrate(&source, &reference, Duration::from_millis(10)).expect("a constant-rate source");
-        let (slowest, fastest) = calibration.limits.expect("measured");
-        assert!(slowest.hertz() <= 500_000_000 && fastest.hertz() >= 500_000_000, "{calibration:?}");
+        let limits = calibration.limits.expect("measured");
+        assert!(limits.lowest.hertz() <= 500_000_000 && limits.highest.hertz() >= 500_000_000, "{calibration:?}");
         assert!(calibration.error_ppm().is_some_and(|error_ppm| (error_ppm + 500_000.0).abs() < 1_000.0));
     }
 
@@ -440,7 +440,7 @@ mod tests {
             rounds < 10_000
         });
         assert_eq!(rounds, 10_000);
-        let (slowest, fastest) = results[0].as_ref().expect("ten thousand rounds").limits.expect("measured limits");
-        assert!(slowest.hertz() <= 500_000_000 && fastest.hertz() >= 500_000_000, "{slowest} {fastest}");
+        let limits = results[0].as_ref().expect("ten thousand rounds").limits.expect("measured limits");
+        assert!(limits.lowest.hertz() <= 500_000_000 && limits.highest.hertz() >= 500_000_000, "{limits:?}");
     }
 }

@@ -2,7 +2,10 @@
 //! is.
 
 use super::{Calibration, Method};
-use crate::source::{SourceInfo, StatedBy};
+use crate::{
+    source::{SourceInfo, StatedBy},
+    units::FrequencyRange,
+};
 
 /// Returns the calibration of a source based on its nominal frequency; `None` if the source has no nominal frequency.
 ///
@@ -17,7 +20,7 @@ pub fn stated(info: &SourceInfo) -> Option<Calibration> {
         method: Method::Stated,
         reference: None,
         frequency: nominal.frequency,
-        limits: exact.then_some((nominal.frequency, nominal.frequency)),
+        limits: exact.then_some(FrequencyRange { lowest: nominal.frequency, highest: nominal.frequency }),
         nominal: Some(nominal),
         window_ns: 0,
         pairs: 0,

@@ -22,5 +22,5 @@ pub use self::{
     discipline::{Discipline, discipline},
     fixed::{ClockError, FixedRateClock, Reading},
     instant::{AtomicInstant, Clock, Converted, Instant, SystemClock},
-    system::{SourceRefused, Status, disruption_marker, prime, source, status, use_source},
+    system::{ClockSource, SourceRefused, Status, disruption_marker, prime, source, status, use_source},
 };

@@ -480,9 +480,20 @@ pub enum SourceRefused {
     TooMany,
 }
 
+/// The source of the system's clock, and the reason why it is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockSource {
+    /// The source in use: `tsc`, `arm-counter`, another source set with [`use_source`], or `monotonic` for the kernel's
+    /// clock itself.
+    pub id: SourceId,
+    /// The reason why this source is in use.
+    pub reason: &'static str,
+}
+
 /// Returns the source in use and the reason why it is in use. Chooses a source if none has been chosen yet. Queries the
 /// kernel again if an earlier query failed, and checks whether the kernel still offers the counter.
-pub fn source() -> (SourceId, &'static str) {
+pub fn source() -> ClockSource {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
     } else {
@@ -495,13 +506,13 @@ pub fn source() -> (SourceId, &'static str) {
         }
         _ => KERNEL_ID,
     };
-    (id, Why::now().text())
+    ClockSource { id, reason: Why::now().text() }
 }
 
 /// Returns the current quality of the system's clock. Calls adjtimex(2), which a sandbox may forbid;
 /// [`Instant::now`](super::Instant::now) never calls it.
 pub fn status() -> Status {
-    let (source, reason) = source();
+    let ClockSource { id: source, reason } = source();
     let end_ns = Published::new(native::words().0).in_force().line.end_ns();
     let before_ns = monotonic().nanos();
     let answer_ns = now_ns();

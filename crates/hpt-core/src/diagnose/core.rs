@@ -10,7 +10,12 @@ use crate::measure::CoreOffset;
 pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
     let accepted_ns = limits.core_offset.as_secs_f64() * 1e9;
     let apart = offset.least_ns > accepted_ns || offset.most_ns < -accepted_ns;
-    apart.then_some(Fault::CoresApart { cpus: offset.cpus, least_ns: offset.least_ns, most_ns: offset.most_ns })
+    apart.then_some(Fault::CoresApart {
+        first_cpu: offset.cpus.0,
+        second_cpu: offset.cpus.1,
+        least_ns: offset.least_ns,
+        most_ns: offset.most_ns,
+    })
 }
 
 #[cfg(test)]

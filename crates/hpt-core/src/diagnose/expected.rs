@@ -7,7 +7,7 @@ use crate::{
     calibrate::Granules,
     host::Host,
     source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy, are_one_reading},
-    units::Frequency,
+    units::FrequencyEstimate,
 };
 
 /// The tolerance for the kernel's rounding of its clock's multiplier, in parts per million.
@@ -17,8 +17,8 @@ const ROUNDED_PPM: f64 = 1.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Surroundings {
-    /// The TSC rate that the kernel uses, and its tolerance in parts per million.
-    pub kernels_tsc: Option<(Frequency, f64)>,
+    /// The TSC rate that the kernel uses, and its uncertainty.
+    pub kernels_tsc: Option<FrequencyEstimate>,
     /// Whether a hypervisor runs the machine and emulates its devices.
     pub is_virtual: bool,
 }
@@ -54,7 +54,7 @@ impl Expected {
         around: &Surroundings,
     ) -> Option<Self> {
         let kernels = around.kernels_tsc.filter(|_| info.id.as_str() == "tsc");
-        if let Some((frequency, _)) = kernels {
+        if let Some(FrequencyEstimate { frequency, .. }) = kernels {
             info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Kernel });
         }
         let alone = Expectation::of(&info, reference, granules)?;
@@ -63,7 +63,7 @@ impl Expected {
         let alone = if is_emulated { alone.of_an_emulated_source() } else { alone };
         let stated_by = info.nominal?.stated_by;
         let within_ppm = match stated_by {
-            StatedBy::Kernel => kernels.map(|(_, within_ppm)| within_ppm),
+            StatedBy::Kernel => kernels.map(|estimate| estimate.uncertainty_ppm),
             // The kernel uses the same nominal rate.
             StatedBy::Cntfrq | StatedBy::DeviceTree => Some(ROUNDED_PPM),
             _ => None,
@@ -73,19 +73,18 @@ impl Expected {
         Some(Self { id: info.id, alone, when_counted, stated_by, is_stated: true })
     }
 
-    /// Returns the expectation for a source whose rate is not stated, but was measured with an uncertainty of this many
-    /// parts per million.
+    /// Returns the expectation for a source whose rate is not stated, but was measured with this uncertainty.
     #[must_use]
     pub fn by_measurement(
         mut info: SourceInfo,
-        (frequency, within_ppm): (Frequency, f64),
+        measured: FrequencyEstimate,
         reference: &SourceInfo,
         granules: Granules,
         around: &Surroundings,
     ) -> Option<Self> {
-        info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Program });
+        info.nominal = Some(Nominal { frequency: measured.frequency, stated_by: StatedBy::Program });
         let expected = Self::by_statements(info, reference, granules, around)?;
-        Some(Self { alone: expected.alone.measured_within(within_ppm), is_stated: false, ..expected })
+        Some(Self { alone: expected.alone.measured_within(measured.uncertainty_ppm), is_stated: false, ..expected })
     }
 
     /// Returns the rate with which the source is compared, and the origin of that rate. If the rate is not
@@ -115,7 +114,7 @@ mod tests {
     use crate::{
         calibrate::Granules,
         source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy},
-        units::Frequency,
+        units::{Frequency, FrequencyEstimate},
     };
 
     const GRANULES: Granules = Granules { source_ticks: 1, reference_ns: 1 };
@@ -132,7 +131,10 @@ mod tests {
     }
 
     fn around(kernels_hz: Option<u64>, is_virtual: bool) -> Surroundings {
-        let kernels_tsc = kernels_hz.map(|hertz| (Frequency::from_hertz(hertz).expect("not zero"), 2.0));
+        let kernels_tsc = kernels_hz.map(|hertz| FrequencyEstimate {
+            frequency: Frequency::from_hertz(hertz).expect("not zero"),
+            uncertainty_ppm: 2.0,
+        });
         Surroundings { kernels_tsc, is_virtual }
     }
 
@@ -170,10 +172,11 @@ mod tests {
         info.nominal = None;
         let unknown = Surroundings::default();
         assert_eq!(Expected::by_statements(info.clone(), &monotonic, GRANULES, &unknown), None);
-        let measured = (Frequency::from_hertz(2_000_000_000).expect("not zero"), 7.0);
+        let frequency = Frequency::from_hertz(2_000_000_000).expect("not zero");
+        let measured = FrequencyEstimate { frequency, uncertainty_ppm: 7.0 };
         let expected = Expected::by_measurement(info, measured, &monotonic, GRANULES, &unknown).expect("it has a rate");
         assert!(!expected.is_stated() && tsc(&monotonic, &unknown).is_stated());
-        assert_eq!(expected.nominal(), Nominal { frequency: measured.0, stated_by: StatedBy::Program });
+        assert_eq!(expected.nominal(), Nominal { frequency, stated_by: StatedBy::Program });
         let exact = source("tsc", 2_000_000_000, StatedBy::Program);
         let exact = Expected::by_statements(exact, &monotonic, GRANULES, &unknown).expect("it has a rate");
         assert_eq!(expected.beside(None), exact.beside(None).measured_within(7.0));

@@ -19,7 +19,7 @@ pub use self::{
         Examined, Finding, Fix, Gap, Gaps, MachineFacts, Rule, Severity, THEMES, Theme, Verdict, examine, prove,
     },
     marks::{Suspends, suspended_between},
-    source::{Fault, Interval, SourceEvent},
-    stall::{Cause, Habit, Habits, stall_causes},
-    watch::{Round, Watch, WatchSummary},
+    source::{Fault, FrequencyErrorLimits, Interval, SourceEvent, SourceOffset},
+    stall::{Cause, Habit, Habits, WindowCounts, stall_causes},
+    watch::{EndedInterval, Round, Watch, WatchSummary},
 };

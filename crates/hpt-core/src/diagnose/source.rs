@@ -55,8 +55,10 @@ pub enum Fault {
     },
     /// The counters of two cores are offset from each other.
     CoresApart {
-        /// The two CPUs.
-        cpus: (usize, usize),
+        /// The first CPU.
+        first_cpu: usize,
+        /// The second CPU.
+        second_cpu: usize,
         /// The lower limit of the second CPU's lead over the first, in nanoseconds.
         least_ns: f64,
         /// The upper limit of that lead, in nanoseconds.
@@ -116,8 +118,8 @@ impl fmt::Display for Fault {
                     "changed its frequency by {least_ppm:.3} to {most_ppm:.3} ppm; the limit is {accepted_ppm} ppm"
                 )
             }
-            Self::CoresApart { cpus, least_ns, most_ns } => {
-                write!(f, "on CPU {} is {least_ns:.0} to {most_ns:.0} ns ahead of CPU {}", cpus.1, cpus.0)
+            Self::CoresApart { first_cpu, second_cpu, least_ns, most_ns } => {
+                write!(f, "on CPU {second_cpu} is {least_ns:.0} to {most_ns:.0} ns ahead of CPU {first_cpu}")
             }
             Self::AllStepped { least_ns, most_ns } => {
                 write!(
@@ -227,6 +229,24 @@ impl Point {
     }
 }
 
+/// The lead that a source has gained over the reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SourceOffset {
+    /// The lead, in nanoseconds at the nominal rate; negative if the source fell behind.
+    pub offset_ns: f64,
+    /// The largest error of `offset_ns` in either direction, in nanoseconds.
+    pub bound_ns: f64,
+}
+
+/// The limits of a frequency error, relative to the nominal rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrequencyErrorLimits {
+    /// The lower limit, in parts per million.
+    pub lower_ppm: f64,
+    /// The upper limit, in parts per million.
+    pub upper_ppm: f64,
+}
+
 /// The readings of a source in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
@@ -234,12 +254,12 @@ pub struct Interval {
     pub bursts: u64,
     /// The narrowest bracket, in nanoseconds; `None` if there was no burst.
     pub bracket_ns: Option<u64>,
-    /// The lead that the source has gained over the reference since the comparison started, and the uncertainty of that
-    /// lead. Both are in nanoseconds at the nominal rate.
-    pub offset_ns: Option<(f64, f64)>,
-    /// The lower and upper limits of the source's frequency error in this interval, relative to the nominal rate and in
-    /// parts per million. They are valid if the rate was constant.
-    pub rate_ppm: Option<(f64, f64)>,
+    /// The lead that the source has gained over the reference since the comparison started; `None` if there is nothing
+    /// to compare yet.
+    pub offset: Option<SourceOffset>,
+    /// The limits of the source's frequency error in this interval. They are valid if the rate was constant. `None` if
+    /// the interval is too short, or if the source stopped.
+    pub frequency_error: Option<FrequencyErrorLimits>,
     /// The number of steps that exceed the limit.
     pub steps: u64,
     /// The number of readings that were lower than the previous reading.
@@ -257,8 +277,8 @@ impl Interval {
         Self {
             bursts: 0,
             bracket_ns: None,
-            offset_ns: None,
-            rate_ppm: None,
+            offset: None,
+            frequency_error: None,
             steps: 0,
             backwards: 0,
             set: 0,
@@ -473,11 +493,14 @@ impl Watched {
         }
         let Some(stretch) = &mut self.stretch else { return interval };
         let phase = stretch.last.phase_since(&stretch.zero);
-        interval.offset_ns = Some((f64::midpoint(phase.low, phase.high), (phase.high - phase.low) / 2.0));
+        interval.offset = Some(SourceOffset {
+            offset_ns: f64::midpoint(phase.low, phase.high),
+            bound_ns: (phase.high - phase.low) / 2.0,
+        });
         let rate = stretch.last.rate_since(&stretch.from, granule_ns);
         stretch.from = stretch.last;
         let Some(rate) = rate.filter(|_| !stretch.stands) else { return interval };
-        interval.rate_ppm = Some((rate.low, rate.high));
+        interval.frequency_error = Some(FrequencyErrorLimits { lower_ppm: rate.low, upper_ppm: rate.high });
         let accepted_ppm = self.expectation.accepted_ppm(&self.limits) - self.expectation.bent_ppm + most_bent_ppm;
         if rate.certain() > accepted_ppm {
             let (least_ppm, most_ppm) = rate.ends();

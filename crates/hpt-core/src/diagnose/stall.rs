@@ -105,6 +105,16 @@ pub struct Habit {
     pub usual_hz: Option<f64>,
 }
 
+/// The numbers of windows with and without a stall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WindowCounts {
+    /// The number of windows with a stall.
+    pub with_stall: u64,
+    /// The number of windows without a stall.
+    pub without_stall: u64,
+}
+
 impl Habits {
     /// Records the increases in one window, and whether the window contained a stall.
     pub fn record(&mut self, moved: &Moved, stalled: bool) {
@@ -120,10 +130,10 @@ impl Habits {
         }
     }
 
-    /// Returns the number of windows with and without a stall.
+    /// Returns the numbers of windows with and without a stall.
     #[must_use]
-    pub const fn windows(&self) -> (u64, u64) {
-        (self.stalled.windows, self.quiet.windows)
+    pub const fn windows(&self) -> WindowCounts {
+        WindowCounts { with_stall: self.stalled.windows, without_stall: self.quiet.windows }
     }
 
     /// Returns how often the counter with this index increased with and without a stall, and its usual rate.
@@ -286,7 +296,7 @@ pub fn stall_causes(stalls: &[Stall], moved: &Moved, habits: &Habits) -> Vec<Cau
 
 #[cfg(test)]
 mod tests {
-    use super::{Cause, Habits, stall_causes};
+    use super::{Cause, Habits, WindowCounts, stall_causes};
     use crate::{
         clock::Instant,
         measure::{Moved, Stall},
@@ -399,7 +409,8 @@ mod tests {
         assert_eq!(because(&[]), Cause::Nothing);
         habits.record(&moved(|moved| moved.counts = Some(vec![(1, 1)])), true);
         let habit = habits.of(1);
-        assert_eq!((habits.windows(), habit.with, habit.without), ((1, 1_000), 1, 10));
+        assert_eq!(habits.windows(), WindowCounts { with_stall: 1, without_stall: 1_000 });
+        assert_eq!((habit.with, habit.without), (1, 10));
         assert!((habit.usual_hz.expect("there were quiet windows") - 0.5).abs() < 1e-9, "{habit:?}");
         assert_eq!(habits.of(7).usual_hz, Some(0.0));
     }

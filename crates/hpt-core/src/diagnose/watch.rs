@@ -27,6 +27,16 @@ pub struct Watch {
     summary: WatchSummary,
 }
 
+/// The results of an interval.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct EndedInterval {
+    /// The readings and the faults of each source, in the order of the watched sources.
+    pub sources: Vec<Interval>,
+    /// The faults that all sources share or that the reference has.
+    pub shared_faults: Vec<Fault>,
+}
+
 /// The results so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -102,24 +112,23 @@ impl Watch {
         }
     }
 
-    /// Ends an interval. Returns the readings of each source, and the faults that all sources share or that the
-    /// reference has.
-    pub fn end_interval(&mut self) -> (Vec<Interval>, Vec<Fault>) {
-        let mut intervals: Vec<Interval> = self.sources.iter_mut().map(Watched::end_interval).collect();
-        let mut all = std::mem::take(&mut self.all);
-        if let Some(range) = alike(&intervals) {
-            for interval in &mut intervals {
+    /// Ends an interval, and returns its results.
+    pub fn end_interval(&mut self) -> EndedInterval {
+        let mut sources: Vec<Interval> = self.sources.iter_mut().map(Watched::end_interval).collect();
+        let mut shared_faults = std::mem::take(&mut self.all);
+        if let Some(range) = alike(&sources) {
+            for interval in &mut sources {
                 interval.faults.retain(|fault| !matches!(fault, Fault::RateOff { .. } | Fault::RateChanged { .. }));
             }
             let (least_ppm, most_ppm) = range.ends();
-            all.push(Fault::AllRatesOff { least_ppm, most_ppm });
+            shared_faults.push(Fault::AllRatesOff { least_ppm, most_ppm });
         }
         self.summary.intervals += 1;
-        for (sum, interval) in self.summary.faults.iter_mut().zip(&intervals) {
+        for (sum, interval) in self.summary.faults.iter_mut().zip(&sources) {
             *sum += interval.faults.len() as u64;
         }
-        self.summary.shared_faults += all.len() as u64;
-        (intervals, all)
+        self.summary.shared_faults += shared_faults.len() as u64;
+        EndedInterval { sources, shared_faults }
     }
 
     /// Returns the results of all completed intervals.
@@ -145,14 +154,15 @@ fn shared(looks: &[Option<Look>]) -> Option<Range> {
 /// Returns the frequency error that all sources share, if there are several sources and all of them have a frequency
 /// error.
 fn alike(intervals: &[Interval]) -> Option<Range> {
-    let judged: Vec<&Interval> = intervals.iter().filter(|interval| interval.rate_ppm.is_some()).collect();
+    let judged: Vec<&Interval> = intervals.iter().filter(|interval| interval.frequency_error.is_some()).collect();
     let is_off = |interval: &&&Interval| {
         interval.faults.iter().any(|fault| matches!(fault, Fault::RateOff { .. } | Fault::RateChanged { .. }))
     };
     if judged.len() < 2 || !judged.iter().all(|interval| is_off(&interval)) {
         return None;
     }
-    let mut ranges = judged.iter().filter_map(|interval| interval.rate_ppm).map(|(low, high)| Range { low, high });
+    let errors = judged.iter().filter_map(|interval| interval.frequency_error);
+    let mut ranges = errors.map(|error| Range { low: error.lower_ppm, high: error.upper_ppm });
     let first = ranges.next()?;
     ranges.try_fold(first, Range::and).filter(|range| range.excludes_zero())
 }
@@ -166,10 +176,10 @@ mod tests {
         prelude::{Just, Strategy, prop_assert, prop_oneof, proptest},
     };
 
-    use super::{Round, Watch};
+    use super::{EndedInterval, Round, Watch};
     use crate::{
         calibrate::Granules,
-        diagnose::{Expectation, Fault, Interval, Limits, SourceEvent},
+        diagnose::{Expectation, Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
         measure::{Burst, Bursts},
         source::{Nominal, Pair, SourceInfo, StatedBy, TimeSource},
         testing::ManualSource,
@@ -232,9 +242,9 @@ mod tests {
                 watch.take(Round { bursts: &bursts, interrupted: false });
                 now += ROUND_NS;
             }
-            let (interval, shared) = watch.end_interval();
-            ended.push(interval);
-            all.extend(shared);
+            let interval = watch.end_interval();
+            ended.push(interval.sources);
+            all.extend(interval.shared_faults);
         }
         (ended, all)
     }
@@ -266,9 +276,9 @@ mod tests {
     fn a_healthy_counter_is_not_accused_and_its_rate_is_bounded() {
         let ended = alone(steady(2_600_000_000), &at_rate(2_600_000_000.0), NARROW, 5);
         assert_eq!(faults(&ended), []);
-        let (low, high) = ended[3].rate_ppm.expect("an interval of a second");
-        assert!(low <= 0.0 && high >= 0.0 && high - low < 1.0, "{low} {high}");
-        let (offset_ns, bound_ns) = ended[3].offset_ns.expect("it was read");
+        let FrequencyErrorLimits { lower_ppm, upper_ppm } = ended[3].frequency_error.expect("an interval of a second");
+        assert!(lower_ppm <= 0.0 && upper_ppm >= 0.0 && upper_ppm - lower_ppm < 1.0, "{lower_ppm} {upper_ppm}");
+        let SourceOffset { offset_ns, bound_ns } = ended[3].offset.expect("it was read");
         assert!(offset_ns.abs() <= bound_ns && bound_ns < 200.0, "{offset_ns} {bound_ns}");
     }
 
@@ -319,7 +329,7 @@ mod tests {
                 let bursts = [burst(&at_rate(1_000_100_000.0), round * ROUND_NS, (30, 30))];
                 watch.take(Round { bursts: &bursts, interrupted: false });
                 if round % ROUNDS_IN_AN_INTERVAL == 0 {
-                    found.extend(watch.end_interval().0.remove(0).faults);
+                    found.extend(watch.end_interval().sources.remove(0).faults);
                     watch.expect(&[then]);
                 }
             }
@@ -354,7 +364,7 @@ mod tests {
                 (burst.backwards, burst.largest_back_ticks) = (u32::from(round == 5), 70);
                 watch.take(Round { bursts: &[burst], interrupted: false });
             }
-            let (ended, _) = watch.end_interval();
+            let ended = watch.end_interval().sources;
             assert_eq!(ended[0].faults.len(), expected, "{ended:?}");
         }
     }
@@ -386,7 +396,7 @@ mod tests {
                 }
                 watch.take(Round { bursts: &[burst(&slewed, now, (30, 30))], interrupted: false });
                 if round % ROUNDS_IN_AN_INTERVAL == 0 {
-                    found.extend(watch.end_interval().0.remove(0).faults);
+                    found.extend(watch.end_interval().sources.remove(0).faults);
                 }
             }
             assert_eq!(found.is_empty(), told, "{found:?}");
@@ -420,7 +430,7 @@ mod tests {
             let bursts = [burst(&jump, now, (30, 30))];
             watch.take(Round { bursts: &bursts, interrupted: now == 2_500_000_000 });
             if round % ROUNDS_IN_AN_INTERVAL == 0 {
-                found.extend(watch.end_interval().0.remove(0).faults);
+                found.extend(watch.end_interval().sources.remove(0).faults);
             }
         }
         assert_eq!(found, []);
@@ -476,11 +486,11 @@ mod tests {
         for round in 1..300_u64 {
             watch.take(Round { bursts: &[burst(&narrow, round * ROUND_NS, (30, 30))], interrupted: false });
         }
-        let (ended, _) = watch.end_interval();
+        let ended = watch.end_interval().sources;
         assert_eq!((ended[0].faults.len(), ended[0].events.len()), (0, 0), "{ended:?}");
         let an_hour_later = 300 * ROUND_NS + 3_600_000_000_000;
         watch.take(Round { bursts: &[burst(&narrow, an_hour_later, (30, 30))], interrupted: false });
-        assert_eq!(watch.end_interval().0[0].events, [SourceEvent::Lost]);
+        assert_eq!(watch.end_interval().sources[0].events, [SourceEvent::Lost]);
     }
 
     #[test]
@@ -495,7 +505,7 @@ mod tests {
         for round in 1..500_u64 {
             watch.take(Round { bursts: &[burst(&coarse, round * 3_000_000, (30, 30))], interrupted: false });
         }
-        assert_eq!(watch.end_interval().0[0].faults, []);
+        assert_eq!(watch.end_interval().sources[0].faults, []);
     }
 
     #[test]
@@ -510,7 +520,7 @@ mod tests {
             let taken = bursts.take(&source);
             watch.take(Round { bursts: &[taken], interrupted: false });
         }
-        let (ended, all) = watch.end_interval();
+        let EndedInterval { sources: ended, shared_faults: all } = watch.end_interval();
         assert_eq!((ended[0].bursts, ended[0].faults.len(), all.len()), (50, 0, 0), "{ended:?}");
     }
 
@@ -551,7 +561,7 @@ mod tests {
                 let turned = i64::try_from((early + widths.1 + gap) / 2_000).expect("below a second");
                 bent_ns += if fast { turned } else { -turned };
                 if index % 25 == 24 {
-                    let (ended, all) = watch.end_interval();
+                    let EndedInterval { sources: ended, shared_faults: all } = watch.end_interval();
                     prop_assert!(all.is_empty(), "{all:?}");
                     for interval in ended {
                         prop_assert!(interval.faults.is_empty(), "{:?}", interval.faults);

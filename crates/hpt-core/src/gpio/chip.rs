@@ -200,6 +200,16 @@ fn is_listed(device: u64) -> Option<bool> {
     Some(subsystem.ends_with("gpio"))
 }
 
+/// A line that [`LineName::find`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FoundLine {
+    /// The open chip.
+    pub chip: Chip,
+    /// The line on that chip.
+    pub line: LineState,
+}
+
 impl LineName {
     /// Finds the line. A number without a chip is valid only if exactly one chip can be opened. A name without a chip
     /// is looked up on all chips that can be opened.
@@ -208,7 +218,7 @@ impl LineName {
     ///
     /// Returns [`GpioError`] if there is no chip, if the line may be on a chip that cannot be opened, or if no line or
     /// more than one line matches.
-    pub fn find(&self) -> Result<(Chip, LineState), GpioError> {
+    pub fn find(&self) -> Result<FoundLine, GpioError> {
         let paths = match &self.chip {
             Some(path) if path.starts_with('/') => vec![PathBuf::from(path)],
             Some(_) | None => chips()?,
@@ -217,7 +227,7 @@ impl LineName {
         self.among(opened.collect())
     }
 
-    fn among(&self, opened: Vec<Result<Chip, GpioError>>) -> Result<(Chip, LineState), GpioError> {
+    fn among(&self, opened: Vec<Result<Chip, GpioError>>) -> Result<FoundLine, GpioError> {
         let (mut chips, mut refusals) = (Vec::new(), Vec::new());
         for one in opened {
             match one {
@@ -246,7 +256,7 @@ impl LineName {
                 }
                 let chip = chips.remove(0);
                 let line = chip.line(*offset)?;
-                return Ok((chip, line));
+                return Ok(FoundLine { chip, line });
             }
             Which::Name(name) => name,
         };
@@ -274,7 +284,7 @@ impl LineName {
             let similar = if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
             return Err(GpioError::NoSuchName { name: name.clone(), chips: names(&chips), similar });
         };
-        Ok((chips.swap_remove(index), line))
+        Ok(FoundLine { chip: chips.swap_remove(index), line })
     }
 }
 

@@ -10,10 +10,10 @@
 //!
 //! use hpt_core::gpio::{Input, LineName, Output};
 //!
-//! let (out_chip, out) = "GPIO22".parse::<LineName>()?.find()?;
-//! let (in_chip, input) = "GPIO23".parse::<LineName>()?.find()?;
-//! let input = Input::request(&in_chip, input.offset, "my-program")?;
-//! let output = Output::request(&out_chip, out.offset, "my-program")?;
+//! let out = "GPIO22".parse::<LineName>()?.find()?;
+//! let input = "GPIO23".parse::<LineName>()?.find()?;
+//! let input = Input::request(&input.chip, input.line.offset, "my-program")?;
+//! let output = Output::request(&out.chip, out.line.offset, "my-program")?;
 //! output.set(true)?;
 //! input.wait(Duration::from_secs(1))?;
 //! println!("{:?}", input.edge()?);
@@ -26,7 +26,7 @@ mod line;
 mod name;
 
 pub use self::{
-    chip::{Chip, Direction, LineState, chips},
+    chip::{Chip, Direction, FoundLine, LineState, chips},
     error::GpioError,
     line::{Edge, Input, Output},
     name::LineName,

@@ -63,7 +63,7 @@ pub(crate) use self::{
 };
 use crate::{
     sys::{arch, clock::ClockId, process},
-    units::Frequency,
+    units::{Frequency, FrequencyEstimate},
 };
 
 /// The largest file that hpt reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has a size of 23 MB. A larger
@@ -471,23 +471,26 @@ impl Host {
         opened.and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
     }
 
-    /// Returns the TSC rate that the kernel uses to convert readings to time, and the tolerance of this rate in parts
-    /// per million. The source is the kernel log. If the kernel was given the rate and never refined it, `BogoMIPS` is
-    /// another source. Returns `None` if neither is available.
+    /// Returns the TSC rate that the kernel uses to convert readings to time, and the uncertainty of this rate. The
+    /// source is the kernel log. If the kernel was given the rate and never refined it, `BogoMIPS` is another source.
+    /// Returns `None` if neither is available.
     ///
     /// # References
     ///
     /// Linux, arch/x86/kernel/tsc.c: `tsc_refine_calibration_work`, `X86_FEATURE_TSC_KNOWN_FREQ`.
     #[must_use]
-    pub fn kernels_tsc_frequency(&self) -> Option<(Frequency, f64)> {
+    pub fn kernels_tsc_frequency(&self) -> Option<FrequencyEstimate> {
         // The additional 1.0 ppm allows for the rounding of the kernel clock's multiplier.
         #[expect(clippy::cast_precision_loss, reason = "the result is only compared")]
-        let within_ppm = |frequency: Frequency, cut_off_hz: f64| 1.0 + cut_off_hz / frequency.hertz() as f64 * 1e6;
+        let estimate = |frequency: Frequency, cut_off_hz: f64| FrequencyEstimate {
+            frequency,
+            uncertainty_ppm: 1.0 + cut_off_hz / frequency.hertz() as f64 * 1e6,
+        };
         let cpu = self.cpu();
         let was_told = cpu.has_flag("tsc_known_freq");
         let logged = self.kernel_log().ok().and_then(|log| log.tsc_frequency(was_told));
-        let logged = logged.map(|frequency| (frequency, within_ppm(frequency, 1e3)));
-        let by_bogomips = || cpu.bogomips_frequency().map(|frequency| (frequency, within_ppm(frequency, 5e3)));
+        let logged = logged.map(|frequency| estimate(frequency, 1e3));
+        let by_bogomips = || cpu.bogomips_frequency().map(|frequency| estimate(frequency, 5e3));
         logged.or_else(|| was_told.then(by_bogomips).flatten())
     }
 

@@ -2,7 +2,7 @@
 //! its rate, and no daemon steps it during three consecutive tests. Opens no source.
 
 use super::{PosixClock, PosixId, SourceInfo, TimeSource, Unavailable, self_test};
-use crate::{host::Host, units::Frequency};
+use crate::{host::Host, units::FrequencyRange};
 
 /// The number of failed tests after which a source is refused. A single test may fail because a daemon steps the clock.
 const ATTEMPTS: u32 = 3;
@@ -27,9 +27,9 @@ pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailabl
     failure.map_or(Ok(source), |seen| Err(Unavailable::SelfTest(seen)))
 }
 
-/// Returns whether the limits of a rate are close enough to detect a clock with a wrong rate.
-fn is_decisive((slowest, fastest): (Frequency, Frequency)) -> bool {
-    fastest.hertz_f64() <= slowest.hertz_f64() * 1.25
+/// Returns whether the limits of the rate are close enough to detect a clock with a wrong rate.
+fn is_decisive(rate: FrequencyRange) -> bool {
+    rate.highest.hertz_f64() <= rate.lowest.hertz_f64() * 1.25
 }
 
 /// A wrapper that presents a clock as constant-rate, so that the self-test requires it to run forward at its nominal
@@ -64,14 +64,15 @@ mod tests {
     use crate::{
         source::{SelfTestFailure, TimeSource, self_test},
         testing::ManualSource,
-        units::Frequency,
+        units::{Frequency, FrequencyRange},
     };
 
     #[test]
     fn a_test_with_a_torn_bracket_is_inconclusive() {
         let hertz = |hertz| Frequency::from_hertz(hertz).expect("not zero");
-        assert!(is_decisive((hertz(950_000_000), hertz(1_050_000_000))));
-        assert!(!is_decisive((hertz(900_000_000), hertz(2_600_000_000))));
+        let range = |lowest, highest| FrequencyRange { lowest: hertz(lowest), highest: hertz(highest) };
+        assert!(is_decisive(range(950_000_000, 1_050_000_000)));
+        assert!(!is_decisive(range(900_000_000, 2_600_000_000)));
     }
 
     #[test]

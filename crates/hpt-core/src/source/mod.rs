@@ -55,7 +55,7 @@ pub use self::{
     posix::{PosixClock, PosixId, ThreadCpuClock},
     ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
     rtc::RealTimeClock,
-    select::{Candidate, Fitness, Selection, choose, select},
+    select::{Candidate, Chosen, Fitness, Selection, SourceVerdict, choose, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
     time_source::TimeSource,
     tsc::{Tsc, permit_counter},

@@ -95,30 +95,44 @@ impl fmt::Display for Fitness {
     }
 }
 
+/// A source and the verdict on whether it can be chosen.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SourceVerdict {
+    /// The source.
+    pub id: SourceId,
+    /// The verdict, with its reason.
+    pub fitness: Fitness,
+}
+
 /// The choice, with a reason for every source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    verdicts: Vec<(SourceId, Fitness)>,
+    verdicts: Vec<SourceVerdict>,
 }
 
 impl Selection {
     /// Returns the chosen source; `None` if none is suitable.
     #[must_use]
     pub fn chosen(&self) -> Option<&SourceId> {
-        self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })).map(|(id, _)| id)
+        self.chosen_verdict().map(|verdict| &verdict.id)
     }
 
-    /// Returns every source with its reason, in the order of the list.
+    fn chosen_verdict(&self) -> Option<&SourceVerdict> {
+        self.verdicts.iter().find(|verdict| matches!(verdict.fitness, Fitness::Chosen { .. }))
+    }
+
+    /// Returns the verdict on every source, in the order of the list.
     #[must_use]
-    pub fn verdicts(&self) -> &[(SourceId, Fitness)] {
+    pub fn verdicts(&self) -> &[SourceVerdict] {
         &self.verdicts
     }
 
     /// Returns the reason for the choice, in one sentence.
     #[must_use]
     pub fn reason(&self) -> String {
-        match self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })) {
-            Some((id, fitness)) => {
+        match self.chosen_verdict() {
+            Some(SourceVerdict { id, fitness }) => {
                 format!("{id} is {fitness}; constant-rate, system-wide, not revocable, trusted by the kernel")
             }
             None => "no source is suitable".to_owned(),
@@ -143,7 +157,7 @@ impl Candidate {
 /// by the kernel, and that passed the self-test.
 #[must_use]
 pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
-    let mut verdicts: Vec<(SourceId, Fitness)> = candidates
+    let mut verdicts: Vec<SourceVerdict> = candidates
         .into_iter()
         .map(|candidate| {
             let fitness = ruled_out(&candidate.report).unwrap_or_else(|| match candidate.self_test {
@@ -151,16 +165,16 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
                 Some(Err(failure)) => Fitness::Failed(failure),
                 None => Fitness::NotTrusted(KernelVerdict::Unknown("the source was not tested".to_owned())),
             });
-            (candidate.report.id, fitness)
+            SourceVerdict { id: candidate.report.id, fitness }
         })
         .collect();
-    let cost = |fitness: &Fitness| match fitness {
-        Fitness::Slower { read_cost_ns } => *read_cost_ns,
+    let cost = |verdict: &SourceVerdict| match verdict.fitness {
+        Fitness::Slower { read_cost_ns } => read_cost_ns,
         _ => f64::INFINITY,
     };
-    let least = verdicts.iter().map(|(_, fitness)| cost(fitness)).fold(f64::INFINITY, f64::min);
-    let fastest = verdicts.iter_mut().find(|(_, fitness)| cost(fitness) <= least * AS_FAST);
-    if let Some((_, fitness)) = fastest
+    let least = verdicts.iter().map(cost).fold(f64::INFINITY, f64::min);
+    let fastest = verdicts.iter_mut().find(|verdict| cost(verdict) <= least * AS_FAST);
+    if let Some(SourceVerdict { fitness, .. }) = fastest
         && let Fitness::Slower { read_cost_ns } = *fitness
     {
         *fitness = Fitness::Chosen { read_cost_ns };
@@ -199,7 +213,31 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     }
 }
 
-/// Opens the source that [`select`] chooses on this host. Also returns the selection, with the reason for the choice.
+/// A source that [`choose`] opened, and the reasons for the choice.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Chosen {
+    /// The open source.
+    pub source: Opened,
+    /// The verdicts on all sources.
+    pub selection: Selection,
+}
+
+impl Chosen {
+    /// Returns the ID of the open source.
+    #[must_use]
+    pub fn id(&self) -> &SourceId {
+        &self.source.as_dyn().info().id
+    }
+
+    /// Returns the reason for the choice, in one sentence.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.selection.reason()
+    }
+}
+
+/// Opens the source that [`select`] chooses on this host, and returns it with the verdicts on all sources.
 ///
 /// Sources that cannot win because of their kind (stepped clocks, CPU-time clocks, coarse clocks) are not tested, so
 /// the call takes only a few milliseconds. If no source is suitable, `CLOCK_MONOTONIC` is opened.
@@ -212,19 +250,22 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
 /// # Examples
 ///
 /// ```
-/// use hpt_core::{Host, TimeSource, source};
+/// use hpt_core::{Host, source};
 ///
-/// let (source, selection) = source::choose(&Host::live())?;
-/// println!("{}: {}", source.info().id, selection.reason());
+/// let chosen = source::choose(&Host::live())?;
+/// println!("{}: {}", chosen.id(), chosen.reason());
+/// for verdict in chosen.selection.verdicts() {
+///     println!("{}: {}", verdict.id, verdict.fitness);
+/// }
 /// # Ok::<(), hpt_core::Unavailable>(())
 /// ```
-pub fn choose(host: &Host) -> Result<(Opened, Selection), Unavailable> {
+pub fn choose(host: &Host) -> Result<Chosen, Unavailable> {
     let reference = PosixClock::open(host, PosixId::Monotonic)?;
     let candidates: Vec<Candidate> =
         outline(host).into_iter().map(|report| Candidate::examine(host, report, &reference)).collect();
     let selection = select(candidates);
     let name = selection.chosen().map_or("monotonic", SourceId::as_str);
-    Ok((open(host, name)?, selection))
+    Ok(Chosen { source: open(host, name)?, selection })
 }
 
 #[cfg(test)]
@@ -236,7 +277,7 @@ mod tests {
             Unavailable,
         },
         stats::Steps,
-        units::{Frequency, Width},
+        units::{Frequency, FrequencyRange, Width},
     };
 
     fn fit(name: &'static str, read_cost_ns: f64) -> Candidate {
@@ -250,7 +291,7 @@ mod tests {
             kernel: KernelVerdict::Trusted(String::new()),
             evidence: Vec::new(),
         };
-        let rate = (Frequency::GIGAHERTZ, Frequency::GIGAHERTZ);
+        let rate = FrequencyRange { lowest: Frequency::GIGAHERTZ, highest: Frequency::GIGAHERTZ };
         Candidate { report, self_test: Some(Ok(SelfTest { read_cost_ns, steps: Steps::default(), rate })) }
     }
 
@@ -261,7 +302,7 @@ mod tests {
         spoil(&mut spoiled);
         let selection = select([spoiled, fit("sound", 20.0)]);
         assert_eq!(selection.chosen().map(SourceId::as_str), Some("sound"));
-        selection.verdicts()[0].1.clone()
+        selection.verdicts()[0].fitness.clone()
     }
 
     fn change(candidate: &mut Candidate, edit: impl FnOnce(&mut SourceInfo)) {
@@ -272,7 +313,7 @@ mod tests {
     fn the_fastest_suitable_source_wins() {
         let selection = select([fit("slow", 30.0), fit("quick", 10.0), fit("middle", 20.0)]);
         assert_eq!(selection.chosen().map(SourceId::as_str), Some("quick"));
-        assert_eq!(selection.verdicts()[0].1, Fitness::Slower { read_cost_ns: 30.0 });
+        assert_eq!(selection.verdicts()[0].fitness, Fitness::Slower { read_cost_ns: 30.0 });
     }
 
     #[test]

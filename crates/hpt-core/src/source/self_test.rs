@@ -7,7 +7,7 @@ use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
 use crate::{
     scale::Scale,
     stats::Steps,
-    units::{Frequency, Spaced},
+    units::{Frequency, FrequencyRange, Spaced},
 };
 
 /// The number of reads per timing, and the number of timings. The fastest timing is used.
@@ -56,8 +56,8 @@ pub struct SelfTest {
     pub read_cost_ns: f64,
     /// The steps between consecutive readings, in ticks.
     pub steps: Steps,
-    /// The lowest and the highest possible rate, measured against the reference.
-    pub rate: (Frequency, Frequency),
+    /// The range of possible rates, measured against the reference.
+    pub rate: FrequencyRange,
 }
 
 /// The reason why a source failed the self-test.
@@ -84,14 +84,16 @@ pub enum SelfTestFailure {
         to_ticks: u64,
     },
     /// The source advances, but not at its nominal rate.
-    #[error("the measured frequency is {slowest:.3} to {fastest:.3}, but the stated frequency is {stated:.3}")]
+    #[error(
+        "the measured frequency is {:.3} to {:.3}, but the stated frequency is {stated:.3}",
+        measured.lowest,
+        measured.highest
+    )]
     WrongRate {
         /// The nominal rate.
         stated: Frequency,
-        /// The lowest possible rate.
-        slowest: Frequency,
-        /// The highest possible rate.
-        fastest: Frequency,
+        /// The range of possible rates.
+        measured: FrequencyRange,
     },
     /// The source should count the cycles of a core, but no core has such a rate.
     #[error("the measured frequency is {rate:.3}, which is implausible for a core")]
@@ -247,12 +249,7 @@ fn must_move(info: &SourceInfo) -> bool {
 }
 
 /// Returns the limits of the rate between two pairs, or the reason why the test fails.
-fn judge(
-    info: &SourceInfo,
-    first: &Pair,
-    last: &Pair,
-    steps: &Steps,
-) -> Result<(Frequency, Frequency), SelfTestFailure> {
+fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<FrequencyRange, SelfTestFailure> {
     let still = SelfTestFailure::StandsStill {
         at_ticks: first.ticks,
         watched: Duration::from_nanos(last.before_ns.saturating_sub(first.after_ns)),
@@ -274,14 +271,15 @@ fn judge(
     } else {
         step
     };
-    let slowest = match moved.saturating_sub(step) {
+    let lowest = match moved.saturating_sub(step) {
         0 => Frequency::from_microhertz(1),
         surely => Frequency::from_ratio(surely, longest_ns),
     };
-    let fastest = Frequency::from_ratio(moved.saturating_add(step), shortest_ns);
-    let (Some(slowest), Some(fastest)) = (slowest, fastest) else {
+    let highest = Frequency::from_ratio(moved.saturating_add(step), shortest_ns);
+    let (Some(lowest), Some(highest)) = (lowest, highest) else {
         return Err(still);
     };
+    let measured = FrequencyRange { lowest, highest };
     match info.nominal {
         // CPU-time clocks run at the rate of the running threads, and a clock that can be stepped may be stepped during
         // the test.
@@ -289,12 +287,12 @@ fn judge(
             let stated = nominal.frequency;
             let low = stated.hertz_f64() * (1.0 - RATE_TOLERANCE);
             let high = stated.hertz_f64() * (1.0 + RATE_TOLERANCE);
-            if fastest.hertz_f64() < low || slowest.hertz_f64() > high {
-                return Err(SelfTestFailure::WrongRate { stated, slowest, fastest });
+            if highest.hertz_f64() < low || lowest.hertz_f64() > high {
+                return Err(SelfTestFailure::WrongRate { stated, measured });
             }
-            Ok((slowest, fastest))
+            Ok(measured)
         }
-        _ => Ok((slowest, fastest)),
+        _ => Ok(measured),
     }
 }
 
@@ -418,11 +416,11 @@ mod tests {
         let watched = |first: u64, last: u64| {
             judge(&info, &pair(0, first, 100), &pair(50_000_000, last, 50_000_100), &Steps::default())
         };
-        let (slowest, fastest) = watched(5, 5).expect("a coarse clock need not advance");
-        assert!(slowest.hertz_f64() < 1.0 && fastest.hertz_f64() > 1.0, "{slowest} {fastest}");
+        let rate = watched(5, 5).expect("a coarse clock need not advance");
+        assert!(rate.lowest.hertz_f64() < 1.0 && rate.highest.hertz_f64() > 1.0, "{rate:?}");
         let mut stepped = one_tick_steps();
         let verdict = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 6, 50_000_100), &stepped);
-        assert!(verdict.is_ok_and(|(slowest, _)| slowest.hertz_f64() < 1.0), "{verdict:?}");
+        assert!(verdict.is_ok_and(|rate| rate.lowest.hertz_f64() < 1.0), "{verdict:?}");
         stepped.record(1);
         let races = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 7, 50_000_100), &stepped);
         assert!(matches!(races, Err(SelfTestFailure::WrongRate { .. })), "{races:?}");

@@ -12,6 +12,16 @@ pub struct Histogram {
     ends: Option<(u64, u64)>,
 }
 
+/// A class (bucket) of a [`Histogram`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Class {
+    /// The largest value of the class, in ticks.
+    pub largest_ticks: u64,
+    /// The number of samples in the class.
+    pub samples: u64,
+}
+
 impl Histogram {
     /// Creates an empty histogram.
     #[must_use]
@@ -48,10 +58,12 @@ impl Histogram {
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
     }
 
-    /// Iterates over the classes (buckets) in ascending order. Each item consists of the largest value of the class, in
-    /// ticks, and the number of samples in the class. Classes without samples are omitted.
-    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
+    /// Iterates over the classes (buckets) in ascending order. Classes without samples are omitted.
+    pub fn classes(&self) -> impl Iterator<Item = Class> {
+        self.counts.iter_recorded().map(|class| Class {
+            largest_ticks: class.value_iterated_to(),
+            samples: class.count_since_last_iteration(),
+        })
     }
 
     /// Returns the distribution of the samples, given the length of a tick in nanoseconds; `None` if there are no

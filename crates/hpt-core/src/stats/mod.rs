@@ -5,7 +5,7 @@
 mod histogram;
 
 #[cfg(feature = "stats")]
-pub use self::histogram::Histogram;
+pub use self::histogram::{Class, Histogram};
 
 /// The distribution of a set of durations: quantiles, minimum, maximum and mean, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

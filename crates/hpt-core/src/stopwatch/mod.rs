@@ -35,7 +35,7 @@ const FEWEST_GRANULES: u64 = 10;
 /// use hpt_core::{Host, Stopwatch, source};
 ///
 /// let host = Host::live();
-/// let (source, _) = source::choose(&host)?;
+/// let source = source::choose(&host)?.source;
 /// let stopwatch = Stopwatch::calibrated(&host, source)?;
 /// let started = stopwatch.start();
 /// let squares: Vec<u64> = (0..10_000).map(|n| n * n).collect();

@@ -3,7 +3,11 @@
 
 use std::{fs::File, path::Path, process::Command, time::Duration};
 
-use hpt_core::{Host, Instant, PosixClock, PosixId, Sleeper, TimeSource, clock, source};
+use hpt_core::{
+    Host, Instant, PosixClock, PosixId, Sleeper, TimeSource,
+    clock::{self, ClockSource},
+    source,
+};
 
 use crate::support::unsafe_calls::{ChildEnd, in_a_child, move_the_clock_back};
 
@@ -51,11 +55,12 @@ fn read_without_a_free_descriptor() {
         taken.push(file);
     }
     let first = Instant::now();
-    let (id, reason) = clock::source();
+    let ClockSource { id, reason, .. } = clock::source();
     assert_eq!(id.as_str(), "monotonic");
     assert!(reason.contains("could not be read"), "{reason}");
     drop(taken);
-    assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+    let now = clock::source();
+    assert_eq!(Some(now.id.as_str()), native(), "{}", now.reason);
     assert!(Instant::now() >= first);
 }
 
@@ -72,11 +77,12 @@ fn a_first_reading_without_sysfs_makes_no_permanent_decision() {
 fn read_without_sysfs() {
     assert!(!Path::new(OFFERED).exists());
     std::hint::black_box(Instant::now());
-    let (id, reason) = clock::source();
+    let ClockSource { id, reason, .. } = clock::source();
     assert!(id.as_str() == "monotonic" && reason.contains("could not be read"), "{id}: {reason}");
     let unmounted = Command::new("umount").arg("/sys").status().expect("mount is installed");
     assert!(unmounted.success());
-    assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+    let now = clock::source();
+    assert_eq!(Some(now.id.as_str()), native(), "{}", now.reason);
 }
 
 #[cfg(feature = "mmio")]

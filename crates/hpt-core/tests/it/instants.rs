@@ -89,12 +89,12 @@ fn time_never_goes_back_across_eight_threads() {
 fn time_does_not_go_back_while_its_source_changes() {
     let _alone = alone_to_change_the_source();
     let host = Host::live();
-    let (before, _) = clock::source();
+    let before = clock::source().id;
     hand_over(3, READINGS, || {
         for name in ["monotonic", before.as_str(), "monotonic", before.as_str()] {
             let opened = source::open(&host, name).expect("it was used before");
             match clock::use_source(opened) {
-                Ok(()) => assert_eq!(clock::source().0.as_str(), name),
+                Ok(()) => assert_eq!(clock::source().id.as_str(), name),
                 // A reader that was creating a segment may have been preempted for longer than the
                 // wait.
                 Err(SourceRefused::Busy) => {}
@@ -129,7 +129,7 @@ fn a_source_that_is_not_a_clock_is_refused_and_changes_nothing() {
     assert!(matches!(clock::use_source(coarser_than_it_says), Err(SourceRefused::TooCoarse(_))));
     let still = Opened::Shared(Box::new(ManualSource::new("still")));
     assert!(matches!(clock::use_source(still), Err(SourceRefused::SelfTest { .. })));
-    assert_ne!(clock::source().0, SourceId::new("still"));
+    assert_ne!(clock::source().id, SourceId::new("still"));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn with_the_counter_disabled_an_instant_is_the_kernels_clock() {
     let end = with_the_counter_forbidden(|| {
         let first = Instant::now();
         let second = Instant::now();
-        u8::from(clock::source().0.as_str() != "monotonic" || second < first || first.nanos_since(Instant::EPOCH) == 0)
+        u8::from(clock::source().id.as_str() != "monotonic" || second < first || first.nanos_since(Instant::EPOCH) == 0)
     });
     match end {
         None => skipped!("this kernel does not know PR_SET_TSC"),
@@ -348,7 +348,7 @@ fn a_forked_child_can_change_the_source_at_any_time() {
             Ok(()) => true,
         }
     };
-    let (before, _) = clock::source();
+    let before = clock::source().id;
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -13,12 +13,12 @@ use std::{
 };
 
 use hpt_core::{
-    AcpiPm, ArmCycles, BcmSystimer, BcmSystimerLow, CycleStopwatch, FixedRateClock, Frequency, Host, Hpet, HpetLow,
-    Instant, Opened, PerfCycles, PerfTime, PosixClock, PosixId, PtpClock, RealTimeClock, Scale, SourceInfo, Stopwatch,
-    TimeSource, Tsc, Unavailable, Widened,
+    AcpiPm, ArmCycles, BcmSystimer, BcmSystimerLow, CycleStopwatch, FixedRateClock, Frequency, FrequencyRange, Host,
+    Hpet, HpetLow, Instant, Opened, PerfCycles, PerfTime, PosixClock, PosixId, PtpClock, RealTimeClock, Scale,
+    SourceInfo, Stopwatch, TimeSource, Tsc, Unavailable, Widened,
     calibrate::{calibrate, calibrate_together},
     clock,
-    source::{self, ReadPath, Scope, StatedBy, self_test},
+    source::{self, ReadPath, Scope, SourceVerdict, StatedBy, self_test},
     state::{Binding, StateError, Store},
 };
 
@@ -104,10 +104,10 @@ fn constant_rate_sources_never_step_back() {
 #[test]
 fn the_chosen_source_is_constant_rate_system_wide_and_not_revocable() {
     let _turn = turn_with_cycle_counters();
-    let (chosen, selection) = source::choose(&Host::live()).expect("CLOCK_MONOTONIC is always there");
-    let info = chosen.as_dyn().info();
+    let chosen = source::choose(&Host::live()).expect("CLOCK_MONOTONIC is always there");
+    let info = chosen.source.as_dyn().info();
     assert!(info.steady && info.scope == Scope::System && !info.revocable, "{info:?}");
-    let names: Vec<_> = selection.verdicts().iter().map(|(id, _)| id.clone()).collect();
+    let names: Vec<_> = chosen.selection.verdicts().iter().map(|verdict| verdict.id.clone()).collect();
     assert_eq!(names, source::names_on(&Host::live()));
 }
 
@@ -115,8 +115,8 @@ fn the_chosen_source_is_constant_rate_system_wide_and_not_revocable() {
 fn a_source_that_cannot_be_opened_is_listed_as_unavailable() {
     let _turn = turn_with_cycle_counters();
     let host = Host::live();
-    let (_, selection) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
-    for (id, fitness) in selection.verdicts() {
+    let chosen = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
+    for SourceVerdict { id, fitness, .. } in chosen.selection.verdicts() {
         let absent = source::open(&host, id.as_str()).err().is_some_and(|reason| reason.kind() == "no-device");
         let is_said = matches!(fitness, source::Fitness::Unavailable(_));
         // Only opening a device file shows whether there is a device.
@@ -130,11 +130,11 @@ fn the_kernels_clocks_tick_a_billion_times_a_second_within_the_bound() {
     let reference = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let boottime = PosixClock::open(&host, PosixId::Boottime).expect("every kernel has it");
     let calibration = calibrate(&boottime, &reference, Duration::from_millis(50)).expect("both run");
-    let (slowest, fastest) = calibration.limits.expect("it was measured");
+    let limits = calibration.limits.expect("it was measured");
     // A time daemon can slew the clock by up to 500 ppm, and the kernel's tick adjustment by up to
     // 10 %.
-    assert!(slowest.hertz_f64() < 1.1e9 && fastest.hertz_f64() > 0.9e9, "{calibration:?}");
-    assert!(slowest <= calibration.frequency && calibration.frequency <= fastest);
+    assert!(limits.lowest.hertz_f64() < 1.1e9 && limits.highest.hertz_f64() > 0.9e9, "{calibration:?}");
+    assert!(limits.contains(calibration.frequency));
 }
 
 /// Returns the rate at which the kernel itself runs a TSC of `khz`: it uses the multiplier with the
@@ -179,10 +179,10 @@ fn the_limits_of_the_tsc_contain_the_rate_that_the_kernel_uses() {
     let stated_khz = nominal.frequency.hertz() / 1_000;
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let calibration = calibrate(&tsc, &raw, Duration::from_millis(100)).expect("both run");
-    let (slowest, fastest) = calibration.limits.expect("it was measured");
+    let limits = calibration.limits.expect("it was measured");
     // BogoMIPS is truncated to 5 kHz: the kernel's kHz is one of five values.
-    let contained = (stated_khz..stated_khz + 5).any(|khz| (slowest..=fastest).contains(&kernels_own_rate(khz)));
-    assert!(contained, "{slowest} to {fastest}");
+    let contained = (stated_khz..stated_khz + 5).any(|khz| limits.contains(kernels_own_rate(khz)));
+    assert!(contained, "{limits:?}");
 }
 
 #[test]
@@ -193,15 +193,15 @@ fn sources_are_calibrated_in_one_window_with_the_same_result() {
     let sources: [&dyn TimeSource; 2] = [&monotonic, &raw];
     let results = calibrate_together(&sources, &raw, Duration::from_millis(30), || true);
     for result in results {
-        let (slowest, fastest) = result.expect("both run").limits.expect("it was measured");
-        assert!(slowest <= fastest);
+        let limits = result.expect("both run").limits.expect("it was measured");
+        assert!(limits.lowest <= limits.highest);
     }
 }
 
 #[test]
 fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     let host = Host::live();
-    let (chosen, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
+    let chosen = source::choose(&host).expect("CLOCK_MONOTONIC is always there").source;
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let calibration = calibrate(chosen.as_dyn(), &raw, Duration::from_millis(50)).expect("both run");
     let clock = FixedRateClock::anchored_to(chosen.as_dyn(), calibration.frequency, &raw).expect("64 bits");
@@ -212,9 +212,9 @@ fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     // The interval is between the inner and the outer one, with twice a microsecond for the
     // granularity of the coarsest source. The rate has bounds, which are wide on a busy machine,
     // where a sleep is long.
-    let (slowest, fastest) = calibration.limits.expect("it was measured");
+    let FrequencyRange { lowest, highest } = calibration.limits.expect("it was measured");
     let wide =
-        (fastest.hertz_f64() / slowest.hertz_f64() - 1.0) * Duration::from_nanos(outer_end - outer_start).as_secs_f64();
+        (highest.hertz_f64() / lowest.hertz_f64() - 1.0) * Duration::from_nanos(outer_end - outer_start).as_secs_f64();
     let slack = 2_000 + Duration::from_secs_f64(wide).as_nanos();
     assert!(shown + slack >= u128::from(inner_end - inner_start), "{shown}");
     assert!(shown <= u128::from(outer_end - outer_start) + slack, "{shown}");
@@ -644,7 +644,7 @@ fn instants_are_right_when_the_machine_wakes() {
 #[test]
 fn a_stopwatch_measures_a_sleep_and_an_empty_lap() {
     let host = Host::live();
-    let (source, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
+    let source = source::choose(&host).expect("CLOCK_MONOTONIC is always there").source;
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let calibration = calibrate(source.as_dyn(), &raw, Duration::from_millis(10)).expect("it can be calibrated");
     let stopwatch = Stopwatch::new(source.as_dyn(), calibration.frequency);
@@ -657,11 +657,12 @@ fn a_stopwatch_measures_a_sleep_and_an_empty_lap() {
     let outer_ns = raw.ticks_end() - before_ns;
     // The lap is between the inner and the outer interval of the reference, each at the rates that
     // the calibration allows.
-    let (slowest, fastest) = calibration.limits.unwrap_or((calibration.frequency, calibration.frequency));
+    let exactly = FrequencyRange { lowest: calibration.frequency, highest: calibration.frequency };
+    let FrequencyRange { lowest, highest } = calibration.limits.unwrap_or(exactly);
     let at = |ns: u64, rate: Frequency| {
         u128::from(ns) * u128::from(rate.hertz()) / u128::from(calibration.frequency.hertz())
     };
-    let (least_ns, most_ns) = (at(inner_ns, slowest), at(outer_ns, fastest));
+    let (least_ns, most_ns) = (at(inner_ns, lowest), at(outer_ns, highest));
     // One counter quantum at each end; and the kernel may begin to slew the source, by up to 500
     // ppm.
     let room_ns = 1_000 + outer_ns / 1_000;
@@ -692,7 +693,7 @@ fn with_the_counter_disabled_the_library_uses_system_calls() {
             }
         }
         match source::choose(&host) {
-            Ok((chosen, _)) if chosen.as_dyn().info().read_path == ReadPath::SystemCall => {}
+            Ok(chosen) if chosen.source.as_dyn().info().read_path == ReadPath::SystemCall => {}
             _ => return 3,
         }
         let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use hpt_core::{
-    Instant, Opened, SourceId, SourceInfo, TimeSource,
+    FrequencyEstimate, Instant, Opened, SourceId, SourceInfo, TimeSource,
     diagnose::{Expected, Surroundings},
     host::CpuList,
     measure::{Bursts, CoreOffset, core_offset},
@@ -107,8 +107,9 @@ fn expected_of(
     let (granules, info) = (bursts.granules(source), source.info());
     Expected::by_statements(info.clone(), reference.info(), granules, around).or_else(|| {
         let measured = Rate::measured(source, reference, CALIBRATION_WINDOW).ok()?;
-        let rate = (measured.frequency, measured.bound_ppm.unwrap_or(ANY_PPM));
-        Expected::by_measurement(info.clone(), rate, reference.info(), granules, around)
+        let measured =
+            FrequencyEstimate { frequency: measured.frequency, uncertainty_ppm: measured.bound_ppm.unwrap_or(ANY_PPM) };
+        Expected::by_measurement(info.clone(), measured, reference.info(), granules, around)
     })
 }
 

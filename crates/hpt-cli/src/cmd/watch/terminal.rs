@@ -174,7 +174,7 @@ pub(super) fn synchronized(is: &Synchronization) -> String {
 #[cfg(test)]
 mod tests {
     use hpt_core::{
-        diagnose::{Fault, Interval, Limits, SourceEvent},
+        diagnose::{Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
         measure::CoreOffset,
     };
 
@@ -194,12 +194,12 @@ mod tests {
         sampling::cpu_absences,
     };
 
-    fn interval(offset_ns: f64, rate_ppm: (f64, f64), faults: Vec<Fault>) -> Interval {
+    fn interval(offset_ns: f64, (lower_ppm, upper_ppm): (f64, f64), faults: Vec<Fault>) -> Interval {
         Interval {
             bursts: 97,
             bracket_ns: Some(40),
-            offset_ns: Some((offset_ns, 63.5)),
-            rate_ppm: Some(rate_ppm),
+            offset: Some(SourceOffset { offset_ns, bound_ns: 63.5 }),
+            frequency_error: Some(FrequencyErrorLimits { lower_ppm, upper_ppm }),
             steps: faults.len() as u64,
             backwards: 0,
             set: 0,

@@ -4,7 +4,7 @@ use std::io;
 
 use hpt_core::{
     SourceId, TimeSource, clock,
-    diagnose::{Expected, Fault, Interval, Limits, SourceEvent, Watch, core_fault},
+    diagnose::{EndedInterval, Expected, Fault, Interval, Limits, SourceEvent, Watch, core_fault},
     measure::CoreOffset,
     realtime::PinWatch,
 };
@@ -148,7 +148,7 @@ impl Totals {
         limits: &Limits,
         context: &Context,
     ) -> WatchDocument {
-        let (intervals, all) = self.watch.end_interval();
+        let EndedInterval { sources: intervals, shared_faults: all, .. } = self.watch.end_interval();
         self.intervals += 1;
         let at_s = machine.at_s();
         let rows: Vec<WatchRow> = self
@@ -308,11 +308,13 @@ pub(super) fn row(number: u64, at_s: f64, source: &str, interval: &Interval) -> 
         offset: WatchOffset {
             bursts: interval.bursts,
             bracket_ns: interval.bracket_ns,
-            offset_ns: interval.offset_ns.map(|(offset_ns, _)| rounded(offset_ns)),
-            offset_bound_ns: interval.offset_ns.map(|(_, bound_ns)| rounded(bound_ns)),
+            offset_ns: interval.offset.map(|offset| rounded(offset.offset_ns)),
+            offset_bound_ns: interval.offset.map(|offset| rounded(offset.bound_ns)),
         },
-        frequency_error_ppm: interval.rate_ppm.map(|(low, high)| rounded(f64::midpoint(low, high))),
-        frequency_bound_ppm: interval.rate_ppm.map(|(low, high)| rounded((high - low) / 2.0)),
+        frequency_error_ppm: interval
+            .frequency_error
+            .map(|error| rounded(f64::midpoint(error.lower_ppm, error.upper_ppm))),
+        frequency_bound_ppm: interval.frequency_error.map(|error| rounded((error.upper_ppm - error.lower_ppm) / 2.0)),
         steps: WatchSteps { steps: interval.steps, backward_steps: interval.backwards, times_set: interval.set },
         faults: interval.faults.iter().map(|fault| fault.name().to_owned()).collect(),
         messages: messages.collect(),

@@ -28,8 +28,8 @@ pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> Str
     let mut writer = builder.begin_log_with(&mut log, &mut serializer).expect("writing to memory does not fail");
     for thread in threads {
         let mut counts = Histogram::<u64>::new(3).expect("three digits");
-        for (ns, count) in thread.lateness.counts().classes() {
-            counts.record_n(ns.min(LONGEST_NS), count).expect("the table grows");
+        for class in thread.lateness.counts().classes() {
+            counts.record_n(class.largest_ticks.min(LONGEST_NS), class.samples).expect("the table grows");
         }
         let name = thread.cpu.map_or_else(|| "any".to_owned(), |cpu| format!("cpu{cpu}"));
         let began = about.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -152,10 +152,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         return Err(Failure::Usage(NOTHING_LEFT));
     }
     let chip = arguments.chip.as_deref();
-    let (out_chip, out) = out.clone().or_on(chip).find()?;
-    let (in_chip, input) = input.clone().or_on(chip).find()?;
-    let (out_place, in_place) = (line_of(&out_chip, &out), line_of(&in_chip, &input));
-    if (&out_place.chip, out.offset) == (&in_place.chip, input.offset) {
+    let out = out.clone().or_on(chip).find()?;
+    let input = input.clone().or_on(chip).find()?;
+    let (out_place, in_place) = (line_of(&out.chip, &out.line), line_of(&input.chip, &input.line));
+    if (&out_place.chip, out.line.offset) == (&in_place.chip, input.line.offset) {
         return Err(GpioError::SameLine { line: line_words(&out_place) }.into());
     }
     arguments.keeping.check()?;
@@ -164,8 +164,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     let source = clock.info().id.to_string();
     // The input is requested before the output is driven.
-    let input = Input::request(&in_chip, input.offset, CONSUMER)?;
-    let output = Output::request(&out_chip, out.offset, CONSUMER)?;
+    let input = Input::request(&input.chip, input.line.offset, CONSUMER)?;
+    let output = Output::request(&out.chip, out.line.offset, CONSUMER)?;
     let mut wire = LoopBack::new(&output, &input, clock, listening);
     let (look_ns, step_ns) = wire.cost_of_looking();
 

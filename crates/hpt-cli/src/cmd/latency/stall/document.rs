@@ -37,7 +37,7 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
     let counts = lengths.counts();
     let period = account.stalls.recurrence();
     let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
-    let (windows_with_stall, windows_without_stall) = account.habits.windows();
+    let windows = account.habits.windows();
     let microseconds = (0..).zip(lengths.microseconds()).filter(|&(_, &count)| count > 0);
     StallThreadRow {
         cpu: ended.cpu,
@@ -64,8 +64,8 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         longest_sampling_ns: watched.longest_question_ns,
         blind_below_ns: watched.blind_below_ns,
         backward_steps: watched.went_back,
-        windows_with_stall,
-        windows_without_stall,
+        windows_with_stall: windows.with_stall,
+        windows_without_stall: windows.without_stall,
         histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
         above_10ms: lengths.beyond(),
     }
@@ -99,7 +99,7 @@ const fn kind(counter: &Counter) -> StallCounterKind {
 /// stall come first.
 pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     let habits = &ended.account.habits;
-    let (with, without) = habits.windows();
+    let windows = habits.windows();
     let mut rows: Vec<StallCounterRow> = (0..ended.counters.len())
         .map(|place| (&ended.counters[place], habits.of(place)))
         .filter(|(_, habit)| habit.with > 0)
@@ -115,7 +115,8 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
         .collect();
     #[expect(clippy::cast_precision_loss, reason = "shares of windows")]
     let lift = |row: &StallCounterRow| {
-        row.windows_with_stall as f64 / with.max(1) as f64 - row.windows_without_stall as f64 / without.max(1) as f64
+        row.windows_with_stall as f64 / windows.with_stall.max(1) as f64
+            - row.windows_without_stall as f64 / windows.without_stall.max(1) as f64
     };
     rows.sort_by(|one, other| lift(other).total_cmp(&lift(one)));
     rows

@@ -143,10 +143,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         Some(name) => name.clone(),
         None => source::choose(&context.host)
             .map_err(|reason| Failure::Source { name: "a source".to_owned(), reason })?
-            .0
-            .as_dyn()
-            .info()
-            .id
+            .id()
             .to_string(),
     };
     // All other threads of the run avoid the measured CPUs.

@@ -212,7 +212,7 @@ struct TimedBy<'a> {
 
 impl<'a> TimedBy<'a> {
     fn source(name: &str, context: &'a Context) -> Result<Self, Failure> {
-        let before = clock::source().0;
+        let before = clock::source().id;
         clock::use_source(context.open(name)?).map_err(|refused| Failure::NotTheClock(name.to_owned(), refused))?;
         Ok(Self { before, context })
     }
@@ -278,7 +278,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         run.files.write(&threads)
     });
     let elapsed = run.shared.elapsed();
-    let timed_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
+    let timed_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().id };
     drop(timed_by);
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
     let mut warnings = whole.end();
