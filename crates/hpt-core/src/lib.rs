@@ -100,7 +100,7 @@
 //!         Err(reason) => println!("{}: {reason}", report.id),
 //!     }
 //! }
-//! let (counter, _) = source::choose(&host)?;
+//! let counter = source::choose(&host)?.source;
 //! let clock = source::open(&host, "monotonic-raw")?;
 //! let calibration = calibrate(&counter, &clock, Duration::from_millis(50))?;
 //! println!("{}, at most {:?} ppm off", calibration.frequency, calibration.bound_ppm());
@@ -196,16 +196,24 @@ mod sys;
 pub mod testing;
 mod units;
 
+#[doc(inline)]
 pub use calibrate::Calibration;
+#[doc(inline)]
 pub use clock::{Clock, FixedRateClock, Instant, Reading, SystemClock};
+#[doc(inline)]
 pub use host::Host;
+#[doc(inline)]
 pub use pace::Pacer;
 pub use scale::Scale;
+#[doc(inline)]
 pub use sleep::Sleeper;
 pub use source::{
-    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, Opened, PerfCycles, PerfTime,
-    PosixClock, PosixId, PtpClock, RealTimeClock, SourceId, SourceInfo, TimeSource, Tsc, Unavailable, Widened,
+    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PosixClock,
+    PosixId, PtpClock, RealTimeClock, SourceId, SourceInfo, Tsc, Unavailable, Widened,
 };
+#[doc(inline)]
+pub use source::{Opened, TimeSource};
 pub use stats::Spread;
+#[doc(inline)]
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};
 pub use units::{Frequency, FrequencyEstimate, FrequencyRange, Width};
