@@ -1,14 +1,20 @@
 //! Exit codes, errors, and the fixes for errors.
 
-use std::{error::Error, ffi::OsString, io, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use crate::output::{Answer, chart_option::ChartError, files::WriteError, message, one_or_many};
 use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
     gpio::GpioError,
-    host::CpuList,
-    knobs::{JournalError, KnobError},
+    host::{CaptureFault, CpuList},
+    knobs::{Journal, JournalError, KnobError},
     realtime::{PinError, RealtimeError},
     state::StateError,
     stopwatch::StopwatchError,
@@ -32,14 +38,63 @@ pub(crate) fn code_of_signal(signal: u8) -> ExitCode {
 }
 
 /// Returns the text of an error with all its causes.
-pub(crate) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = wording(error);
     let mut cause = error.source();
     while let Some(reason) = cause {
-        text.push_str(&format!(": {}", in_a_sentence(&reason.to_string())));
+        text.push_str(&format!(": {}", in_a_sentence(&wording(reason))));
         cause = reason.source();
     }
     without_numbers(&text)
+}
+
+/// Returns the text of an error without its causes. If the library suggests a function, suggests an option or a command
+/// instead.
+fn wording(error: &(dyn Error + 'static)) -> String {
+    // These errors have the text of another error.
+    match error.downcast_ref() {
+        Some(Failure::Realtime(error)) => return wording(error),
+        Some(Failure::Gpio(error)) => return wording(error),
+        Some(Failure::Journal(error)) => return wording(error),
+        _ => {}
+    }
+    if let Some(JournalError::LeftBehind { path, is, before, by, journal, .. }) = error.downcast_ref() {
+        let command = restore_command(journal);
+        format!("{by:?} was killed and left {path} at {is:?}; run `{command}` to restore {before:?}")
+    } else if let Some(RealtimeError::Throttled { policy, throttling, .. }) = error.downcast_ref() {
+        format!(
+            "the kernel throttles a thread under {policy} that never blocks: {throttling}; disable throttling (--no-throttling) or accept it (--accept-throttling)"
+        )
+    } else if let Some(GpioError::NoSuchName { name, chips, similar, .. }) = error.downcast_ref() {
+        format!("no line of {chips} is named {name:?}{similar}; `hpt latency gpio --list` shows all names")
+    } else if let Some(CaptureFault { line, problem, is_capture: false, .. }) = error.downcast_ref() {
+        format!("line {line}: {problem}; `hpt capture FILE` writes one")
+    } else {
+        error.to_string()
+    }
+}
+
+/// Returns the command that restores the settings in the journal in `folder`.
+fn restore_command(folder: &Path) -> String {
+    if folder == Path::new(Journal::FOLDER) {
+        "hpt restore".to_owned()
+    } else {
+        format!("hpt restore --journal {}", folder.display())
+    }
+}
+
+/// Returns the fix for a source that is not available. If the library suggests a function, suggests a command instead.
+pub(crate) fn source_remedy(reason: &Unavailable) -> Option<String> {
+    match reason {
+        Unavailable::IllegalInstruction => Some(
+            "use the source that `hpt probe` chooses; hpt cannot distinguish a missing counter, an emulator, and a kernel that closes the counter".to_owned(),
+        ),
+        Unavailable::Captured => Some("run hpt on the system itself".to_owned()),
+        Unavailable::Unknown { nearest, .. } if nearest.is_empty() => {
+            Some("run `hpt probe` to list all names".to_owned())
+        }
+        other => other.remedy(),
+    }
 }
 
 /// Returns whether the path itself is the problem. In this case, only a different path helps.
@@ -289,7 +344,7 @@ impl Failure {
 
     fn remedy(&self) -> Option<String> {
         match self {
-            Self::Source { reason, .. } => reason.remedy(),
+            Self::Source { reason, .. } => source_remedy(reason),
             Self::Realtime(_) => Some("use --best-effort to continue without the settings that are refused".to_owned()),
             _ => None,
         }
@@ -298,7 +353,46 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::Failure;
+    use std::path::Path;
+
+    use hpt_core::{
+        SourceId, Unavailable,
+        gpio::GpioError,
+        host::Capture,
+        knobs::{Journal, JournalError, KnobError},
+    };
+
+    use super::{Failure, causes, source_remedy};
+
+    /// Fixes that name functions of the library are of no use in a shell.
+    #[test]
+    fn fixes_name_commands_and_options() {
+        let left = |journal: &str| JournalError::LeftBehind {
+            path: "/sys/any".into(),
+            is: "hpet".to_owned(),
+            before: "tsc".to_owned(),
+            by: "a test".into(),
+            journal: Path::new(journal).into(),
+        };
+        let text = causes(&Failure::from(KnobError::from(left(Journal::FOLDER))));
+        assert!(text.ends_with("left /sys/any at \"hpet\"; run `hpt restore` to restore \"tsc\""), "{text}");
+        let text = causes(&Failure::from(left("/tmp/any")));
+        assert!(text.contains("run `hpt restore --journal /tmp/any` to"), "{text}");
+        let name = "GPIO99".to_owned();
+        let text = causes(&Failure::from(GpioError::NoSuchName {
+            name,
+            chips: "gpiochip0".to_owned(),
+            similar: String::new(),
+        }));
+        assert!(text.ends_with("; `hpt latency gpio --list` shows all names"), "{text}");
+        let text = causes(&Capture::parse(b"no capture").expect_err("another file"));
+        assert!(text.ends_with("; `hpt capture FILE` writes one"), "{text}");
+        let unknown = |nearest| Unavailable::Unknown { name: "any".to_owned(), nearest };
+        assert!(source_remedy(&unknown(vec![])).is_some_and(|fix| fix.contains("`hpt probe`")));
+        assert!(source_remedy(&unknown(vec![SourceId::new("tsc")])).is_some_and(|fix| fix == "did you mean tsc?"));
+        assert!(source_remedy(&Unavailable::Captured).is_some_and(|fix| fix.starts_with("run hpt")));
+        assert!(source_remedy(&Unavailable::IllegalInstruction).is_some_and(|fix| fix.contains("`hpt probe`")));
+    }
 
     #[test]
     fn usable_cpus_are_ranges() {

@@ -180,6 +180,7 @@ pub mod host;
 pub mod knobs;
 #[cfg(feature = "measure")]
 pub mod measure;
+mod os_error;
 pub mod pace;
 #[cfg(feature = "realtime")]
 pub mod realtime;
@@ -202,6 +203,7 @@ pub use calibrate::Calibration;
 pub use clock::{Clock, FixedRateClock, Instant, Reading, SystemClock};
 #[doc(inline)]
 pub use host::Host;
+pub use os_error::OsError;
 #[doc(inline)]
 pub use pace::Pacer;
 pub use scale::Scale;

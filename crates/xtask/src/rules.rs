@@ -85,7 +85,7 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-core",
         layers: &[
-            &["stats", "sys", "units"],
+            &["os_error", "stats", "sys", "units"],
             &["host", "scale", "slack"],
             &["gpio", "source", "state"],
             &["calibrate", "knobs"],

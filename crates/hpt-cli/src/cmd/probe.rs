@@ -14,7 +14,7 @@ use crate::{
     arguments::{Codes, after_help},
     context::Context,
     document_head::{head_of, machine_facts, machine_line},
-    exit::Failure,
+    exit::{Failure, causes, source_remedy},
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, one_or_many, rounded, saturating_nanos, short_time,
     },
@@ -168,8 +168,8 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
         description: report.description.to_owned(),
         available: unavailable.is_none(),
         reason_kind: unavailable.as_ref().map(|reason| reason.kind().to_owned()),
-        reason: unavailable.as_ref().map(ToString::to_string),
-        fix: unavailable.as_ref().and_then(Unavailable::remedy),
+        reason: unavailable.as_ref().map(|reason| causes(reason)),
+        fix: unavailable.as_ref().and_then(source_remedy),
         width_bits: info.map(|info| info.width.bits()),
         frequency_hz: stated.map(|nominal| nominal.frequency).or(measured).map(Frequency::hertz_f64).map(rounded),
         frequency_origin: stated

@@ -238,14 +238,14 @@ fn the_system_is_restored_after_a_normal_end_and_after_a_termination_signal() {
     // run.
     let busy = run(&["restore", "--journal", store]);
     assert_eq!(code(&busy), 3);
-    assert!(stderr(&busy).contains("another hpt process is changing settings"), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("another process is changing settings"), "{}", stderr(&busy));
     assert_eq!(code(&run(&["sleep", "--count", "1", "--length", "100us", "--strategy", "std"])), 0);
     // Another change log does not help, because the settings are system-wide.
     let elsewhere = tempfile::tempdir().expect("a temporary folder");
     let other = ["--journal", elsewhere.path().to_str().expect("UTF-8")];
     let busy = run(&[&arguments[..arguments.len() - 2], &other].concat());
     assert_eq!(code(&busy), 3);
-    assert!(stderr(&busy).contains("another hpt process is changing settings"), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("another process is changing settings"), "{}", stderr(&busy));
     ask_to_end(asked.process());
     let output = asked.output();
     assert_eq!(code(&output), 143, "{}", stderr(&output));

@@ -571,8 +571,8 @@ pub fn prime() {
 /// Makes `opened` the time source of all threads, without a backward step. The [`SourceId`] `monotonic` selects the
 /// kernel's clock itself. Takes a few milliseconds; must not be called in signal handlers.
 ///
-/// A source that has the name of one of hpt's own sources is opened again under that name. A custom source stays in
-/// memory until the process ends; if its counter stops, time stops.
+/// A source that has the name of one of this crate's own sources is opened again under that name. A custom source stays
+/// in memory until the process ends; if its counter stops, time stops.
 ///
 /// # Errors
 ///
@@ -642,8 +642,8 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     Ok(())
 }
 
-/// Returns the slot of a source in `SOURCES`. One of hpt's own sources keeps the slot that it already has, and any
-/// other source gets a new slot.
+/// Returns the slot of a source in `SOURCES`. One of this crate's own sources keeps the slot that it already has, and
+/// any other source gets a new slot.
 fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, SourceRefused> {
     for (index, place) in SOURCES.iter().enumerate() {
         match place.get() {

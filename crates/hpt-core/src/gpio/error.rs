@@ -48,7 +48,9 @@ pub enum GpioError {
         cause: io::Error,
     },
     /// The kernel supports only the GPIO interface that predates Linux 5.10.
-    #[error("this kernel does not support the GPIO interface that hpt uses for {path}; use Linux 5.10 or newer")]
+    #[error(
+        "{path} requires version 2 of the GPIO interface, which this kernel does not support; use Linux 5.10 or newer"
+    )]
     TooOld {
         /// The device.
         path: PathBuf,
@@ -64,7 +66,7 @@ pub enum GpioError {
         lines: u32,
     },
     /// No line has the requested name.
-    #[error("no line of {chips} is named {name:?}{similar}; `hpt latency gpio --list` shows all names")]
+    #[error("no line of {chips} is named {name:?}{similar}; `Chip::all_lines` returns all names")]
     NoSuchName {
         /// The requested name.
         name: String,

@@ -33,7 +33,7 @@ const fn x86(text: &'static str, effect: &'static str, helps: &'static str) -> K
     KnownParameter { text, effect, helps, x86: true, advised: true }
 }
 
-/// Creates an entry for a parameter that hpt explains if it is set, but does not suggest.
+/// Creates an entry for a parameter that is explained if it is set, but is not suggested.
 const fn understood(text: &'static str, effect: &'static str, helps: &'static str) -> KnownParameter {
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }
@@ -162,7 +162,7 @@ impl BootParameter {
 }
 
 impl KnownParameter {
-    /// Returns the parameters that hpt suggests for the clocksources of an architecture.
+    /// Returns the suggested parameters for the clocksources of an architecture.
     pub fn all(architecture: Architecture) -> impl Iterator<Item = &'static Self> {
         KNOWN.iter().filter(move |known| known.advised && (!known.x86 || architecture == Architecture::X86_64))
     }

@@ -186,7 +186,7 @@ impl Cpu {
         }
     }
 
-    /// Returns the nominal TSC frequency from the best available origin. hpt does not measure this frequency.
+    /// Returns the nominal TSC frequency from the best available origin. This frequency is not measured.
     #[must_use]
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {
         let stated =

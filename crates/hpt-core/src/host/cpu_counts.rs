@@ -72,7 +72,7 @@ fn last_words(label: &str) -> &str {
 ///
 /// # References
 ///
-/// proc_stat(5): the eighth number of a line, in units of USER_HZ, which is 100 on all machines that hpt supports.
+/// proc_stat(5): the eighth number of a line, in units of USER_HZ, which is 100 on all supported machines.
 #[must_use]
 pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));

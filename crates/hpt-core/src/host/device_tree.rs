@@ -173,7 +173,7 @@ fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
 }
 
 /// Returns the number of one or two cells at the start of a property, and the rest of the property. Longer numbers,
-/// such as PCI addresses with three cells, are not supported because no register that hpt uses has one.
+/// such as PCI addresses with three cells, are not supported because no register that this crate uses has one.
 fn number(property: &[u8], cells: usize) -> Option<(u64, &[u8])> {
     if !(1..=2).contains(&cells) {
         return None;

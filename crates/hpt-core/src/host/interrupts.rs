@@ -7,8 +7,8 @@ use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
-/// The maximum number of interrupts that are evaluated. hpt reads up to two files for each interrupt, and a capture
-/// could list millions of interrupts.
+/// The maximum number of interrupts that are evaluated. This crate reads up to two files for each interrupt, and a
+/// capture could list millions of interrupts.
 const MOST_INTERRUPTS: usize = 16_384;
 
 /// Prefixes of the names of per-CPU interrupts, which cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,

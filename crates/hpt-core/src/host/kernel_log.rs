@@ -2,6 +2,7 @@
 //! locates the device.
 
 use std::{
+    error::Error,
     fmt,
     fs::File,
     io::{self, ErrorKind, Read, Seek, SeekFrom},
@@ -9,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use crate::units::Frequency;
+use crate::{os_error::OsError, units::Frequency};
 
 /// The maximum length of a record from /dev/kmsg, in bytes. A read into a buffer that is too short fails with EINVAL.
 /// Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
@@ -48,16 +49,16 @@ pub enum LogUnreadable {
     /// This user is not permitted to read /dev/kmsg, for example because kernel.dmesg_restrict is 1 and CAP_SYSLOG is
     /// missing.
     NotAllowed,
-    /// Another I/O error. Contains its description.
-    Failed(String),
+    /// Another I/O error.
+    Failed(OsError),
 }
 
 impl LogUnreadable {
-    pub(super) fn of(cause: &io::Error) -> Self {
+    pub(super) fn of(cause: io::Error) -> Self {
         match cause.kind() {
             ErrorKind::NotFound => Self::Absent,
             ErrorKind::PermissionDenied => Self::NotAllowed,
-            _ => Self::Failed(cause.to_string()),
+            _ => Self::Failed(cause.into()),
         }
     }
 
@@ -77,7 +78,16 @@ impl fmt::Display for LogUnreadable {
         match self {
             Self::Absent => f.write_str("/dev/kmsg does not exist"),
             Self::NotAllowed => f.write_str("this user is not permitted to read /dev/kmsg"),
-            Self::Failed(cause) => write!(f, "cannot read /dev/kmsg: {cause}"),
+            Self::Failed(_) => f.write_str("cannot read /dev/kmsg"),
+        }
+    }
+}
+
+impl Error for LogUnreadable {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Absent | Self::NotAllowed => None,
+            Self::Failed(cause) => Some(cause),
         }
     }
 }

@@ -66,8 +66,8 @@ use crate::{
     units::{Frequency, FrequencyEstimate},
 };
 
-/// The largest file that hpt reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has a size of 23 MB. A larger
-/// file is rejected because its first part would be mistaken for the whole file.
+/// The largest file that this crate reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has a size of 23 MB. A
+/// larger file is rejected because its first part would be mistaken for the whole file.
 const LARGEST_FILE: u64 = 64 << 20;
 
 /// The files with the kernel command line and the kernel log.
@@ -445,7 +445,7 @@ impl Host {
     ///
     /// Returns [`LogUnreadable`] if the log does not exist or cannot be read.
     pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
-        let records = self.log_records().map_err(|cause| LogUnreadable::of(&cause))?;
+        let records = self.log_records().map_err(LogUnreadable::of)?;
         Ok(KernelLog::parse(&records))
     }
 
@@ -468,7 +468,7 @@ impl Host {
             Root::Folder(folder) => kernel_log::open(&below(folder, KERNEL_LOG)),
             Root::Capture(_) => Err(nothing_moves()),
         };
-        opened.and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
+        opened.and_then(NewLogLines::from_the_end_of).map_err(LogUnreadable::of)
     }
 
     /// Returns the TSC rate that the kernel uses to convert readings to time, and the uncertainty of this rate. The

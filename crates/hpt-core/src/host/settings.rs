@@ -28,7 +28,7 @@ const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
 const TREE_COMPATIBLE: &str = "/proc/device-tree/compatible";
 const TREE_HYPERVISOR: &str = "/proc/device-tree/hypervisor/compatible";
 /// The driver for the firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c. Without its file,
-/// hpt reads the voltage alarm: Linux, drivers/hwmon/raspberrypi-hwmon.c.
+/// the voltage alarm is read: Linux, drivers/hwmon/raspberrypi-hwmon.c.
 const FIRMWARE: &str = "/sys/bus/platform/drivers/raspberrypi-firmware";
 const GET_THROTTLED: &str = "get_throttled";
 const MONITORS: &str = "/sys/class/hwmon";

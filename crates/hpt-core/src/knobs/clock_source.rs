@@ -4,7 +4,7 @@
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
-/// A clocksource that hpt can describe. The description is based on the clocksource's driver in Linux.
+/// A clocksource that this crate can describe. The description is based on the clocksource's driver in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownClockSource {
@@ -20,7 +20,7 @@ pub struct KnownClockSource {
 
 const BY_DEVICE: &str = "a system call and a device read: a microsecond or more";
 
-/// The clocksources that hpt can describe. Source: Linux 6.12, arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
+/// The clocksources that this crate can describe. Source: Linux 6.12, arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
 /// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804}.c, arch/x86/xen/time.c,
 /// kernel/time/jiffies.c.
 const KNOWN: [KnownClockSource; 16] = [
@@ -118,7 +118,7 @@ const KNOWN: [KnownClockSource; 16] = [
 ];
 
 impl KnownClockSource {
-    /// Returns the known properties of the clocksource `name`; `None` if hpt has no description of it.
+    /// Returns the known properties of the clocksource `name`; `None` if this crate has no description of it.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.name == name)

@@ -1,7 +1,10 @@
 //! Errors that occur when settings are changed or restored, or when a journal is used. Where possible, the messages
 //! state how to fix the problem. This module performs no operations.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// The reason why a setting was not read, changed or restored.
 #[derive(Debug, thiserror::Error)]
@@ -62,8 +65,8 @@ pub enum KnobError {
         /// The actual value.
         is: String,
     },
-    /// A journal entry refers to a file that hpt does not change.
-    #[error("{path} is not a setting that hpt changes; its value was left unchanged")]
+    /// A journal entry refers to a file that is not a known setting.
+    #[error("{path} is not a setting that a journal can restore; its value was left unchanged")]
     NotASetting {
         /// The file.
         path: PathBuf,
@@ -87,13 +90,13 @@ pub enum JournalError {
     #[error("cannot read /proc/sys/kernel/random/boot_id, which identifies the current boot; mount /proc")]
     NoBootId,
     /// Another process is changing settings.
-    #[error("another hpt process is changing settings of this system (it has locked {path}); wait until it ends")]
+    #[error("another process is changing settings of this system (it has locked {path}); wait until it ends")]
     Busy {
         /// The file that the other process has locked.
         path: PathBuf,
     },
     /// A process was killed before it restored the setting.
-    #[error("{by:?} was killed and left {path} at {is:?}; run `{remedy}` to restore {before:?}")]
+    #[error("{by:?} was killed and left {path} at {is:?}; `Journal::restore` of the journal in {} restores {before:?}", journal.display())]
     LeftBehind {
         /// The setting's file.
         path: Box<str>,
@@ -103,8 +106,8 @@ pub enum JournalError {
         before: String,
         /// The program that left the setting changed.
         by: Box<str>,
-        /// The command that restores the setting.
-        remedy: Box<str>,
+        /// The directory of the journal that restores the setting, for [`Journal::open`](super::Journal::open).
+        journal: Box<Path>,
     },
     /// The journal's file is not a journal, or is damaged.
     #[error("the journal {path} is damaged: {what}; inspect it, restore the settings in it manually, and remove it")]
@@ -126,7 +129,7 @@ pub enum JournalError {
     },
     /// Other users can write to the journal or its directory.
     #[error(
-        "{path} has mode {mode:04o}: other users can write to it and could make hpt change any setting; inspect it, and remove that permission (chmod go-w {path})"
+        "{path} has mode {mode:04o}: other users can write to it and could cause a restore to change any setting; inspect it, and remove that permission (chmod go-w {path})"
     )]
     WritableByOthers {
         /// The journal's file or directory.

@@ -105,7 +105,7 @@ pub struct Journal {
     /// The directory of the machine-wide lock; `None` if this journal does not use that lock.
     machine: Option<Box<Path>>,
     binding: Binding,
-    /// Whether arbitrary files can be restored, which tests require. Otherwise, only settings known to hpt can be
+    /// Whether arbitrary files can be restored, which tests require. Otherwise, only known settings can be
     /// restored.
     restores_anywhere: bool,
 }
@@ -130,7 +130,7 @@ impl Journal {
         Self { store: Store::private(&*folder), folder, machine: None, binding, restores_anywhere: true }
     }
 
-    /// Returns the same journal, but restricts it to restoring settings known to hpt.
+    /// Returns the same journal, but restricts it to restoring known settings.
     pub(super) fn only_settings(self) -> Self {
         Self { restores_anywhere: false, ..self }
     }
@@ -227,8 +227,8 @@ impl Journal {
             Err(StateError::Missing { .. }) => return Ok(None),
             read => read.map_err(unusable)?,
         };
-        // hpt acts on the journal with its own permissions, so the content must not come from a user who has fewer
-        // permissions.
+        // This process acts on the journal with its own permissions, so the content must not come from a user who has
+        // fewer permissions.
         only_ours_to_write(self.path(), about.owner, about.mode)?;
         self.check_folder()?;
         self.store.saved(PURPOSE, &content).map(Some).map_err(unusable)
@@ -278,7 +278,7 @@ impl Journal {
         Ok(outcomes)
     }
 
-    /// Refuses a file that hpt does not change, so that a forged journal cannot modify any other file.
+    /// Refuses a file that is not a known setting, so that a forged journal cannot modify any other file.
     fn is_restorable(&self, knob: &Knob) -> Result<(), KnobError> {
         if self.restores_anywhere || known::is_setting(knob.path()) {
             Ok(())
@@ -331,18 +331,13 @@ impl Journal {
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
-        let remedy = if *self.folder == *Path::new(Self::FOLDER) {
-            "hpt restore".to_owned()
-        } else {
-            format!("hpt restore --journal {}", self.folder.display())
-        };
         let Entry { path, before, by, .. } = entry;
         Err(JournalError::LeftBehind {
             path: path.into(),
             is: is.to_owned(),
             before,
             by: by.into(),
-            remedy: remedy.into(),
+            journal: self.folder.clone(),
         })
     }
 
@@ -555,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_hpt_did_not_set_is_not_restored() {
+    fn a_value_that_no_entry_contains_is_not_restored() {
         let (first, second) = (entry("tsc", &["hpet"]), entry("hpet", &["acpi_pm"]));
         assert_eq!(target("acpi_pm", &[&first, &second]), Some("tsc"));
         assert_eq!(target("hpet", &[&first, &second]), Some("tsc"));

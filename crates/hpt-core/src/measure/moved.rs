@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     host::{Host, count_lines, stolen_hundredths, waited_ns},
+    os_error::OsError,
     sys::process::{Switches, current_cpu, thread_switches},
 };
 
@@ -119,7 +120,7 @@ pub struct CpuCounters {
     buffer: Vec<u8>,
     counters: Vec<Counter>,
     before: Standing,
-    unread: Vec<(&'static str, String)>,
+    unread: Vec<(&'static str, OsError)>,
 }
 
 /// A file in which each line contains the counts of one counter for all CPUs.
@@ -153,7 +154,7 @@ impl CpuCounters {
         let mut opened = |path: &'static str| match host.open_to_read(path) {
             Ok(file) => Some(file),
             Err(cause) => {
-                unread.push((path, cause.to_string()));
+                unread.push((path, cause.into()));
                 None
             }
         };
@@ -187,7 +188,7 @@ impl CpuCounters {
 
     /// Returns the files that could not be opened, each with the reason.
     #[must_use]
-    pub fn unread(&self) -> &[(&'static str, String)] {
+    pub fn unread(&self) -> &[(&'static str, OsError)] {
         &self.unread
     }
 

@@ -151,7 +151,7 @@ impl Setup {
         self
     }
 
-    /// Sets the journal that records the system-wide changes. By default, this is the journal that `hpt restore` reads.
+    /// Sets the journal that records the system-wide changes. By default, this is the journal in [`Journal::FOLDER`].
     pub fn in_journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self

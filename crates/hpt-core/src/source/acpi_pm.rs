@@ -156,7 +156,7 @@ fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
         Ok(timer) => Ok((info(if timer.says_32_bits { Width::BITS_32 } else { NARROW }), timer)),
         // A snapshot contains the table only if root made it.
         Err(NoPmTimer::Unreadable(_)) if !host.is_live() => Err(Unavailable::Captured),
-        Err(NoPmTimer::Unreadable(error)) => Err(unreadable(&error)),
+        Err(NoPmTimer::Unreadable(error)) => Err(unreadable(error)),
         Err(NoPmTimer::Malformed(evidence)) => Err(Unavailable::Malformed { path: FADT.to_owned(), evidence }),
         Err(NoPmTimer::Absent(evidence)) => Err(Unavailable::NoDevice { evidence }),
     }
@@ -171,7 +171,7 @@ fn info(width: Width) -> SourceInfo {
     info
 }
 
-fn unreadable(error: &io::Error) -> Unavailable {
+fn unreadable(error: io::Error) -> Unavailable {
     match error.kind() {
         io::ErrorKind::NotFound => Unavailable::NoDevice {
             evidence: format!(
@@ -181,7 +181,7 @@ fn unreadable(error: &io::Error) -> Unavailable {
         io::ErrorKind::PermissionDenied => {
             Unavailable::NoRight { path: FADT.to_owned(), right: MissingRight::FileMode }
         }
-        _ => Unavailable::Refused { reason: format!("{FADT}: {error}") },
+        _ => Unavailable::refused(FADT, error),
     }
 }
 
@@ -190,7 +190,7 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    let port = OpenPort::open(timer.port).map_err(|error| refusal(host, timer.port, &error))?;
+    let port = OpenPort::open(timer.port).map_err(|error| refusal(host, timer.port, error))?;
     info.width = width(timer.says_32_bits, port.read_u32());
     let doubtful = host.pm_timer_latch() != Latch::Sound;
     let counter = Counter { port, width: info.width, doubtful };
@@ -210,7 +210,7 @@ const fn width(says_32_bits: bool, shown: u32) -> Width {
 /// # References
 ///
 /// ioperm(2); Linux, arch/x86/kernel/ioport.c, `ksys_ioperm`.
-fn refusal(host: &Host, port: u16, error: &io::Error) -> Unavailable {
+fn refusal(host: &Host, port: u16, error: io::Error) -> Unavailable {
     match error.raw_os_error() {
         Some(libc::EPERM) => Unavailable::NoRight {
             path: format!("I/O port {port:#x}"),
@@ -220,7 +220,7 @@ fn refusal(host: &Host, port: u16, error: &io::Error) -> Unavailable {
             evidence: "ioperm returns ENOSYS: this kernel or sandbox does not let programs access I/O ports".to_owned(),
             remedy: Some("use a kernel with CONFIG_X86_IOPL_IOPERM=y"),
         },
-        _ => Unavailable::Refused { reason: format!("ioperm failed for port {port:#x}: {error}") },
+        _ => Unavailable::refused(format!("ioperm failed for port {port:#x}"), error),
     }
 }
 
@@ -234,11 +234,14 @@ fn evidence(host: &Host, opened: Option<&AcpiPm>) -> Vec<String> {
     )];
     lines.push(match host.pm_timer_latch() {
         Latch::Sound => "chipset: not known to return invalid timer values, so one read is enough".to_owned(),
-        Latch::Doubtful(why) => format!("chipset: {why}; hpt uses the middle of three readings in ascending order"),
+        Latch::Doubtful(why) => {
+            format!("chipset: {why}; this source uses the middle of three readings in ascending order")
+        }
     });
-    lines.extend(
-        opened.map(|opened| format!("ioperm granted access to this thread; hpt uses {} bits", opened.info.width)),
-    );
+    lines
+        .extend(opened.map(|opened| {
+            format!("ioperm granted access to this thread; this source uses {} bits", opened.info.width)
+        }));
     lines
 }
 
@@ -377,13 +380,13 @@ mod tests {
     #[test]
     fn every_refusal_is_explained_with_a_fix() {
         let host = Host::captured(Default::default(), Facts::live());
-        let answer = |errno| refusal(&host, 0x608, &io::Error::from_raw_os_error(errno));
+        let answer = |errno| refusal(&host, 0x608, io::Error::from_raw_os_error(errno));
         let not_root = answer(libc::EPERM);
         assert!(matches!(not_root, Unavailable::NoRight { right: MissingRight::Ports, .. }), "{not_root}");
         assert!(not_root.to_string().starts_with("I/O port 0x608: ") && not_root.remedy().is_some(), "{not_root}");
         assert!(answer(libc::ENOSYS).remedy().is_some());
         assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
-        let table = |errno| unreadable(&io::Error::from_raw_os_error(errno));
+        let table = |errno| unreadable(io::Error::from_raw_os_error(errno));
         assert!(matches!(table(libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(matches!(table(libc::EACCES), Unavailable::NoRight { right: MissingRight::FileMode, .. }));
         assert!(matches!(table(libc::EIO), Unavailable::Refused { .. }));

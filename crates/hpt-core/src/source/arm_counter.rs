@@ -195,7 +195,7 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
         if ecv {
             "HWCAP2: the processor supports self-synchronized reads (ECV)"
         } else {
-            "HWCAP2: no self-synchronized reads; hpt orders reads with an ISB"
+            "HWCAP2: no self-synchronized reads; an ISB orders the reads"
         }
         .to_owned(),
     );

@@ -92,11 +92,14 @@ impl ArmCycles {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        let without_events = OneKind::begin(Kind::BareCounter)
-            .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
+        let without_events = OneKind::begin(Kind::BareCounter).ok_or_else(|| Unavailable::InUse {
+            evidence: "perf-cycles is open in this process".to_owned(),
+            cause: None,
+        })?;
         // Pin the thread first, because the result for one CPU does not apply to another. A forked child process
         // inherits the affinity.
-        let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
+        let stays =
+            OnItsCpu::here().map_err(|error| Unavailable::refused("cannot pin the thread to its CPU", error))?;
         let by_module = host.opened_cycles().is_some();
         let token = CyclesToken::detect(process::platform().as_deref(), by_module)
             .map_err(|why| refusal(why, host, stays.cpu()))?;
@@ -206,7 +209,7 @@ fn what_opens_it(host: &Host) -> String {
             );
         }
         Some(_) => "unload the kernel module hpt_cycles, then load it again",
-        None => "load the kernel module hpt_cycles (kmod/ in hpt's repository)",
+        None => "load the kernel module hpt_cycles (kmod/ in hpt-core's repository)",
     };
     // Only 64-bit kernels since Linux 5.17 have the setting `kernel.perf_user_access`.
     match user_access {
@@ -252,7 +255,7 @@ impl Backend for ArmCyclesBackend {
             evidence.push(match &opened {
                 Ok((cycles, rate)) => line(host, Some(*rate), Some(cycles.cpu())),
                 Err(_) if host.is_live() => {
-                    "hpt checked access to the counter on the CPU on which it was running".to_owned()
+                    "access to the counter was checked only on the CPU on which this thread was running".to_owned()
                 }
                 Err(_) => "no file shows whether the counter is open; only a trial read can show it".to_owned(),
             });

@@ -1,11 +1,12 @@
 //! The [`Backend`] trait and its result types: reports, opened sources, and reasons for unavailability. This file does
 //! not depend on any particular source.
 
-use std::fmt;
+use std::{fmt, io};
 
 use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
 use crate::{
     host::{Architecture, ClockSources, Host},
+    os_error::OsError,
     sys::{arch::CounterRefused, mmio},
 };
 
@@ -196,6 +197,9 @@ pub enum Unavailable {
     InUse {
         /// The evidence.
         evidence: String,
+        /// The error that the kernel returned, if it refused the counters.
+        #[source]
+        cause: Option<OsError>,
     },
     /// Because of its build or boot options, the kernel does not offer the source to programs.
     #[error("the kernel does not offer this source to programs: {evidence}")]
@@ -234,10 +238,13 @@ pub enum Unavailable {
     #[error("the instruction is not permitted: a child process that tried it was killed by a signal")]
     IllegalInstruction,
     /// The kernel or a sandbox returned an error when the source was opened or first read.
-    #[error("the source cannot be read: {reason}")]
+    #[error("the source cannot be read: {what}")]
     Refused {
-        /// The error, as text.
-        reason: String,
+        /// The file or the system call that returned the error, or the reason why the source was not tried.
+        what: String,
+        /// The error that the system returned; `None` if the source was not tried.
+        #[source]
+        cause: Option<OsError>,
     },
     /// This build cannot read the source, because a feature of this crate is not enabled.
     #[error("this program was built without the feature `{feature}` of hpt-core")]
@@ -300,7 +307,7 @@ impl MissingRight {
                 format!("join the group that can read {path} (`ls -l {path}`), or run as root")
             }
             Self::FileMode | Self::Capability if path == "/dev/mem" => {
-                "run as root (sudo), or let a group read this one page through a UIO device (see dist/ in hpt's repository)".to_owned()
+                "run as root (sudo), or let a group read this one page through a UIO device (see dist/ in hpt-core's repository)".to_owned()
             }
             Self::FileMode if path.starts_with("/dev/") => {
                 let name = path.trim_start_matches("/dev/");
@@ -331,7 +338,15 @@ pub(super) fn require_mapping() -> Result<(), Unavailable> {
 impl Unavailable {
     /// Returns the reason that applies if no child process could be started to try a read.
     pub(super) fn not_tried() -> Self {
-        Self::Refused { reason: "could not start a child process to try the read; try again later".to_owned() }
+        Self::Refused {
+            what: "could not start a child process to try the read; try again later".to_owned(),
+            cause: None,
+        }
+    }
+
+    /// Returns the reason for an `error` that the system returned. `what` is the file or the system call.
+    pub(super) fn refused(what: impl Into<String>, error: io::Error) -> Self {
+        Self::Refused { what: what.into(), cause: Some(error.into()) }
     }
 
     /// Returns the reason why the processor's own counter cannot be read.
@@ -370,14 +385,14 @@ impl Unavailable {
                 Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or start the thread from a program that does not forbid reading the counter".to_owned())
             }
             Self::IllegalInstruction => {
-                Some("use the source that `hpt probe` chooses; hpt cannot distinguish a missing counter, an emulator, and a kernel that closes the counter".to_owned())
+                Some("open the source that `source::choose` selects; a missing counter, an emulator, and a kernel that closes the counter cannot be distinguished".to_owned())
             }
             Self::Refused { .. } => Some("check for a seccomp filter or a sandbox around this process".to_owned()),
             Self::NotBuilt { feature } => Some(format!("enable the feature `{feature}` of hpt-core in Cargo.toml")),
-            Self::Captured => Some("run hpt on the system itself".to_owned()),
+            Self::Captured => Some("open the source on the system itself (`Host::live`)".to_owned()),
             Self::SelfTest(failure) => failure.remedy().map(str::to_owned),
             Self::Unknown { nearest, .. } => Some(match nearest.as_slice() {
-                [] => "run `hpt probe` to list all names".to_owned(),
+                [] => "`source::names_on` returns all names".to_owned(),
                 names => format!("did you mean {}?", names.iter().map(SourceId::as_str).collect::<Vec<_>>().join(", ")),
             }),
         }
@@ -406,5 +421,23 @@ impl Unavailable {
             Self::SelfTest(_) => "self-test",
             Self::Unknown { .. } => "unknown",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error, io};
+
+    use super::{OsError, Unavailable};
+
+    #[test]
+    fn a_refusal_keeps_its_cause_and_does_not_repeat_it() {
+        let refused = Unavailable::refused("perf_event_open", io::Error::from_raw_os_error(libc::EMFILE));
+        assert_eq!(refused.to_string(), "the source cannot be read: perf_event_open");
+        let cause = refused.source().and_then(|cause| cause.downcast_ref::<OsError>()).expect("a cause");
+        assert_eq!(cause.raw_os_error(), Some(libc::EMFILE));
+        assert_eq!(refused.clone(), refused);
+        assert_ne!(refused, Unavailable::refused("perf_event_open", io::Error::from_raw_os_error(libc::EIO)));
+        assert!(Unavailable::not_tried().source().is_none());
     }
 }

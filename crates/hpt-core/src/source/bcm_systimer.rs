@@ -252,7 +252,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
             Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
             }
-            _ => diagnose(host, &error),
+            _ => diagnose(host, error),
         })
 }
 
@@ -262,7 +262,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
 /// # References
 ///
 /// Linux, drivers/char/mem.c, `open_port` and `mmap_mem`.
-fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
+fn diagnose(host: &Host, error: io::Error) -> Unavailable {
     let missing = |right| Unavailable::NoRight { path: MEMORY.to_owned(), right };
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
@@ -272,13 +272,13 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
         },
         Some(libc::EACCES) => missing(MissingRight::FileMode),
         Some(libc::EPERM) => missing(rights::behind_eperm(host).unwrap_or(MissingRight::Page)),
-        _ => Unavailable::Refused { reason: format!("{MEMORY}: {error}") },
+        _ => Unavailable::refused(MEMORY, error),
     }
 }
 
 /// A note about the true rate of the timer, because the device tree states a rounded rate. The divider is from pigpio's
 /// documentation and has not been verified by a measurement.
-const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; pigpio's documentation states 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz for a Pi 1 to 3, which hpt has not verified";
+const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; pigpio's documentation states 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz for a Pi 1 to 3, which has not been verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
     let Some(node) = host.device_node(SYSTEM_TIMER) else {

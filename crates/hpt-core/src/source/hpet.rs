@@ -253,7 +253,7 @@ fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> 
         return Err(Unavailable::Captured);
     }
     require_mapping()?;
-    let window = window().map_err(|(step, error)| refusal(host, step, &error))?;
+    let window = window().map_err(|(step, error)| refusal(host, step, error))?;
     Counter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
 }
 
@@ -295,7 +295,7 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
 /// # References
 ///
 /// Linux, drivers/char/hpet.c, `hpet_open` and `hpet_mmap`.
-fn refusal(host: &Host, step: Step, error: &io::Error) -> Unavailable {
+fn refusal(host: &Host, step: Step, error: io::Error) -> Unavailable {
     let no_device = |evidence: &str| Unavailable::NoDevice { evidence: evidence.to_owned() };
     let not_offered =
         |evidence: &str, remedy| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: Some(remedy) };
@@ -322,7 +322,7 @@ fn refusal(host: &Host, step: Step, error: &io::Error) -> Unavailable {
             "/dev/hpet cannot be mapped: the kernel was built without CONFIG_HPET_MMAP, or the registers are not page-aligned",
             "use a kernel with CONFIG_HPET_MMAP=y",
         ),
-        _ => Unavailable::Refused { reason: format!("{DEVICE}: {error}") },
+        _ => Unavailable::refused(DEVICE, error),
     }
 }
 
@@ -386,7 +386,7 @@ impl Backend for HpetBackend {
             if have != Architecture::X86_64 {
                 Err(Unavailable::OtherArchitecture { have })
             } else if host.is_live() && !Path::new(DEVICE).exists() {
-                Err(refusal(host, Step::Opening, &io::Error::from_raw_os_error(libc::ENOENT)))
+                Err(refusal(host, Step::Opening, io::Error::from_raw_os_error(libc::ENOENT)))
             } else {
                 Ok(info(id))
             }
@@ -577,7 +577,7 @@ mod tests {
         fs::create_dir_all(&sources).expect("a new directory");
         fs::write(sources.join("available_clocksource"), "tsc hpet acpi_pm \n").expect("writable");
         let host = Host::below(folder.path(), Facts::live());
-        let answer = |step, errno| refusal(&host, step, &io::Error::from_raw_os_error(errno));
+        let answer = |step, errno| refusal(&host, step, io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(Step::Opening, libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(matches!(answer(Step::Opening, libc::EACCES), Unavailable::NoRight { .. }));
         let taken = answer(Step::Opening, libc::EBUSY);

@@ -22,7 +22,7 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
     one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
 }
 
-/// Returns the source that reads the same counter as this kernel clocksource, or `None` if hpt has no such
+/// Returns the source that reads the same counter as this kernel clocksource, or `None` if this crate has no such
 /// source.
 ///
 /// The kernel's name for the System Timer in the BCM283x is `timer`, but drivers for other boards use the same name.

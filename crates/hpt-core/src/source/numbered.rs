@@ -40,14 +40,14 @@ impl Numbered {
     }
 
     /// Translates the kernel's error from opening the device into its cause and fix.
-    pub(super) fn refusal(&self, id: &SourceId, error: &io::Error) -> Unavailable {
+    pub(super) fn refusal(&self, id: &SourceId, error: io::Error) -> Unavailable {
         let path = device(id).display().to_string();
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
                 Unavailable::NoDevice { evidence: format!("{path} does not exist: {}", self.missing) }
             }
             Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
-            _ => Unavailable::Refused { reason: format!("{path}: {error}") },
+            _ => Unavailable::refused(path, error),
         }
     }
 
@@ -71,7 +71,7 @@ impl Numbered {
     ) -> Vec<ProbeReport> {
         let of_one = |id: SourceId| {
             let availability = if host.is_live() && !is_there(&id) {
-                Err(self.refusal(&id, &io::Error::from_raw_os_error(libc::ENOENT)))
+                Err(self.refusal(&id, io::Error::from_raw_os_error(libc::ENOENT)))
             } else {
                 Ok(info(id.clone()))
             };

@@ -35,7 +35,7 @@ impl Backend for PitBackend {
             id: ID,
             description: "programmable interval timer (i8254), 1.193 182 MHz",
             availability: Err(refusal(host)),
-            kernel: KernelVerdict::Unknown("hpt does not read this timer".to_owned()),
+            kernel: KernelVerdict::Unknown("this timer is not read".to_owned()),
             evidence: Vec::new(),
         }]
     }

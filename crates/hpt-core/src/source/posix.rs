@@ -155,11 +155,11 @@ enum Reader {
 
 impl Reader {
     fn open(id: PosixId, route: Route) -> Result<Self, Unavailable> {
+        let refused = |call| move |error| Unavailable::refused(call, error);
         match id.clock_id() {
-            Some(clock) => Clock::open(clock, route).map(Self::Clock),
-            None => TimeOfDay::open(route).map(Self::TimeOfDay),
+            Some(clock) => Clock::open(clock, route).map(Self::Clock).map_err(refused("clock_gettime")),
+            None => TimeOfDay::open(route).map(Self::TimeOfDay).map_err(refused("gettimeofday")),
         }
-        .map_err(|error| Unavailable::Refused { reason: error.to_string() })
     }
 
     #[inline(always)]
@@ -257,7 +257,7 @@ impl ThreadCpuClock {
         }
         // The vDSO does not support this clock: both routes end in the same system call.
         let clock = Clock::open(ClockId::ThreadCpu, Route::SystemCall)
-            .map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
+            .map_err(|error| Unavailable::refused("clock_gettime", error))?;
         Ok(Self { clock, info: thread_cpu_properties(host), bound_to_its_thread: PhantomData })
     }
 }
@@ -383,7 +383,7 @@ fn evidence(host: &Host, info: &SourceInfo) -> Vec<String> {
             "a read takes less than two thirds of the time of a system call, so it is served by the vDSO".to_owned()
         }
         _ if CounterPermission::of_this_thread() == CounterPermission::Forbidden => {
-            "hpt uses a system call, because prctl forbids reading the counter that the vDSO uses".to_owned()
+            "this source uses a system call, because prctl forbids reading the counter that the vDSO uses".to_owned()
         }
         _ => {
             "a read takes at least two thirds of the time of a system call, so it is not served by the vDSO".to_owned()

@@ -179,8 +179,8 @@ fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    let device = Ptp::open(&device(id)).map_err(|error| CLOCKS.refusal(id, &error))?;
-    let clock = device.clock().map_err(|error| Unavailable::Refused { reason: format!("{id}: {error}") })?;
+    let device = Ptp::open(&device(id)).map_err(|error| CLOCKS.refusal(id, error))?;
+    let clock = device.clock().map_err(|error| Unavailable::refused(id.to_string(), error))?;
     Ok(PtpClock { clock, info: info(id.clone()), device })
 }
 
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn every_refusal_is_explained_with_a_fix() {
-        let answer = |errno| CLOCKS.refusal(&SourceId::new("ptp3"), &io::Error::from_raw_os_error(errno));
+        let answer = |errno| CLOCKS.refusal(&SourceId::new("ptp3"), io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp3\"")));
         assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));

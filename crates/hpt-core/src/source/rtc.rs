@@ -132,14 +132,14 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
         Ok(reader) => Ok(reader),
         Err(refused) => File::open(CLOCKS.attribute(id, "since_epoch")).map(Reader::Attribute).map_err(|_| refused),
     };
-    let reader = reader.map_err(|error| refusal(id, &error))?;
-    let first = reader.seconds().map_err(|error| Unavailable::Refused { reason: format!("{id}: {error}") })?;
+    let reader = reader.map_err(|error| refusal(id, error))?;
+    let first = reader.seconds().map_err(|error| Unavailable::refused(id.to_string(), error))?;
     Ok(RealTimeClock { reader, last: AtomicU64::new(first), info: info(id.clone()) })
 }
 
 /// Translates the kernel's error from opening the device into its cause and fix. The caller has already found that the
 /// file is not available either.
-fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
+fn refusal(id: &SourceId, error: io::Error) -> Unavailable {
     if error.raw_os_error() == Some(libc::EBUSY) {
         let path = device(id).display().to_string();
         return Unavailable::Taken { path, evidence: "only one program at a time can open this clock".to_owned() };
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn every_refusal_is_explained_with_a_fix() {
-        let answer = |errno| refusal(&SourceId::new("rtc1"), &io::Error::from_raw_os_error(errno));
+        let answer = |errno| refusal(&SourceId::new("rtc1"), io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"rtc1\"")));
         assert!(answer(libc::EBUSY).remedy().is_some_and(|remedy| remedy.contains("/dev/rtc1")));

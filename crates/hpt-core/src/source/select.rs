@@ -1,7 +1,7 @@
 //! The choice of a source, with a reason for every candidate. `select` is a pure function: its candidates have already
 //! been examined. `choose` examines the candidates and opens the best source.
 
-use std::{fmt, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
 use super::{
     KernelVerdict, Opened, PosixClock, PosixId, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo,
@@ -81,7 +81,10 @@ impl fmt::Display for Fitness {
                 write!(f, "chosen: the fastest suitable source, {} per read", Cost(*read_cost_ns))
             }
             Self::Slower { read_cost_ns } => write!(f, "suitable, but not faster: {} per read", Cost(*read_cost_ns)),
-            Self::Unavailable(reason) => write!(f, "not available: {reason}"),
+            Self::Unavailable(reason) => {
+                write!(f, "not available: {reason}")?;
+                reason.source().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
             Self::NotSteady => f.write_str("not constant-rate: the source can be stepped, or its rate changes"),
             Self::NotSystemWide(scope) => write!(f, "not system-wide: the source counts per {}", scope.name()),
             Self::Revocable => f.write_str("revocable: access can be revoked while the source is open"),

@@ -162,8 +162,8 @@ pub(crate) trait EventPage {
     fn read_u32(&self, offset: usize) -> u32;
     /// Returns the 64-bit field that is `offset` bytes after the start of the page.
     fn read_u64(&self, offset: usize) -> u64;
-    /// Returns the value of the counter with the number `index` in the page; `None` if hpt does not read that counter.
-    /// `index` must not be zero.
+    /// Returns the value of the counter with the number `index` in the page; `None` if this crate does not read that
+    /// counter. `index` must not be zero.
     fn counter(&self, index: u32) -> Option<u64>;
 }
 

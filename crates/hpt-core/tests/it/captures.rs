@@ -81,8 +81,8 @@ fn every_fault_is_reported_with_its_line_and_a_fix() {
     let faults: Vec<(String, usize, &str)> = vec![
         (String::new(), 1, "not a capture"),
         ("hpt-capture".to_owned(), 1, "not a capture"),
-        ("root:x:0:0:secret\n".to_owned(), 1, "`hpt capture FILE` writes one"),
-        ("hpt-capture 2\n".to_owned(), 1, "newer version of hpt"),
+        ("root:x:0:0:secret\n".to_owned(), 1, "`Host::capture` creates one"),
+        ("hpt-capture 2\n".to_owned(), 1, "newer version"),
         (with("hpt-capture 1", "hpt-capture 1\nbase other.capture\n"), 2, "derived from other.capture"),
         (with("hpt-capture 1", "hpt-capture 1\nbase ../other.capture\n"), 2, "in the same directory"),
         (with("hpt-capture 1", "hpt-capture 1\nbase other\n"), 2, "NAME.capture"),

@@ -10,6 +10,7 @@ use hpt_document::clocksource::{BootParameter, ClocksourceDocument, ClocksourceR
 
 use crate::{
     document_head::{head_of, machine_facts},
+    exit::causes,
     output::{Answer, Block, Cell, Document, Tone},
 };
 
@@ -76,7 +77,7 @@ pub(super) fn log(outline: &ClockSourceOutline) -> KernelLogState {
         Err(reason) => KernelLogState {
             readable: false,
             complete: false,
-            reason: Some(reason.to_string()),
+            reason: Some(causes(reason)),
             fix: reason.remedy().map(str::to_owned),
         },
     }

@@ -22,9 +22,9 @@ pub enum Entry {
     File(Vec<u8>),
     /// A file that could not be read.
     Unreadable(ReadRefused),
-    /// A symbolic link, with its target. hpt does not follow links in a capture.
+    /// A symbolic link, with its target. Links in a capture are not followed.
     Link(String),
-    /// No file: hpt looked for a file at this path, but found none.
+    /// No file existed at this path when the capture was made.
     Absent,
 }
 
@@ -38,7 +38,7 @@ pub enum ReadRefused {
     NotRegular,
     /// The file is larger than 64 MiB.
     TooLarge,
-    /// The kernel returned this error number. The common numbers are the same on all architectures that hpt supports.
+    /// The kernel returned this error number. The common numbers are the same on all supported architectures.
     Errno(u16),
 }
 

@@ -1,6 +1,6 @@
-//! A system snapshot: the files that hpt reads from a system, in memory, and the text format that stores them. The only
-//! files that this module opens are a capture and the captures from which it is derived. It does not follow links in a
-//! capture.
+//! A system snapshot: the files that this crate reads from a system, in memory, and the text format that stores them.
+//! The only files that this module opens are a capture and the captures from which it is derived. It does not follow
+//! links in a capture.
 
 mod entry;
 mod files;
@@ -31,8 +31,8 @@ use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regu
 /// The maximum number of captures from which a capture can be derived, directly and indirectly.
 const MOST_BASES: usize = 8;
 
-/// A system snapshot: the files that hpt reads from a system, the facts that no file contains, and a description of its
-/// origin.
+/// A system snapshot: the files that this crate reads from a system, the facts that no file contains, and a description
+/// of its origin.
 ///
 /// [`Display`](fmt::Display) writes a capture as the text that [`parse`](Self::parse) and [`open`](Self::open) read.
 /// `docs/platform.md` in the repository describes the format.
@@ -164,6 +164,7 @@ impl Capture {
                 line: 2,
                 problem: format!("this capture is derived from {base}, which is in another file"),
                 fix: "open the capture as a file, with the other file in the same directory".to_owned(),
+                is_capture: true,
             }),
             None => document.over(Self::new()),
         }
@@ -294,6 +295,7 @@ impl text::Document {
                         line,
                         problem: format!("{} is not in the base", text::quoted(&path)),
                         fix: "remove the line, or correct the path".to_owned(),
+                        is_capture: true,
                     });
                 }
             }
@@ -309,6 +311,7 @@ impl text::Document {
                     text::quoted(below)
                 ),
                 fix: "remove one of the two, or correct its path".to_owned(),
+                is_capture: true,
             });
         }
         Ok(whole)

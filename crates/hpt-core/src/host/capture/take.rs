@@ -1,5 +1,5 @@
-//! Copies the files that hpt reads from a machine, so that they can be examined elsewhere. The copy contains nothing
-//! private: no serial numbers, boot IDs, host names, addresses or user names, and no data of other programs.
+//! Copies the files that this crate reads from a machine, so that they can be examined elsewhere. The copy contains
+//! nothing private: no serial numbers, boot IDs, host names, addresses or user names, and no data of other programs.
 
 use std::io;
 
@@ -19,7 +19,7 @@ const PATHS: [&str; 6] = [
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];
 
-/// The `compatible` names of the device tree nodes that hpt searches for.
+/// The `compatible` names of the device tree nodes that this crate searches for.
 const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 
 /// Device classes, and the file that names a device of the class. The file clock_name of a PTP clock is not included
@@ -44,7 +44,7 @@ pub struct Captured {
 }
 
 impl Host {
-    /// Copies the files that hpt reads from this machine.
+    /// Copies the files that this crate reads from this machine.
     #[must_use]
     pub fn capture(&self) -> Captured {
         let (copied, missing, refused) = (Vec::new(), Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ impl Host {
                 Ok(content) => Entry::File(content),
                 Err(cause) => missing_for(&cause),
             };
-            // A path that is invalid in a capture is not the path of a file that hpt uses.
+            // A path that is invalid in a capture is not the path of a file that this crate uses.
             let has_content = matches!(entry, Entry::File(_));
             let is_refused = entry == Entry::Unreadable(ReadRefused::PermissionDenied);
             let is_kept = captured.capture.insert(path.trim_start_matches('/'), entry).is_ok();
@@ -88,7 +88,8 @@ impl Host {
         Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
 
-    /// Returns the paths of all files that hpt reads from this machine. Files of missing devices are not included.
+    /// Returns the paths of all files that this crate reads from this machine. Files of missing devices are not
+    /// included.
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
         files.extend(self.perf_files());

@@ -34,6 +34,8 @@ pub struct CaptureFault {
     pub problem: String,
     /// The fix.
     pub fix: String,
+    /// Whether the text starts like a capture. If it does not, it was probably never one.
+    pub is_capture: bool,
 }
 
 /// The content of one capture file: a whole capture, or its differences from a base.
@@ -124,7 +126,7 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> CaptureFault {
-        CaptureFault { line: self.number, problem: problem.into(), fix: fix.into() }
+        CaptureFault { line: self.number, problem: problem.into(), fix: fix.into(), is_capture: true }
     }
 
     /// Returns the next line without consuming it.
@@ -220,6 +222,7 @@ impl<'a> Lines<'a> {
             line,
             problem: "the content is not UTF-8".to_owned(),
             fix: "write the description and the facts as text".to_owned(),
+            is_capture: true,
         })
     }
 }
@@ -254,15 +257,12 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     // The error message does not quote a file that is not a capture, because such a file may contain anything.
     let is_capture = content.starts_with(NAME.as_bytes()) && content.get(NAME.len()) == Some(&b' ');
     if !is_capture {
-        return Err(lines.fault(
-            "this is not a capture",
-            format!("a capture starts with `{NAME} {VERSION}`; `hpt capture FILE` writes one"),
-        ));
+        let problem = format!("this is not a capture, which starts with `{NAME} {VERSION}`");
+        let fault = lines.fault(problem, "`Host::capture` creates one");
+        return Err(CaptureFault { is_capture: false, ..fault });
     }
     if !lines.take(&format!("{NAME} {VERSION}"))? {
-        return Err(
-            lines.fault("this version of the capture format is not supported", "read it with a newer version of hpt")
-        );
+        return Err(lines.fault("this version of the capture format is not supported", "read it with a newer version"));
     }
     let base = lines.take_after("base ")?.map(str::to_owned);
     if let Some(base) = &base {
@@ -272,6 +272,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
                 line: 2,
                 problem: format!("{} is not a valid base", quoted(base)),
                 fix: format!("name a capture in the same directory, for example NAME{EXTENSION}"),
+                is_capture: true,
             });
         }
     }
@@ -308,7 +309,8 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
             format!("it is truncated: obtain a new copy, which must end with the line `{END}`"),
         ));
     };
-    let fault = |problem: String, fix: &str| CaptureFault { line: number, problem, fix: fix.to_owned() };
+    let fault =
+        |problem: String, fix: &str| CaptureFault { line: number, problem, fix: fix.to_owned(), is_capture: true };
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     if !["file", "link", "unreadable", "absent", "removed"].contains(&word) {
         let fix = "write `file`, `link`, `unreadable`, `absent`, `removed` or `end` here; a line of text starts with `|`, and a line of hexadecimal numbers starts with `=`";
@@ -352,7 +354,7 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
     if document.sections.len() >= MOST_PATHS {
         return Err(fault(
             "there are too many paths".to_owned(),
-            "remove some of them: hpt reads fewer files on any system",
+            "remove some of them: a capture of any system contains fewer files",
         ));
     }
     if let Some((first, _)) = document.sections.insert(path.to_owned(), (number, section)) {

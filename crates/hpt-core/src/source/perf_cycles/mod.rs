@@ -115,7 +115,7 @@ impl PerfCycles {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned() };
+        let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned(), cause: None };
         if let Some(state) = host.opened_cycles() {
             // An event would revoke access from the programs that read the counter, and their next read would kill
             // them.
@@ -215,12 +215,15 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Pa
         Ok(event) => (event, false),
         Err(error) if is_not_so(&error) => {
             let both = Event::open(Wanted { user_only: false, by_register: false });
-            (both.map_err(|error| refusal(&error, have, false))?, true)
+            (both.map_err(|error| refusal(error, have, false))?, true)
         }
-        Err(error) => return Err(refusal(&error, have, true)),
+        Err(error) => return Err(refusal(error, have, true)),
     };
     if event.count().is_none() {
-        return Err(Unavailable::InUse { evidence: "the kernel assigned no counter to a pinned event".to_owned() });
+        return Err(Unavailable::InUse {
+            evidence: "the kernel assigned no counter to a pinned event".to_owned(),
+            cause: None,
+        });
     }
     // On x86 any event can be read from a register.
     let page = event.map().ok().filter(|page| by_register && page::count(page).is_some());
@@ -233,7 +236,7 @@ fn is_not_so(error: &io::Error) -> bool {
 }
 
 /// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
-fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailable {
+fn refusal(error: io::Error, have: Architecture, user_only: bool) -> Unavailable {
     let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
         evidence: format!("perf_event_open returns {name}: {meaning}"),
         have,
@@ -249,8 +252,10 @@ fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailabl
                 highest: if user_only { HIGHEST_FOR_USER_MODE } else { HIGHEST_FOR_KERNEL },
             },
         },
-        Some(libc::EBUSY | libc::ENOSPC) => Unavailable::InUse { evidence: error.to_string() },
-        _ => Unavailable::Refused { reason: format!("perf_event_open: {error}") },
+        Some(libc::EBUSY | libc::ENOSPC) => {
+            Unavailable::InUse { evidence: "perf_event_open failed".to_owned(), cause: Some(error.into()) }
+        }
+        _ => Unavailable::refused("perf_event_open", error),
     }
 }
 
@@ -382,7 +387,7 @@ mod tests {
     use super::{Architecture, PerfEvents, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines};
 
     fn answer(errno: i32, user_only: bool) -> Unavailable {
-        refusal(&io::Error::from_raw_os_error(errno), Architecture::Aarch64, user_only)
+        refusal(io::Error::from_raw_os_error(errno), Architecture::Aarch64, user_only)
     }
 
     #[test]
@@ -391,8 +396,7 @@ mod tests {
             let reason = answer(errno, true);
             assert!(matches!(reason, Unavailable::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
         }
-        let no_driver =
-            |have| refusal(&io::Error::from_raw_os_error(libc::ENOENT), have, true).remedy().expect("a fix");
+        let no_driver = |have| refusal(io::Error::from_raw_os_error(libc::ENOENT), have, true).remedy().expect("a fix");
         assert!(!no_driver(Architecture::X86_64).contains("device tree"), "a PC has none");
         assert!(no_driver(Architecture::Arm).contains("pmu node"));
         let remedy = |user_only| answer(libc::EACCES, user_only).remedy().expect("a fix");

@@ -16,7 +16,7 @@ const CAN_READ_COUNTER: u64 = 1 << 2;
 
 /// Returns the event's count. Returns `None` if no counter is assigned to the event or programs have no access to the
 /// counter. In that state, the instruction would kill the process, so each call checks the state. Also returns `None`
-/// if hpt does not read this counter, or if the kernel changes the page during each attempt.
+/// if this crate does not read this counter, or if the kernel changes the page during each attempt.
 ///
 /// # References
 ///

@@ -86,10 +86,8 @@ impl PerfTime {
             return Err(Unavailable::Captured);
         }
         require_mapping()?;
-        let event = Event::that_counts_nothing().map_err(|error| refusal(&error))?;
-        let page = event.map().map_err(|error| Unavailable::Refused {
-            reason: format!("cannot map the page of a perf event: {error}"),
-        })?;
+        let event = Event::that_counts_nothing().map_err(refusal)?;
+        let page = event.map().map_err(|error| Unavailable::refused("cannot map the page of a perf event", error))?;
         let at_opening = page::line(&page).map_err(|why| not_told(why, host.facts().architecture))?;
         let counter = permitted_native().map_err(Unavailable::of_counter)?;
         tested(Self { counter, page, at_opening, info, _event: event, bound_to_its_thread: PhantomData })
@@ -145,7 +143,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
 }
 
 /// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
-fn refusal(error: &io::Error) -> Unavailable {
+fn refusal(error: io::Error) -> Unavailable {
     let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
@@ -157,7 +155,7 @@ fn refusal(error: &io::Error) -> Unavailable {
         Some(libc::ENOENT | libc::EINVAL) => {
             not_offered("this kernel does not support the dummy perf event (available since Linux 3.12)")
         }
-        _ => Unavailable::Refused { reason: format!("perf_event_open: {error}") },
+        _ => Unavailable::refused("perf_event_open", error),
     }
 }
 
@@ -247,7 +245,7 @@ mod tests {
 
     #[test]
     fn every_refusal_is_explained() {
-        let answer = |errno| refusal(&io::Error::from_raw_os_error(errno));
+        let answer = |errno| refusal(io::Error::from_raw_os_error(errno));
         assert!(matches!(
             answer(libc::EACCES),
             Unavailable::NoRight { right: MissingRight::PerfEvents { highest: 2 }, .. }

@@ -1,5 +1,5 @@
-//! The counterpart of the `event_*.rs` files on machines whose counters hpt does not read. Never panics and never
-//! returns an invented number.
+//! The counterpart of the `event_*.rs` files on machines whose counters this crate does not read. Never panics and
+//! never returns an invented number.
 
 /// The value of `perf_event_attr.config1`, which requests nothing.
 pub(in crate::sys) const USER_ACCESS: u64 = 0;

@@ -364,7 +364,7 @@ impl OneThread<'_> {
             looking,
             above_ns,
             counters: counters.counters().to_vec(),
-            unread: counters.unread().to_vec(),
+            unread: counters.unread().iter().map(|(path, cause)| (*path, cause.to_string())).collect(),
             counts_firmware: counters.counts_firmware(),
         })
     }
