@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hpt_core::{
     FixedRateClock, Frequency, SourceId, SourceInfo, TimeSource,
-    source::{Nominal, Scope, StatedBy},
+    source::{Quantity, RateKind, StatedBy},
 };
+
+const FRAME_RATE: Frequency = Frequency::from_hertz(25).expect("not zero");
 
 /// A time source that counts the frames of a film, at 25 frames per second.
 #[derive(Debug)]
@@ -17,10 +19,10 @@ struct FilmFrames {
 
 impl FilmFrames {
     fn new() -> Self {
-        let mut info = SourceInfo::new(SourceId::new("film-frames"));
-        info.nominal = Frequency::from_hertz(25).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
-        info.scope = Scope::System;
-        info.steady = true;
+        let info = SourceInfo::new(SourceId::new("film-frames"))
+            .with_quantity(Quantity::Time)
+            .with_rate(RateKind::Constant)
+            .with_nominal(FRAME_RATE, StatedBy::Program);
         Self { shown: AtomicU64::new(0), info }
     }
 
@@ -41,8 +43,7 @@ impl TimeSource for FilmFrames {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let film = FilmFrames::new();
-    let frequency = film.info().nominal.map(|nominal| nominal.frequency).ok_or("a film has a rate")?;
-    let clock = FixedRateClock::new(&film, frequency)?;
+    let clock = FixedRateClock::new(&film, FRAME_RATE)?;
     let opening = clock.now();
     film.show(25 * 60 * 90);
     println!("the film ends after {:?}", clock.now() - opening);

@@ -1,9 +1,6 @@
-//! The sources that count the cycles of a core, not time. This module opens no source.
+//! Sources that count the cycles of a core, not time. This module opens no source.
 
-use hpt_core::TimeSource;
-
-/// The sources that count cycles: all cycles of the core, or only the cycles that this thread spends in user mode.
-pub(crate) const CYCLES: [&str; 2] = ["arm-cycles", "perf-cycles"];
+use hpt_core::{TimeSource, source::Quantity};
 
 /// The message that hpt prints if a read of the cycle counter raises SIGILL although access was enabled when hpt
 /// started.
@@ -12,5 +9,5 @@ a write to kernel.perf_user_access closed the counter. If the module is still lo
 
 /// Returns whether a source counts cycles.
 pub(crate) fn counts_cycles(source: &dyn TimeSource) -> bool {
-    CYCLES.contains(&source.info().id.as_str())
+    source.info().quantity == Quantity::Cycles
 }

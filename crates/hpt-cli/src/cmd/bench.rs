@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
+    ArmCycles, Frequency, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
     measure::{Instruments, ReadCost, read_cost},
     realtime::Pinned,
-    source::{self, ReadPath},
+    source::{self, ReadPath, Scope},
 };
 use hpt_document::bench::{BenchDocument, BenchRow};
 
 use crate::{
     arguments::{Codes, CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
-    cycle_counters::{CYCLES, counts_cycles},
+    cycle_counters::counts_cycles,
     document_head::{head_of, machine_line},
     exit::Failure,
     output::{
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         notes: context.notes().into_iter().chain(read_less(&cut_short)).chain(parts.notes()).collect(),
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let blocks = page(&data);
+    let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
@@ -129,7 +129,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     }
     let by_register = |opened: &Opened| {
         let info = opened.as_dyn().info();
-        info.id.as_str() == "perf-cycles" && info.read_path == ReadPath::Register
+        counts_cycles(opened.as_dyn()) && info.scope == Scope::Thread && info.read_path == ReadPath::Register
     };
     if subjects.iter().any(by_register)
         && let Ok(by_call) = PerfCycles::open_by_system_call(&context.host)
@@ -152,10 +152,13 @@ fn read_less(names: &[String]) -> Option<String> {
     })
 }
 
-/// Opens the source that counts the cycles of the reads. It must not be open while a measured source counts cycles,
-/// because some cores have only one counter.
+/// Opens the source that counts the cycles of the reads: all cycles of the core if possible, otherwise the cycles that
+/// this thread spends in user mode. The source must not be open while a measured source counts cycles, because some
+/// cores have only one counter.
 fn cycles(context: &Context) -> Option<Opened> {
-    CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
+    let of_core = ArmCycles::open(&context.host).map(|cycles| Opened::ThreadBound(Box::new(cycles)));
+    let of_thread = || PerfCycles::open(&context.host).map(|cycles| Opened::ThreadBound(Box::new(cycles)));
+    of_core.or_else(|_| of_thread()).ok()
 }
 
 fn row(
@@ -202,7 +205,8 @@ fn compare(rows: &mut [BenchRow]) {
     }
 }
 
-fn page(data: &BenchDocument) -> Vec<Block> {
+/// Returns the tables and the text. `cycles_scope` is the scope of the source that counted cycles.
+fn page(data: &BenchDocument, cycles_scope: Option<Scope>) -> Vec<Block> {
     let name = |row: &BenchRow| {
         let by_call = ["monotonic", "perf-cycles"].contains(&row.id.as_str()) && row.read_path == "syscall";
         Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.clone() })
@@ -267,8 +271,8 @@ fn page(data: &BenchDocument) -> Vec<Block> {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),
     };
-    let counted = data.cycles_source.as_ref().map(|id| {
-        let whose = if id == "perf-cycles" { "of this thread in user mode" } else { "of the core" };
+    let counted = data.cycles_source.as_ref().zip(cycles_scope).map(|(id, scope)| {
+        let whose = if scope == Scope::Thread { "of this thread in user mode" } else { "of the core" };
         format!(" cycles: cycles {whose} per back-to-back read, counted by {id}.")
     });
     let counted = counted.unwrap_or_default();
@@ -292,7 +296,7 @@ mod tests {
     use hpt_core::{
         Frequency, Spread,
         measure::ReadCost,
-        source::{Nominal, StatedBy},
+        source::{Nominal, Scope, StatedBy},
         testing::ManualSource,
     };
 
@@ -352,7 +356,7 @@ mod tests {
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };
-        let blocks = page(&data);
+        let blocks = page(&data, Some(Scope::Thread));
         golden::assert("bench", &Document::new(data, blocks));
     }
 }

@@ -612,7 +612,7 @@ fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
     let id = || info.id.clone();
     if info.scope != Scope::System {
         Err(SourceRefused::NotSystemWide { source_id: id(), scope: info.scope })
-    } else if !info.steady {
+    } else if !info.rate.is_steady() {
         Err(SourceRefused::NotSteady(id()))
     } else if info.revocable {
         Err(SourceRefused::Revocable(id()))

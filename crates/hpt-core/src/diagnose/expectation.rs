@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     calibrate::Granules,
-    source::{SourceInfo, StatedBy},
+    source::{RateKind, SourceInfo, StatedBy},
     units::{Frequency, Width},
 };
 
@@ -152,10 +152,11 @@ impl Expectation {
 }
 
 fn nature(info: &SourceInfo) -> Nature {
-    match (info.steady, info.steered) {
-        (true, false) => Nature::Steady,
-        (true, true) => Nature::Bent,
-        (false, _) => Nature::Set,
+    match info.rate {
+        RateKind::Constant => Nature::Steady,
+        RateKind::Slewed => Nature::Bent,
+        // A change of a variable rate is not a fault either.
+        RateKind::Stepped | RateKind::SlewedAndStepped | RateKind::Variable => Nature::Set,
     }
 }
 
@@ -196,17 +197,17 @@ mod tests {
     use crate::{
         calibrate::Granules,
         source::TimeSource,
-        source::{Nominal, SourceInfo, StatedBy},
+        source::{Nominal, RateKind, SourceInfo, StatedBy},
         testing::ManualSource,
         units::Frequency,
     };
 
     const EXACT: Granules = Granules { source_ticks: 1, reference_ns: 1 };
 
-    fn info(stated_by: StatedBy, steered: bool) -> SourceInfo {
+    fn info(stated_by: StatedBy, slewed: bool) -> SourceInfo {
         let mut info = ManualSource::new("any").info().clone();
         info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by });
-        info.steered = steered;
+        info.rate = if slewed { RateKind::Slewed } else { RateKind::Constant };
         info
     }
 
@@ -257,7 +258,7 @@ mod tests {
         };
         assert_eq!(beside(info(StatedBy::Program, false)), (Nature::Steady, false, 50.0));
         assert_eq!(beside(info(StatedBy::Program, true)), (Nature::Bent, false, 1_050.0));
-        let set = SourceInfo { steady: false, ..info(StatedBy::Program, true) };
+        let set = info(StatedBy::Program, true).with_rate(RateKind::SlewedAndStepped);
         assert_eq!(beside(set), (Nature::Set, false, 1_050.0));
     }
 
@@ -271,8 +272,8 @@ mod tests {
 
     #[test]
     fn a_changed_tick_changes_the_rate_of_kernel_clocks_but_not_of_counters() {
-        let of = |steered| {
-            let expected = Expectation::of(&info(StatedBy::Program, steered), &info(StatedBy::Program, false), EXACT);
+        let of = |slewed| {
+            let expected = Expectation::of(&info(StatedBy::Program, slewed), &info(StatedBy::Program, false), EXACT);
             expected.expect("stated").with_tick_off_by(-2_000.0)
         };
         assert_eq!((of(true).nature, of(true).bent_ppm), (Nature::Bent, 3_000.0));

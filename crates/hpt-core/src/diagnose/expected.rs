@@ -113,17 +113,15 @@ mod tests {
     use super::{Expected, Surroundings};
     use crate::{
         calibrate::Granules,
-        source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy},
+        source::{Nominal, RateKind, ReadPath, SourceId, SourceInfo, StatedBy},
         units::{Frequency, FrequencyEstimate},
     };
 
     const GRANULES: Granules = Granules { source_ticks: 1, reference_ns: 1 };
 
     fn source(id: &'static str, hertz: u64, stated_by: StatedBy) -> SourceInfo {
-        let mut info = SourceInfo::new(SourceId::new(id));
         let frequency = Frequency::from_hertz(hertz).expect("not zero");
-        (info.nominal, info.steady) = (Some(Nominal { frequency, stated_by }), true);
-        info
+        SourceInfo::new(SourceId::new(id)).with_rate(RateKind::Constant).with_nominal(frequency, stated_by)
     }
 
     fn reference(id: &'static str, read_path: ReadPath) -> SourceInfo {

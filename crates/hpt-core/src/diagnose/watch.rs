@@ -181,7 +181,7 @@ mod tests {
         calibrate::Granules,
         diagnose::{Expectation, Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
         measure::{Burst, Bursts},
-        source::{Nominal, Pair, SourceInfo, StatedBy, TimeSource},
+        source::{Nominal, Pair, RateKind, SourceInfo, StatedBy, TimeSource},
         testing::ManualSource,
         units::{Frequency, Width},
     };
@@ -197,10 +197,8 @@ mod tests {
         info
     }
 
-    fn steered() -> SourceInfo {
-        let mut info = steady(1_000_000_000);
-        info.steered = true;
-        info
+    fn slewing() -> SourceInfo {
+        steady(1_000_000_000).with_rate(RateKind::Slewed)
     }
 
     fn limits() -> Limits {
@@ -357,7 +355,7 @@ mod tests {
 
     #[test]
     fn backward_readings_are_a_fault_of_a_counter_but_not_of_wall_time() {
-        for (info, expected) in [(steady(1_000_000_000), 1), (SourceInfo { steady: false, ..steered() }, 0)] {
+        for (info, expected) in [(steady(1_000_000_000), 1), (slewing().with_rate(RateKind::SlewedAndStepped), 0)] {
             let mut watch = Watch::over(&expect(&[info]), limits());
             for round in 1..10 {
                 let mut burst = burst(&|ns| ns, round * ROUND_NS, (30, 30));
@@ -376,7 +374,7 @@ mod tests {
             let turned = ns.min(3_000_000_000);
             ns + turned / 2_000 - ns.saturating_sub(turned) / 2_000
         };
-        let ended = alone(steered(), &slewed, NARROW, 5);
+        let ended = alone(slewing(), &slewed, NARROW, 5);
         assert_eq!(faults(&ended), []);
         assert_eq!(ended.iter().map(|interval| interval.events.len()).sum::<usize>(), 0);
     }
@@ -386,7 +384,7 @@ mod tests {
         // By 2 % for one second, in the middle of an interval.
         let slewed = |ns: u64| ns + (ns.clamp(2_500_000_000, 3_500_000_000) - 2_500_000_000) / 50;
         for told in [true, false] {
-            let mut watch = Watch::over(&expect(&[steered()]), limits());
+            let mut watch = Watch::over(&expect(&[slewing()]), limits());
             let mut found = Vec::new();
             for round in 1..600_u64 {
                 let now = round * ROUND_NS;
@@ -406,14 +404,14 @@ mod tests {
     #[test]
     fn setting_a_clock_that_must_not_be_set_is_detected() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 2_000_000 } else { 0 };
-        let found = faults(&alone(steered(), &jump, NARROW, 3));
+        let found = faults(&alone(slewing(), &jump, NARROW, 3));
         assert!(found.iter().any(|fault| matches!(fault, Fault::Stepped { .. })), "{found:?}");
     }
 
     #[test]
     fn setting_wall_time_is_reported_but_is_not_a_fault() {
         let set = |ns: u64| ns + if ns >= 2_500_000_000 { 3_600_000_000_000 } else { 0 };
-        let ended = alone(SourceInfo { steady: false, ..steered() }, &set, NARROW, 3);
+        let ended = alone(slewing().with_rate(RateKind::SlewedAndStepped), &set, NARROW, 3);
         assert_eq!(ended.iter().map(|interval| interval.set).sum::<u64>(), 1);
         let of_rate = |fault: &Fault| matches!(fault, Fault::RateOff { .. });
         assert!(!faults(&ended).iter().any(|fault| !of_rate(fault)), "{ended:?}");
@@ -540,7 +538,7 @@ mod tests {
             rounds in vec((torn(), 1_000_u64..60_000_000), 60..160),
             off_ppm in -45_i64..45,
         ) {
-            let mut watch = Watch::over(&expect(&[steady(hertz), steered()]), limits());
+            let mut watch = Watch::over(&expect(&[steady(hertz), slewing()]), limits());
             let mut now = 1_000_000_000_u64;
             #[expect(clippy::cast_precision_loss, reason = "a script")]
             let counter = at_rate(hertz as f64 * (1.0 + off_ppm as f64 / 1e6));
@@ -577,7 +575,7 @@ mod tests {
         ) {
             let mut info = steady(1_000_000);
             info.width = Width::new(bits).expect("in range");
-            let mut watch = Watch::over(&expect(&[info, steered()]), limits());
+            let mut watch = Watch::over(&expect(&[info, slewing()]), limits());
             for (before_ns, ticks, after_ns, backwards) in readings {
                 let burst = Burst { pair: Pair { before_ns, ticks, after_ns }, backwards, largest_back_ticks: ticks };
                 watch.take(Round { bursts: &[burst, burst], interrupted: backwards == 2 });

@@ -4,7 +4,7 @@
 use std::{io, marker::PhantomData};
 
 use super::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
     TimeSource, Unavailable, backend::Sealed, rights, tested,
 };
 use crate::{
@@ -163,12 +163,11 @@ fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
 }
 
 fn info(width: Width) -> SourceInfo {
-    let mut info = SourceInfo::new(ID);
-    info.width = width;
-    info.nominal = Some(Nominal { frequency: RATE, stated_by: StatedBy::Definition });
-    info.read_path = ReadPath::Port;
-    info.steady = true;
-    info
+    SourceInfo::new(ID)
+        .with_rate(RateKind::Constant)
+        .with_width(width)
+        .with_nominal(RATE, StatedBy::Definition)
+        .with_read_path(ReadPath::Port)
 }
 
 fn unreadable(error: io::Error) -> Unavailable {

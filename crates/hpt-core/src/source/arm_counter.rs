@@ -2,8 +2,8 @@
 //! `sys::arch`.
 
 use super::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource,
-    Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed,
 };
 use crate::{
     host::{Architecture, CounterPermission, Host},
@@ -162,7 +162,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         .map(|frequency| Nominal { frequency, stated_by: StatedBy::DeviceTree });
     info.width = info.nominal.map_or(Width::new(FEWEST_BITS).expect("56 bits"), |nominal| width(nominal.frequency));
     info.read_path = ReadPath::Register;
-    info.steady = true;
+    info.rate = RateKind::Constant;
     info.counts_in_suspend = node.map(|node| !node.stops_in_suspend);
     Ok(info)
 }

@@ -4,7 +4,8 @@
 use std::io;
 
 use super::{
-    Backend, KernelVerdict, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource, Unavailable,
+    Backend, KernelVerdict, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, TimeSource,
+    Unavailable,
     backend::Sealed,
     cycle_rate::{counted, line, plausible},
     on_its_cpu::OnItsCpu,
@@ -181,13 +182,14 @@ const fn is_arm(architecture: Architecture) -> bool {
 }
 
 fn info(width: Width) -> SourceInfo {
-    let mut info = SourceInfo::new(ID);
-    info.width = width;
-    info.read_path = ReadPath::Register;
-    info.scope = Scope::Core;
-    info.counts_in_suspend = Some(false);
-    info.revocable = true;
-    info
+    SourceInfo::new(ID)
+        .with_quantity(Quantity::Cycles)
+        .with_rate(RateKind::Variable)
+        .with_width(width)
+        .with_read_path(ReadPath::Register)
+        .with_scope(Scope::Core)
+        .with_counts_in_suspend(false)
+        .with_revocable(true)
 }
 
 /// Returns the fix that applies to the current state of the kernel module and of perf.
@@ -301,14 +303,15 @@ mod tests {
     use super::{ArmCycles, CyclesRefused, info, refusal};
     use crate::{
         host::{Facts, Host},
-        source::{Scope, Unavailable},
+        source::{Quantity, RateKind, Scope, Unavailable},
         units::Width,
     };
 
     #[test]
     fn cycles_are_not_a_clock_and_access_can_be_revoked() {
         let info = info(Width::BITS_32);
-        assert_eq!((info.steady, info.revocable, info.scope, info.nominal), (false, true, Scope::Core, None));
+        assert_eq!((info.quantity, info.rate), (Quantity::Cycles, RateKind::Variable));
+        assert_eq!((info.revocable, info.scope, info.nominal), (true, Scope::Core, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tests a clock that can be stepped or slewed as if its rate were constant. No daemon slews a clock by a twentieth of
 //! its rate, and no daemon steps it during three consecutive tests. Opens no source.
 
-use super::{PosixClock, PosixId, SourceInfo, TimeSource, Unavailable, self_test};
+use super::{PosixClock, PosixId, RateKind, SourceInfo, TimeSource, Unavailable, self_test};
 use crate::{host::Host, units::FrequencyRange};
 
 /// The number of failed tests after which a source is refused. A single test may fail because a daemon steps the clock.
@@ -43,7 +43,7 @@ struct AsIfSteady<'a, S> {
 impl<'a, S: TimeSource> AsIfSteady<'a, S> {
     fn new(source: &'a S) -> Self {
         let mut info = source.info().clone();
-        info.steady = true;
+        info.rate = RateKind::Constant;
         Self { source, info }
     }
 }
@@ -62,7 +62,7 @@ impl<S: TimeSource> TimeSource for AsIfSteady<'_, S> {
 mod tests {
     use super::{AsIfSteady, is_decisive};
     use crate::{
-        source::{SelfTestFailure, TimeSource, self_test},
+        source::{RateKind, SelfTestFailure, TimeSource, self_test},
         testing::ManualSource,
         units::{Frequency, FrequencyRange},
     };
@@ -80,7 +80,7 @@ mod tests {
         let tested = |step| {
             let reference = ManualSource::new("reference").stepping_by(100);
             let mut info = ManualSource::new("card").info().clone();
-            info.steady = false;
+            info.rate = RateKind::Variable;
             let card = ManualSource::with_info(info).stepping_by(step);
             self_test(&AsIfSteady::new(&card), &reference)
         };

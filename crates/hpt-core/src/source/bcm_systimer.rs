@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable,
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo,
+    StatedBy, TimeSource, Unavailable,
     backend::{Sealed, require_mapping},
     rights,
     split_counter::read_split_counter,
@@ -210,7 +210,7 @@ fn info(id: SourceId, node: &DeviceNode) -> SourceInfo {
         info.width = Width::BITS_32;
     }
     info.read_path = ReadPath::Mmio;
-    info.steady = true;
+    info.rate = RateKind::Constant;
     info
 }
 

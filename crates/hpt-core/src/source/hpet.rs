@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable,
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo,
+    StatedBy, TimeSource, Unavailable,
     backend::{Sealed, require_mapping},
     split_counter::read_split_counter,
     tested,
@@ -240,7 +240,7 @@ fn info(id: SourceId) -> SourceInfo {
     let mut info = SourceInfo::new(id);
     info.width = if info.id == LOW_ID { Width::BITS_32 } else { Width::BITS_64 };
     info.read_path = ReadPath::Mmio;
-    info.steady = true;
+    info.rate = RateKind::Constant;
     info
 }
 

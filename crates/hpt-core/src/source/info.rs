@@ -74,16 +74,16 @@ impl ReadPath {
     }
 }
 
-/// The scope of a source's count.
+/// The scope of a source's count. [`Quantity`] states what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One count for the whole machine.
     System,
     /// One count per core.
     Core,
-    /// CPU time of the process.
+    /// One count per process. A read returns the count of the reading process.
     Process,
-    /// CPU time, or events, of the reading thread.
+    /// One count per thread. A read returns the count of the reading thread.
     Thread,
 }
 
@@ -97,6 +97,60 @@ impl Scope {
             Self::Process => "process",
             Self::Thread => "thread",
         }
+    }
+}
+
+/// The quantity that a source counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Quantity {
+    /// Elapsed time.
+    Time,
+    /// The time for which the threads in the source's [`Scope`] ran on a CPU.
+    CpuTime,
+    /// The clock cycles of a core. Their frequency changes with the core's frequency, so cycles cannot be converted to
+    /// time with a fixed factor.
+    Cycles,
+}
+
+/// How the rate of a source can change, and whether its readings can be stepped.
+///
+/// | kind | [`is_steady`](Self::is_steady) | [`is_slewed`](Self::is_slewed) |
+/// | --- | --- | --- |
+/// | [`Constant`](Self::Constant) | yes | no |
+/// | [`Slewed`](Self::Slewed) | yes | yes |
+/// | [`Stepped`](Self::Stepped) | no | no |
+/// | [`SlewedAndStepped`](Self::SlewedAndStepped) | no | yes |
+/// | [`Variable`](Self::Variable) | no | no |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RateKind {
+    /// The rate is constant, and the source is neither slewed nor stepped: a hardware counter, `CLOCK_MONOTONIC_RAW`.
+    Constant,
+    /// Time daemons slew the source (by at most 500 ppm through a frequency adjustment), but the source is never
+    /// stepped: `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME`.
+    Slewed,
+    /// The source is never slewed, but programs or the kernel can set it: a real-time clock (RTC).
+    Stepped,
+    /// Time daemons slew the source, and programs can set it: `CLOCK_REALTIME`, `CLOCK_TAI`, PTP hardware clocks.
+    SlewedAndStepped,
+    /// The rate relative to elapsed time varies, for example with the core's frequency, or it is not known to be
+    /// constant: cycle counters, CPU time, and a TSC without its constant-rate flags.
+    Variable,
+}
+
+impl RateKind {
+    /// Returns whether the source is never stepped, and its rate is constant apart from slewing. Only such a source can
+    /// serve as a clock for intervals.
+    #[must_use]
+    pub const fn is_steady(self) -> bool {
+        matches!(self, Self::Constant | Self::Slewed)
+    }
+
+    /// Returns whether time daemons slew the source.
+    #[must_use]
+    pub const fn is_slewed(self) -> bool {
+        matches!(self, Self::Slewed | Self::SlewedAndStepped)
     }
 }
 
@@ -155,11 +209,35 @@ pub struct Nominal {
 }
 
 /// The properties of a source, which determine the purposes for which it is suitable.
+///
+/// # Examples
+///
+/// The properties of a counter that is 32 bits wide and runs at a constant 10 MHz:
+///
+/// ```
+/// use hpt_core::{
+///     Frequency, SourceId, SourceInfo, Width,
+///     source::{RateKind, StatedBy},
+/// };
+///
+/// const RATE: Frequency = Frequency::from_hertz(10_000_000).expect("not zero");
+///
+/// let info = SourceInfo::new(SourceId::new("fpga"))
+///     .with_width(Width::BITS_32)
+///     .with_nominal(RATE, StatedBy::Program)
+///     .with_rate(RateKind::Constant);
+/// assert!(info.rate.is_steady());
+/// assert_eq!(info.resolution_ns(), Some(100.0));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SourceInfo {
     /// The name of the source.
     pub id: SourceId,
+    /// The quantity that the source counts.
+    pub quantity: Quantity,
+    /// How the rate of the source can change, and whether the source can be stepped.
+    pub rate: RateKind,
     /// The width of the counter in bits, which determines when it wraps.
     pub width: Width,
     /// The nominal frequency of the source, if one is stated.
@@ -170,10 +248,6 @@ pub struct SourceInfo {
     pub read_path: ReadPath,
     /// The scope of the source's count.
     pub scope: Scope,
-    /// Whether the source has a constant rate and is never stepped.
-    pub steady: bool,
-    /// Whether time daemons slew the source (by at most 500 ppm on Linux).
-    pub steered: bool,
     /// Whether the source counts while the machine is suspended; `None` if this is not known.
     pub counts_in_suspend: Option<bool>,
     /// Whether access to the source can be revoked from outside this process while the source is open.
@@ -200,22 +274,88 @@ impl SourceInfo {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
     }
 
-    /// Creates the properties of a source of which only the name is known: 64 bits, no nominal frequency, neither
-    /// constant-rate nor slewed.
+    /// Creates the properties of a source of which only the name is known. Such a source counts time for the whole
+    /// system in 64 bits, its rate is [variable](RateKind::Variable), and it has no nominal frequency. It is read from
+    /// memory, and access to it cannot be revoked.
     #[must_use]
     pub const fn new(id: SourceId) -> Self {
         Self {
             id,
+            quantity: Quantity::Time,
+            rate: RateKind::Variable,
             width: Width::BITS_64,
             nominal: None,
             claimed_resolution_ns: None,
             read_path: ReadPath::Memory,
             scope: Scope::System,
-            steady: false,
-            steered: false,
             counts_in_suspend: None,
             revocable: false,
         }
+    }
+
+    /// Returns the same properties with this quantity.
+    #[must_use]
+    pub const fn with_quantity(mut self, quantity: Quantity) -> Self {
+        self.quantity = quantity;
+        self
+    }
+
+    /// Returns the same properties with this kind of rate.
+    #[must_use]
+    pub const fn with_rate(mut self, rate: RateKind) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// Returns the same properties with this width.
+    #[must_use]
+    pub const fn with_width(mut self, width: Width) -> Self {
+        self.width = width;
+        self
+    }
+
+    /// Returns the same properties with this nominal frequency. A program that implements its own source passes
+    /// [`StatedBy::Program`].
+    #[must_use]
+    pub const fn with_nominal(mut self, frequency: Frequency, stated_by: StatedBy) -> Self {
+        self.nominal = Some(Nominal { frequency, stated_by });
+        self
+    }
+
+    /// Returns the same properties with this stated resolution, in nanoseconds. Only a source whose resolution is
+    /// coarser than one tick needs it.
+    #[must_use]
+    pub const fn with_claimed_resolution_ns(mut self, resolution_ns: u64) -> Self {
+        self.claimed_resolution_ns = Some(resolution_ns);
+        self
+    }
+
+    /// Returns the same properties with this read path.
+    #[must_use]
+    pub const fn with_read_path(mut self, read_path: ReadPath) -> Self {
+        self.read_path = read_path;
+        self
+    }
+
+    /// Returns the same properties with this scope.
+    #[must_use]
+    pub const fn with_scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Returns the same properties for a source of which it is known whether it counts while the machine is suspended.
+    #[must_use]
+    pub const fn with_counts_in_suspend(mut self, counts_in_suspend: bool) -> Self {
+        self.counts_in_suspend = Some(counts_in_suspend);
+        self
+    }
+
+    /// Returns the same properties for a source to which access can, or cannot, be revoked while it is open.
+    #[must_use]
+    pub const fn with_revocable(mut self, revocable: bool) -> Self {
+        self.revocable = revocable;
+        self
     }
 
     /// Returns the resolution in nanoseconds: the value stated by the system, otherwise one nominal tick.

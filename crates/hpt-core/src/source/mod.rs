@@ -48,7 +48,7 @@ pub use self::{
     bracket::Pair,
     cycle_rate::busy_rate,
     hpet::{Hpet, HpetLow},
-    info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
+    info::{Nominal, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     kinship::{are_one_reading, counter_of_clock_source},
     perf_cycles::PerfCycles,
     perf_time::PerfTime,

@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use super::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, StatedBy, TimeSource,
-    Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo,
+    StatedBy, TimeSource, Unavailable, backend::Sealed,
 };
 use crate::{
     host::{CounterPermission, Host},
@@ -114,9 +114,16 @@ impl PosixId {
         });
         info.claimed_resolution_ns = self.clock_id().and_then(|clock| claimed_resolution_ns(host, clock));
         info.read_path = ReadPath::Kernel;
-        info.scope = if self == Self::ProcessCpu { Scope::Process } else { Scope::System };
-        info.steady = matches!(self, Self::Monotonic | Self::MonotonicRaw | Self::Boottime | Self::MonotonicCoarse);
-        info.steered = !matches!(self, Self::MonotonicRaw | Self::ProcessCpu);
+        (info.quantity, info.scope) = match self {
+            Self::ProcessCpu => (Quantity::CpuTime, Scope::Process),
+            _ => (Quantity::Time, Scope::System),
+        };
+        info.rate = match self {
+            Self::MonotonicRaw => RateKind::Constant,
+            Self::Monotonic | Self::Boottime | Self::MonotonicCoarse => RateKind::Slewed,
+            Self::Realtime | Self::Tai | Self::RealtimeCoarse | Self::Gettimeofday => RateKind::SlewedAndStepped,
+            Self::ProcessCpu => RateKind::Variable,
+        };
         info.counts_in_suspend = Some(matches!(
             self,
             Self::Realtime | Self::Boottime | Self::Tai | Self::RealtimeCoarse | Self::Gettimeofday
@@ -264,6 +271,8 @@ impl ThreadCpuClock {
 
 fn thread_cpu_properties(host: &Host) -> SourceInfo {
     let mut info = SourceInfo::new(THREAD_CPU);
+    info.quantity = Quantity::CpuTime;
+    info.rate = RateKind::Variable;
     info.claimed_resolution_ns = claimed_resolution_ns(host, ClockId::ThreadCpu);
     info.nominal = Some(NANOSECONDS);
     info.read_path = ReadPath::SystemCall;

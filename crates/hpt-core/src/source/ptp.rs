@@ -4,7 +4,7 @@
 use std::io;
 
 use super::{
-    Backend, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
+    Backend, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
     as_if_steady::tested_as_steady,
     backend::Sealed,
     numbered::{Numbered, device},
@@ -168,11 +168,10 @@ fn interval(reading: &Between) -> Option<(i64, i64)> {
 }
 
 fn info(id: SourceId) -> SourceInfo {
-    let mut info = SourceInfo::new(id);
-    info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
-    info.read_path = ReadPath::SystemCall;
-    info.steered = true;
-    info
+    SourceInfo::new(id)
+        .with_rate(RateKind::SlewedAndStepped)
+        .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition)
+        .with_read_path(ReadPath::SystemCall)
 }
 
 fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Backend, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
+    Backend, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
     backend::Sealed,
     numbered::{Numbered, device},
     tested,
@@ -115,12 +115,12 @@ impl TimeSource for RealTimeClock {
 }
 
 fn info(id: SourceId) -> SourceInfo {
-    let mut info = SourceInfo::new(id);
-    info.nominal = Some(Nominal { frequency: ONE_HERTZ, stated_by: StatedBy::Definition });
-    info.claimed_resolution_ns = Some(SECOND_NS);
-    info.read_path = ReadPath::SystemCall;
-    info.counts_in_suspend = Some(true);
-    info
+    SourceInfo::new(id)
+        .with_rate(RateKind::Stepped)
+        .with_nominal(ONE_HERTZ, StatedBy::Definition)
+        .with_claimed_resolution_ns(SECOND_NS)
+        .with_read_path(ReadPath::SystemCall)
+        .with_counts_in_suspend(true)
 }
 
 fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {

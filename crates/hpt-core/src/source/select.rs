@@ -191,10 +191,10 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
         Ok(info) => info,
         Err(reason) => return Some(Fitness::Unavailable(reason.clone())),
     };
-    let SourceInfo { scope, steady, revocable, .. } = *info;
+    let SourceInfo { scope, rate, revocable, .. } = *info;
     if scope != Scope::System {
         Some(Fitness::NotSystemWide(scope))
-    } else if !steady {
+    } else if !rate.is_steady() {
         Some(Fitness::NotSteady)
     } else if revocable {
         Some(Fitness::Revocable)
@@ -276,17 +276,15 @@ mod tests {
     use super::{Candidate, Fitness, select};
     use crate::{
         source::{
-            KernelVerdict, Nominal, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, StatedBy,
-            Unavailable,
+            KernelVerdict, Nominal, ProbeReport, RateKind, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo,
+            StatedBy, Unavailable,
         },
         stats::Steps,
         units::{Frequency, FrequencyRange, Width},
     };
 
     fn fit(name: &'static str, read_cost_ns: f64) -> Candidate {
-        let mut info = SourceInfo::new(SourceId::new(name));
-        info.steady = true;
-        info.claimed_resolution_ns = Some(1);
+        let info = SourceInfo::new(SourceId::new(name)).with_rate(RateKind::Constant).with_claimed_resolution_ns(1);
         let report = ProbeReport {
             id: info.id.clone(),
             description: "",
@@ -327,7 +325,9 @@ mod tests {
 
     #[test]
     fn each_defect_excludes_a_source_by_name() {
-        assert_eq!(loses(|c| change(c, |info| info.steady = false)), Fitness::NotSteady);
+        for rate in [RateKind::Stepped, RateKind::SlewedAndStepped, RateKind::Variable] {
+            assert_eq!(loses(|c| change(c, |info| info.rate = rate)), Fitness::NotSteady);
+        }
         assert_eq!(loses(|c| change(c, |info| info.scope = Scope::Thread)), Fitness::NotSystemWide(Scope::Thread));
         assert_eq!(loses(|c| change(c, |info| info.revocable = true)), Fitness::Revocable);
         let narrow = |info: &mut SourceInfo| {

@@ -208,7 +208,7 @@ fn half_a_wrap_ns(info: &SourceInfo) -> u64 {
 /// Records the step between two consecutive readings.
 fn record(info: &SourceInfo, from_ticks: u64, to_ticks: u64, steps: &mut Steps) -> Result<(), SelfTestFailure> {
     // A clock that can be stepped can go backwards; a counter must not.
-    if info.steady && info.width.signed_difference(from_ticks, to_ticks) < 0 {
+    if info.rate.is_steady() && info.width.signed_difference(from_ticks, to_ticks) < 0 {
         return Err(SelfTestFailure::RunsBackwards { from_ticks, to_ticks });
     }
     steps.record(info.width.difference(from_ticks, to_ticks));
@@ -283,7 +283,7 @@ fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<
     match info.nominal {
         // CPU-time clocks run at the rate of the running threads, and a clock that can be stepped may be stepped during
         // the test.
-        Some(nominal) if info.scope == Scope::System && info.steady => {
+        Some(nominal) if info.scope == Scope::System && info.rate.is_steady() => {
             let stated = nominal.frequency;
             let low = stated.hertz_f64() * (1.0 - RATE_TOLERANCE);
             let high = stated.hertz_f64() * (1.0 + RATE_TOLERANCE);
@@ -302,7 +302,7 @@ mod tests {
 
     use super::{Pair, SelfTestFailure, judge, self_test};
     use crate::{
-        source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
+        source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
         stats::Steps,
         testing::ManualSource,
         units::{Frequency, Width},
@@ -310,7 +310,7 @@ mod tests {
 
     fn steady(nominal_hertz: u64) -> SourceInfo {
         let mut info = SourceInfo::new(SourceId::new("scripted"));
-        info.steady = true;
+        info.rate = RateKind::Constant;
         info.nominal =
             Frequency::from_hertz(nominal_hertz).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
         info

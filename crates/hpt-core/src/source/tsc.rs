@@ -3,8 +3,8 @@
 use std::io;
 
 use super::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource,
-    Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed,
 };
 use crate::{
     host::{Architecture, CounterPermission, Cpu, Host, TscStatement},
@@ -113,7 +113,8 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         },
     });
     info.read_path = ReadPath::Register;
-    info.steady = cpu.tsc_runs_at_one_rate().unwrap_or(false);
+    let is_constant = cpu.tsc_runs_at_one_rate().unwrap_or(false);
+    info.rate = if is_constant { RateKind::Constant } else { RateKind::Variable };
     info.counts_in_suspend = cpu.has_flag("nonstop_tsc_s3").then_some(true);
     Ok(info)
 }

@@ -249,7 +249,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
-    if !info.steady {
+    if !info.rate.is_steady() {
         return Err(WidenError::NotSteady(info.id.clone()));
     }
     let scale = info.nominal_scale().ok_or_else(|| WidenError::NoRate(info.id.clone()))?;
@@ -350,7 +350,7 @@ mod tests {
 
     use super::{WidenError, Widened};
     use crate::{
-        source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
+        source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
         units::{Frequency, Width, saturating_nanos},
     };
 
@@ -377,7 +377,7 @@ mod tests {
     fn seen(now_ns: &AtomicU64, width_bits: u8, stated_hertz: u64, really_hertz: u64) -> Seen<'_> {
         let mut info = SourceInfo::new(SourceId::new("seen"));
         info.width = Width::new(width_bits).expect("1 to 64");
-        info.steady = true;
+        info.rate = RateKind::Constant;
         info.nominal =
             Frequency::from_hertz(stated_hertz).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
         Seen { now_ns, ticks_per_second: really_hertz, info }
@@ -444,7 +444,7 @@ mod tests {
     fn a_source_that_cannot_be_widened_is_refused_by_name() {
         let now_ns = AtomicU64::new(0);
         let mut unsteady = seen(&now_ns, 32, 1_000_000_000, 1_000_000_000);
-        unsteady.info.steady = false;
+        unsteady.info.rate = RateKind::Variable;
         assert!(matches!(Widened::by(unsteady, clock(&now_ns)), Err(WidenError::NotSteady(_))));
         let mut rateless = seen(&now_ns, 32, 1_000_000_000, 1_000_000_000);
         rateless.info.nominal = None;

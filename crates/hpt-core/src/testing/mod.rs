@@ -18,7 +18,7 @@ pub use self::frozen_clock::{Entered, FrozenClock};
 use crate::{
     clock::{Clock, Instant},
     scale::Scale,
-    source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
+    source::{RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
     units::Frequency,
 };
 
@@ -44,10 +44,11 @@ impl ManualSource {
     /// Creates a 64-bit constant-rate source that ticks once per nanosecond and starts at zero.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        let mut info = SourceInfo::new(SourceId::new(name));
-        info.steady = true;
-        info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Program });
-        Self::with_info(info)
+        Self::with_info(
+            SourceInfo::new(SourceId::new(name))
+                .with_rate(RateKind::Constant)
+                .with_nominal(Frequency::GIGAHERTZ, StatedBy::Program),
+        )
     }
 
     /// Creates a source that has the properties `info` and starts at zero.

@@ -16,7 +16,7 @@ use proptest::{
 use hpt_core::{
     Host, Unavailable,
     host::{Architecture, Capture, Entry, Facts, ReadRefused},
-    source::{self, KernelVerdict, ProbeReport, StatedBy},
+    source::{self, KernelVerdict, ProbeReport, Quantity, RateKind, StatedBy},
 };
 
 fn folder() -> PathBuf {
@@ -172,7 +172,7 @@ fn the_tsc_is_refused_for_the_reason_that_holds() {
 
 #[test]
 fn a_tsc_without_its_flags_is_not_constant_rate() {
-    let steady = |host| report(host, "tsc").availability.expect("it can be read").steady;
+    let steady = |host| report(host, "tsc").availability.expect("it can be read").rate.is_steady();
     assert!(steady("amd-epyc-zen3-kvm"));
     assert!(!steady("derived-no-tsc-flags"));
     // Without /proc there are no flags to check, so CPUID decides.
@@ -218,7 +218,8 @@ fn cycles_are_never_a_clock_and_a_captured_machine_states_the_reason() {
         for id in ["arm-cycles", "perf-cycles"] {
             let report = report(&name, id);
             if let Ok(info) = &report.availability {
-                assert!(!info.steady && info.revocable, "{id} on {name}: {info:?}");
+                assert!(!info.rate.is_steady() && info.revocable, "{id} on {name}: {info:?}");
+                assert_eq!(info.quantity, Quantity::Cycles, "{id} on {name}");
             }
         }
         let reason = report(&name, "arm-cycles").availability.expect_err("no file tells that it is open");
@@ -267,7 +268,7 @@ fn the_system_timer_of_a_raspberry_pi_5_lies_above_four_gigabytes() {
     assert_eq!((registers.address, registers.length), (0x10_7c00_3000, 0x1000));
     assert_eq!((node.path.as_str(), node.clock_frequency_hz), ("/soc@107c000000/timer@7c003000", Some(1_000_000)));
     let described = report("derived-raspberry-pi-5", "bcm-systimer").availability.expect("it would be there");
-    assert_eq!((described.width.bits(), described.steady), (64, true));
+    assert_eq!((described.width.bits(), described.rate), (64, RateKind::Constant));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 use hpt_core::{
     Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource,
     clock::{self, SourceRefused},
-    source::{self, Nominal, Scope, StatedBy},
+    source::{self, Nominal, RateKind, Scope, StatedBy},
     testing::ManualSource,
 };
 
@@ -219,7 +219,7 @@ impl Own {
 
     fn with_stated_rate(tick_ns: u64, hertz: u64) -> Opened {
         let mut info = SourceInfo::new(SourceId::new("own"));
-        info.steady = true;
+        info.rate = RateKind::Constant;
         info.nominal =
             Frequency::from_hertz(hertz).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
         Opened::Shared(Box::new(Self { kernel: kernel(), tick_ns, info }))

@@ -18,7 +18,7 @@ use hpt_core::{
     SourceInfo, Stopwatch, TimeSource, Tsc, Unavailable, Widened,
     calibrate::{calibrate, calibrate_together},
     clock,
-    source::{self, ReadPath, Scope, SourceVerdict, StatedBy, self_test},
+    source::{self, Quantity, ReadPath, Scope, SourceVerdict, StatedBy, self_test},
     state::{Binding, StateError, Store},
 };
 
@@ -95,7 +95,7 @@ fn constant_rate_sources_never_step_back() {
     let _turn = turn_with_cycle_counters();
     for opened in available() {
         let source = opened.as_dyn();
-        if source.info().steady {
+        if source.info().rate.is_steady() {
             never_steps_back(source, 100_000);
         }
     }
@@ -106,7 +106,7 @@ fn the_chosen_source_is_constant_rate_system_wide_and_not_revocable() {
     let _turn = turn_with_cycle_counters();
     let chosen = source::choose(&Host::live()).expect("CLOCK_MONOTONIC is always there");
     let info = chosen.source.as_dyn().info();
-    assert!(info.steady && info.scope == Scope::System && !info.revocable, "{info:?}");
+    assert!(info.rate.is_steady() && info.scope == Scope::System && !info.revocable, "{info:?}");
     let names: Vec<_> = chosen.selection.verdicts().iter().map(|verdict| verdict.id.clone()).collect();
     assert_eq!(names, source::names_on(&Host::live()));
 }
@@ -686,7 +686,7 @@ fn with_the_counter_disabled_the_library_uses_system_calls() {
             let source = opened.as_dyn();
             // prctl(PR_SET_TSC) does not affect the cycle counter of a core, device registers and
             // I/O ports.
-            let is_of_prctl = !source.info().id.as_str().ends_with("-cycles")
+            let is_of_prctl = source.info().quantity != Quantity::Cycles
                 && !matches!(source.info().read_path, ReadPath::Mmio | ReadPath::Port);
             if (is_of_prctl && source.info().read_path != ReadPath::SystemCall) || source.ticks_start() == 0 {
                 return 2;

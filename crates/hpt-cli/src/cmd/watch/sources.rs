@@ -62,7 +62,7 @@ pub(super) fn sources(
     let worth_it = |info: &SourceInfo| {
         let fine = info.resolution_ns().is_none_or(|resolution_ns| resolution_ns <= COARSEST_NS);
         let wall_time = info.id.as_str() == "realtime";
-        info.scope == Scope::System && !info.revocable && fine && (info.steady || wall_time)
+        info.scope == Scope::System && !info.revocable && fine && (info.rate.is_steady() || wall_time)
     };
     let names = source::outline(&context.host)
         .into_iter()
@@ -170,7 +170,7 @@ impl Turns {
 
 pub(super) fn has_a_counter_on_each_core(opened: &Opened) -> bool {
     let info = opened.as_dyn().info();
-    matches!(opened, Opened::Shared(_)) && info.steady && info.read_path == ReadPath::Register
+    matches!(opened, Opened::Shared(_)) && info.rate.is_steady() && info.read_path == ReadPath::Register
 }
 
 pub(super) fn hand_over(opened: &Opened, cpus: (usize, usize)) -> io::Result<Option<(SourceId, CoreOffset)>> {
@@ -192,7 +192,7 @@ mod tests {
         calibrate::Granules,
         diagnose::{Expected, Surroundings},
         host::{Capture, CpuList, Entry, ReadRefused},
-        source::{self, Nominal, StatedBy},
+        source::{self, RateKind, StatedBy},
     };
 
     use super::{Turns, pairs};
@@ -235,9 +235,9 @@ mod tests {
     fn tsc_on(host: &Host) -> Option<Expected> {
         let mut reports = source::outline(host).into_iter();
         let tsc = reports.find(|report| report.id.as_str() == "tsc").expect("it is listed");
-        let mut reference = SourceInfo::new(SourceId::new("monotonic-raw"));
-        reference.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
-        reference.steady = true;
+        let reference = SourceInfo::new(SourceId::new("monotonic-raw"))
+            .with_rate(RateKind::Constant)
+            .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition);
         let granules = Granules { source_ticks: 1, reference_ns: 1 };
         let tsc = tsc.availability.expect("it has one");
         Expected::by_statements(tsc, &reference, granules, &Surroundings::of(host))

@@ -6,8 +6,8 @@ mod page;
 use std::{io, marker::PhantomData};
 
 use super::{
-    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource,
-    Unavailable,
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId,
+    SourceInfo, TimeSource, Unavailable,
     backend::Sealed,
     cycle_rate::{busy_rate, counted, line, read_cost_ns},
     one_kind::{Kind, OneKind},
@@ -182,12 +182,13 @@ impl TimeSource for PerfCycles {
 }
 
 fn info(read_path: ReadPath) -> SourceInfo {
-    let mut info = SourceInfo::new(ID);
-    info.read_path = read_path;
-    info.scope = Scope::Thread;
-    info.counts_in_suspend = Some(false);
-    info.revocable = true;
-    info
+    SourceInfo::new(ID)
+        .with_quantity(Quantity::Cycles)
+        .with_rate(RateKind::Variable)
+        .with_read_path(read_path)
+        .with_scope(Scope::Thread)
+        .with_counts_in_suspend(false)
+        .with_revocable(true)
 }
 
 /// Opens the event. Also returns the event's page if the event is read from a register, and whether the event counts
@@ -384,7 +385,9 @@ fn report(availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) 
 mod tests {
     use std::io;
 
-    use super::{Architecture, PerfEvents, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines};
+    use super::{
+        Architecture, PerfEvents, Quantity, RateKind, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines,
+    };
 
     fn answer(errno: i32, user_only: bool) -> Unavailable {
         refusal(io::Error::from_raw_os_error(errno), Architecture::Aarch64, user_only)
@@ -439,6 +442,7 @@ mod tests {
     #[test]
     fn cycles_of_a_thread_are_not_a_clock_and_access_can_be_revoked() {
         let info = info(ReadPath::Register);
-        assert_eq!((info.steady, info.revocable, info.scope, info.nominal), (false, true, Scope::Thread, None));
+        assert_eq!((info.quantity, info.rate), (Quantity::Cycles, RateKind::Variable));
+        assert_eq!((info.revocable, info.scope, info.nominal), (true, Scope::Thread, None));
     }
 }

@@ -7,7 +7,7 @@ use std::{io, marker::PhantomData};
 
 use self::page::{Line, NoLine};
 use super::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
     TimeSource, Unavailable,
     backend::{Sealed, require_mapping},
     permitted_native, tested,
@@ -134,12 +134,12 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     if permission(host) == CounterPermission::Forbidden {
         return Err(Unavailable::ForbiddenByPrctl);
     }
-    let mut info = SourceInfo::new(ID);
-    info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
-    info.read_path = ReadPath::Register;
-    info.steady = have != Architecture::X86_64 || host.cpu().tsc_runs_at_one_rate().unwrap_or(false);
-    info.counts_in_suspend = Some(false);
-    Ok(info)
+    let is_constant = have != Architecture::X86_64 || host.cpu().tsc_runs_at_one_rate().unwrap_or(false);
+    Ok(SourceInfo::new(ID)
+        .with_rate(if is_constant { RateKind::Constant } else { RateKind::Variable })
+        .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition)
+        .with_read_path(ReadPath::Register)
+        .with_counts_in_suspend(false))
 }
 
 /// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
