@@ -17,7 +17,7 @@ use hpt_benches::{
     programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, duration, exit_code, table},
     rounds::{Quantiles, order},
 };
-use hpt_core::{measure::cost_of_looking, realtime::allowed_cpus};
+use hpt_core::{measure::clock_read_overhead, realtime::allowed_cpus};
 use serde::{Deserialize, Serialize};
 
 const EXAMPLES: &str = "\
@@ -58,7 +58,7 @@ struct Found {
     seconds: u64,
     priority: u8,
     /// The read overhead of its clock, which is included in each of hpt's figures.
-    look_ns: u64,
+    read_ns: u64,
     /// A row for each program, a column for each round.
     runs: Vec<Vec<Run>>,
 }
@@ -131,13 +131,13 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
             runs.extend(run);
         }
     }
-    let (look_ns, _) = cost_of_looking();
+    let (read_ns, _) = clock_read_overhead();
     let found = Found {
         interrupted: interrupt.came(),
         interval_us: args.interval.as_micros(),
         seconds,
         priority: args.priority,
-        look_ns,
+        read_ns,
         runs,
     };
     args.keep.publish("latency", Some(cpu), &found, &found.text())?;
@@ -235,7 +235,7 @@ impl Found {
     /// and the variation between runs.
     fn outcome(&self) -> Outcome {
         #[expect(clippy::cast_precision_loss, reason = "nanoseconds")]
-        let look_us = self.look_ns as f64 / 1_000.0;
+        let look_us = self.read_ns as f64 / 1_000.0;
         let least = |(_, figure): &Figure| difference(&self.runs, *figure).map(|(_, least, _)| least);
         let least: Option<Vec<_>> = FIGURES[..2].iter().map(least).collect();
         match least {
@@ -264,7 +264,7 @@ impl Found {
             self.seconds,
             self.interval_us,
             self.priority,
-            self.look_ns,
+            self.read_ns,
         )
     }
 }

@@ -11,7 +11,7 @@ use hpt_benches::{
 };
 use hpt_core::{
     Instant, clock,
-    measure::{Lateness, Wake},
+    measure::{Latencies, Wake},
     realtime::Pinned,
 };
 use serde::Serialize;
@@ -65,13 +65,13 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let pinned = hpt_benches::pin()?;
     clock::prime();
     let wakes = made_up();
-    let mut lateness = Lateness::new();
+    let mut latencies = Latencies::new();
     let mut ns = [const { Vec::new() }; 3];
     for round in (0..ROUNDS).take_while(|_| !interrupt.came()) {
         for contender in order(round, ns.len()) {
             let begun = Instant::now();
             match contender {
-                0 => wakes.iter().for_each(|&wake| lateness.record(black_box(wake))),
+                0 => wakes.iter().for_each(|&wake| latencies.record(black_box(wake))),
                 1 => (0..2 * BATCH).for_each(|_| {
                     black_box(Instant::now());
                 }),
@@ -87,12 +87,12 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let ratios = |reads: &[f64]| Quantiles::of(record.iter().zip(reads).map(|(record, reads)| record / reads));
     let (ratio, ratio_unordered) = (ratios(&ordered), ratios(&unordered));
     let peak_kib_first = peak_kib();
-    while lateness.counts().samples() < args.samples && !interrupt.came() {
-        wakes.iter().for_each(|&wake| lateness.record(black_box(wake)));
+    while latencies.histogram().samples() < args.samples && !interrupt.came() {
+        wakes.iter().for_each(|&wake| latencies.record(black_box(wake)));
     }
     let found = Found {
         interrupted: interrupt.came(),
-        samples: lateness.counts().samples(),
+        samples: latencies.histogram().samples(),
         peak_kib_first,
         peak_kib_last: peak_kib(),
         record_ns: Quantiles::of(record),
@@ -115,12 +115,12 @@ fn made_up() -> Vec<Wake> {
         state ^= state << 17;
         state
     };
-    let late_ns = |random: u64| {
+    let latency_ns = |random: u64| {
         let spread = 1_000 << (random % 6);
         let usual = 1_500 + (random >> 8) % spread;
         if random.is_multiple_of(1_009) { usual + (random >> 20) % 30_000_000 } else { usual }
     };
-    (0..BATCH).map(|_| Wake::new(Instant::from_nanos((random() >> 1).cast_signed()), late_ns(random()))).collect()
+    (0..BATCH).map(|_| Wake::new(Instant::from_nanos((random() >> 1).cast_signed()), latency_ns(random()))).collect()
 }
 
 /// Returns the peak memory of this process, from `/proc/self/status`.
@@ -141,7 +141,7 @@ impl Found {
     fn text(&self) -> String {
         let row = |name: &str, ns, ratio| [name.to_owned(), Quantiles::spread(ns), Quantiles::spread(ratio)];
         let rows = [
-            row("Lateness::record", self.record_ns, None),
+            row("Latencies::record", self.record_ns, None),
             row("two reads, Instant::now", self.two_reads_ns, self.ratio),
             row("two reads, Instant::now_unordered", self.two_reads_unordered_ns, self.ratio_unordered),
         ];

@@ -8,7 +8,7 @@ use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table};
 use hpt_core::{
     Sleeper, Spread, clock,
-    measure::{SleepMethod, SleepMiss, sleep_miss},
+    measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::{AwakeCpus, Fifo, Pinned},
 };
 use serde::Serialize;
@@ -76,8 +76,8 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
         // Default configuration: the kernel sleeps until 125 µs before the end.
         let spin_sleep = spin_sleep::SpinSleeper::default();
         methods.push(SleepMethod::new("spin_sleep", move |duration, _| spin_sleep.sleep(duration)));
-        let misses = sleep_miss(duration, args.count, &mut methods, |_| !interrupt.came());
-        sleeps.extend(lines(duration, &misses));
+        let overshoots = sleep_overshoot(duration, args.count, &mut methods, |_| !interrupt.came());
+        sleeps.extend(lines(duration, &overshoots));
         if interrupt.came() {
             break;
         }
@@ -90,16 +90,17 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     Ok(if early { Outcome::Broken } else { Outcome::Kept })
 }
 
-fn lines(duration: Duration, misses: &[SleepMiss]) -> impl Iterator<Item = Line> {
-    let kernels = misses.iter().find(|miss| miss.method == "nanosleep").and_then(|miss| miss.cpu_share);
-    misses.iter().map(move |miss| Line {
+fn lines(duration: Duration, overshoots: &[SleepOvershoot]) -> impl Iterator<Item = Line> {
+    let kernels =
+        overshoots.iter().find(|overshoot| overshoot.method == "nanosleep").and_then(|overshoot| overshoot.cpu_share);
+    overshoots.iter().map(move |overshoot| Line {
         duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-        method: miss.method,
-        late: miss.late,
-        trimmed_mean_ns: miss.trimmed_mean_ns,
-        early: miss.early,
-        cpu_share: miss.cpu_share,
-        cpu_ratio: miss.cpu_share.zip(kernels).map(|(share, kernels)| share / kernels),
+        method: overshoot.method,
+        late: overshoot.overshoot,
+        trimmed_mean_ns: overshoot.trimmed_mean_ns,
+        early: overshoot.early,
+        cpu_share: overshoot.cpu_share,
+        cpu_ratio: overshoot.cpu_share.zip(kernels).map(|(share, kernels)| share / kernels),
     })
 }
 

@@ -70,7 +70,7 @@ struct Made {
 struct Found {
     start_ns: u64,
     length_ns: u64,
-    uncertain_ns: u64,
+    uncertainty_ns: u64,
     cause: String,
 }
 
@@ -241,7 +241,7 @@ impl Made {
     /// Returns whether `found` has the correct begin and end.
     const fn is_within(&self, found: &Found) -> bool {
         let end_ns = found.start_ns + found.length_ns;
-        found.start_ns + CLOCKS_NS + found.uncertain_ns >= self.begins_from_ns
+        found.start_ns + CLOCKS_NS + found.uncertainty_ns >= self.begins_from_ns
             && found.start_ns <= self.begins_until_ns + SLACK_NS
             && end_ns + CLOCKS_NS >= self.ends_from_ns
             && end_ns <= self.ends_until_ns + SLACK_NS
@@ -255,8 +255,8 @@ fn parse(text: &str) -> Result<Vec<Found>, Box<dyn Error>> {
         let &[_, start, length, uncertain, cause, ..] = words.as_slice() else {
             return Err(format!("hpt wrote an invalid line: {line}").into());
         };
-        let (start_ns, length_ns, uncertain_ns) = (start.parse()?, length.parse()?, uncertain.parse()?);
-        Ok(Found { start_ns, length_ns, uncertain_ns, cause: cause.to_owned() })
+        let (start_ns, length_ns, uncertainty_ns) = (start.parse()?, length.parse()?, uncertain.parse()?);
+        Ok(Found { start_ns, length_ns, uncertainty_ns, cause: cause.to_owned() })
     };
     text.lines().map(line).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
     Sleeper, clock,
-    measure::{SleepMethod, SleepMiss, sleep_miss},
+    measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::Behavior,
 };
 use hpt_document::sleep::{SleepDocument, SleepRow};
@@ -107,14 +107,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
         methods.retain(|method| wanted(method.name()));
-        let misses = sleep_miss(duration, arguments.count.into(), &mut methods, |done| {
+        let overshoots = sleep_overshoot(duration, arguments.count.into(), &mut methods, |done| {
             progress.at(sleeps * before + done);
             !context.interrupted()
         });
         drop(methods);
         parts.end(exact_time(duration));
         let reserve = sleeper.report().reserve;
-        rows.extend(misses.iter().filter(|miss| miss.late.is_some()).map(|miss| row(duration, miss, reserve)));
+        rows.extend(
+            overshoots
+                .iter()
+                .filter(|overshoot| overshoot.overshoot.is_some())
+                .map(|overshoot| row(duration, overshoot, reserve)),
+        );
         if context.interrupted() {
             break;
         }
@@ -138,21 +143,21 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> SleepRow {
-    let late = |figure: fn(&hpt_core::Spread) -> f64| miss.late.as_ref().map(figure).map(rounded);
+fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> SleepRow {
+    let late = |figure: fn(&hpt_core::Spread) -> f64| overshoot.overshoot.as_ref().map(figure).map(rounded);
     SleepRow {
         duration_ns: saturating_nanos(duration),
-        method: miss.method.to_owned(),
-        samples: miss.late.map_or(0, |late| late.samples),
-        early: miss.early,
+        method: overshoot.method.to_owned(),
+        samples: overshoot.overshoot.map_or(0, |late| late.samples),
+        early: overshoot.early,
         mean_ns: late(|late| late.mean_ns),
-        trimmed_mean_ns: miss.trimmed_mean_ns.map(rounded),
+        trimmed_mean_ns: overshoot.trimmed_mean_ns.map(rounded),
         p50_ns: late(|late| late.p50_ns),
         p99_ns: late(|late| late.p99_ns),
         p999_ns: late(|late| late.p999_ns),
         max_ns: late(|late| late.max_ns),
-        cpu_share: miss.cpu_share.map(rounded),
-        reserve_ns: (miss.method == "hpt").then(|| saturating_nanos(reserve)),
+        cpu_share: overshoot.cpu_share.map(rounded),
+        reserve_ns: (overshoot.method == "hpt").then(|| saturating_nanos(reserve)),
     }
 }
 

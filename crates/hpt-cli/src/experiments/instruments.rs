@@ -171,7 +171,7 @@ pub(super) fn beats_of(
     let (mut longer, mut done) = (Tally::default(), 0);
     while done < run.count && run.goes_on() {
         let beats = beats(source, rate, period, stretch.min(run.count - done), |_| run.goes_on());
-        longer.add_ticks(&beats.longer, rate.tick_ns_f64());
+        longer.add_ticks(&beats.excess, rate.tick_ns_f64());
         done += stretch.min(run.count - done);
         (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hpt_core::{
     Instant,
-    measure::{Lateness, Rouser, Waiting, wakes},
+    measure::{Interrupter, Latencies, Waiting, wakes},
     realtime::Behavior,
 };
 
@@ -105,18 +105,18 @@ fn conditions(context: &Context, ways: &Ways, settings: &EffectiveSettings) -> V
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
     let missed_before = run.before.iter().find(|figure| figure.what == MISSED).and_then(|figure| figure.value);
-    let so_far = |lateness: &Lateness| figures(run, lateness, missed_before.unwrap_or(0.0), how);
-    let (mut lateness, mut done, mut kept) = (Lateness::new(), 0_u64, std::time::Instant::now());
+    let so_far = |latencies: &Latencies| figures(run, latencies, missed_before.unwrap_or(0.0), how);
+    let (mut latencies, mut done, mut kept) = (Latencies::new(), 0_u64, std::time::Instant::now());
     while done < run.count && run.goes_on() {
         let end = run.count.min(done + STRETCH);
         wakes(
             Instant::now() + PERIOD,
             PERIOD,
             Waiting::Polling,
-            &Rouser::default(),
+            &Interrupter::default(),
             || run.goes_on(),
             |wake| {
-                lateness.record(wake);
+                latencies.record(wake);
                 done += 1;
                 done < end && run.goes_on()
             },
@@ -124,18 +124,18 @@ fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
         // The bar is drawn and the counts are saved between stretches, where this does not delay a sample.
         (run.progress)(done as f64 / run.count as f64);
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
-            (run.keep)(done, so_far(&lateness));
+            (run.keep)(done, so_far(&latencies));
             kept = std::time::Instant::now();
         }
     }
-    so_far(&lateness)
+    so_far(&latencies)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shares")]
-fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) -> Vec<Measured> {
+fn figures(run: &Run<'_>, latencies: &Latencies, missed_before: f64, how: &str) -> Vec<Measured> {
     let mut late = Tally::default();
     late.go_on(run.before, WORST, 1e3);
-    late.add_ticks(lateness.counts(), 1.0);
+    late.add_ticks(latencies.histogram(), 1.0);
     let Some(all) = late.figure(WORST, 1e3, "µs", how) else { return Vec::new() };
     // Latencies are counted in whole microseconds, as in the post.
     let whole = |us: usize| {
@@ -146,7 +146,7 @@ fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) ->
     let counts = counts.map(|(us, what)| Measured::figure(what, whole(us) as f64, "delays", all.samples, how));
     let counts: Vec<_> = counts.collect();
     let under: u64 = all.distribution.iter().filter(|(late_us, _)| *late_us < 3.0).map(|(_, samples)| samples).sum();
-    let missed = missed_before + lateness.missed() as f64;
+    let missed = missed_before + latencies.missed() as f64;
     // A delay that ended while the thread was not running also counts as late.
     let under = under as f64 / (all.samples as f64 + missed) * 100.0;
     let under = Measured::figure(UNDER, under, "%", all.samples, how);

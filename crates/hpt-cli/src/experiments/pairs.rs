@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hpt_core::{Sleeper, TimeSource, measure::read_pairs, sleep::Strategy};
+use hpt_core::{Sleeper, TimeSource, measure::back_to_back_reads, sleep::Strategy};
 
 use super::{
     definition::{Experiment, Part, Published, Run},
@@ -108,7 +108,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     while done < run.count && run.goes_on() {
         let before = done;
         let (asked, began) = (stretch.min(run.count - done), Instant::now());
-        let pairs = read_pairs(&sources, waits, asked, |wait| {
+        let pairs = back_to_back_reads(&sources, waits, asked, |wait| {
             (run.progress)(done as f64 / run.count as f64);
             done += 1;
             run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hpt_core::{
     Sleeper,
-    measure::{SleepMethod, sleep_miss},
+    measure::{SleepMethod, sleep_overshoot},
 };
 
 use super::{
@@ -74,22 +74,22 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
     let mut sleeper = Sleeper::new();
     let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
     methods.retain(|method| names.iter().any(|(name, _)| *name == method.name()));
-    let misses = sleep_miss(length, run.count, &mut methods, |done| {
+    let overshoots = sleep_overshoot(length, run.count, &mut methods, |done| {
         (run.progress)(done as f64 / run.count as f64 / 3.0);
         run.goes_on()
     });
     let mut found = Vec::new();
-    for miss in &misses {
-        let Some((_, name)) = names.iter().find(|(name, _)| *name == miss.method) else { continue };
-        let Some(spread) = &miss.late else { continue };
+    for overshoot in &overshoots {
+        let Some((_, name)) = names.iter().find(|(name, _)| *name == overshoot.method) else { continue };
+        let Some(spread) = &overshoot.overshoot else { continue };
         let how = format!(
             "method {} of hpt sleep, {}, timed with {}",
-            miss.method,
+            overshoot.method,
             exact_time(length),
             hpt_core::clock::source().id
         );
         found.push(Measured::mean_of(&format!("{name}, {which}"), spread, 1e-3, "µs", how.clone()));
-        let share = miss.cpu_share.filter(|_| with_cpu);
+        let share = overshoot.cpu_share.filter(|_| with_cpu);
         found.extend(
             share.map(|share| Measured::figure(&format!("{name}, CPU"), share * 100.0, "%", spread.samples, how)),
         );

@@ -1,7 +1,7 @@
 //! A latency distribution: its figures as document fields and as table cells, and its histogram as bars. Measures
 //! nothing.
 
-use hpt_core::{Instant, measure::Lateness, stats::Histogram};
+use hpt_core::{Instant, measure::Latencies, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
 use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
@@ -11,25 +11,25 @@ pub(crate) const COLUMNS: [&str; 10] =
     ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
 
 /// Returns the figures as document fields, or `None` if there are no samples.
-pub(crate) fn figures(lateness: &Lateness) -> Option<LatencyFigures> {
-    let counts = lateness.counts();
-    let latest = lateness.latest()?;
+pub(crate) fn figures(latencies: &Latencies) -> Option<LatencyFigures> {
+    let counts = latencies.histogram();
+    let worst = latencies.worst()?;
     let quantile = |part| counts.quantile(part).unwrap_or(0);
-    let microseconds = (0..).zip(lateness.microseconds()).filter(|&(_, &count)| count > 0);
+    let microseconds = (0..).zip(latencies.microseconds()).filter(|&(_, &count)| count > 0);
     Some(LatencyFigures {
         samples: counts.samples(),
-        missed: lateness.missed(),
+        missed: latencies.missed(),
         min_ns: quantile(0.0),
-        mean_ns: rounded(lateness.mean_ns()?),
+        mean_ns: rounded(latencies.mean_ns()?),
         p50_ns: quantile(0.5),
         p99_ns: tail(counts, 0.99),
         p999_ns: tail(counts, 0.999),
         p9999_ns: tail(counts, 0.9999),
         p99999_ns: tail(counts, 0.99999),
-        max_ns: latest.late_ns,
-        max_at_ns: latest.deadline.nanos_since(Instant::EPOCH),
+        max_ns: worst.latency_ns,
+        max_at_ns: worst.deadline.nanos_since(Instant::EPOCH),
         histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
-        above_10ms: lateness.beyond(),
+        above_10ms: latencies.overflows(),
     })
 }
 
@@ -97,16 +97,16 @@ const CLASSES_NS: [u64; 28] = [
 const LONGEST_BAR: usize = 40;
 
 /// Returns the upper limit and the count of each bin, from the first to the last bin with samples.
-fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
+fn classes(latencies: &Latencies) -> Vec<(u64, u64)> {
     let mut counts = [0; CLASSES_NS.len()];
     // Latencies up to ten milliseconds are counted per microsecond. Longer latencies have a resolution of three digits.
-    let whole = lateness.microseconds();
+    let whole = latencies.microseconds();
     let whole_ns = whole.len() as u64 * 1_000;
     let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));
     // The histogram counts nanoseconds.
-    let rough = lateness.counts().classes().map(|class| (class.largest_ticks, class.samples));
+    let rough = latencies.histogram().classes().map(|class| (class.largest_ticks, class.samples));
     let rough = rough.filter(|&(ns, _)| ns >= whole_ns);
-    let mut left = lateness.beyond();
+    let mut left = latencies.overflows();
     for (ns, count) in exact.chain(rough) {
         // A coarse bin may begin below ten milliseconds.
         let count = if ns >= whole_ns { count.min(left) } else { count };
@@ -122,10 +122,10 @@ fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
 
 /// Returns a bar for each bin. `what` contains the headers of the first two columns.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for drawing")]
-pub(crate) fn bars(lateness: &Lateness, what: (&'static str, &'static str)) -> Option<Block> {
-    let classes = classes(lateness);
+pub(crate) fn bars(latencies: &Latencies, what: (&'static str, &'static str)) -> Option<Block> {
+    let classes = classes(latencies);
     let most = classes.iter().map(|&(_, count)| count).max()?;
-    let all = lateness.counts().samples();
+    let all = latencies.histogram().samples();
     let rows = classes.into_iter().map(|(end_ns, count)| {
         let name = if end_ns == u64::MAX { "more".to_owned() } else { format!("< {}", short_time(end_ns as f64)) };
         let length = (count as f64 / most as f64 * LONGEST_BAR as f64).round() as usize;
@@ -149,7 +149,7 @@ pub(crate) mod tests {
 
     use hpt_core::{
         Instant,
-        measure::{Lateness, Rouser, Waiting, wakes},
+        measure::{Interrupter, Latencies, Waiting, wakes},
     };
 
     use super::{COLUMNS, cells, classes, figures};
@@ -160,22 +160,22 @@ pub(crate) mod tests {
 
     #[test]
     fn every_sample_is_in_one_bin() {
-        for ThreadLatencies { lateness, .. } in threads() {
-            let classes = classes(&lateness);
-            assert_eq!(classes.iter().map(|&(_, count)| count).sum::<u64>(), lateness.counts().samples());
+        for ThreadLatencies { latencies, .. } in threads() {
+            let classes = classes(&latencies);
+            assert_eq!(classes.iter().map(|&(_, count)| count).sum::<u64>(), latencies.histogram().samples());
         }
         assert_eq!(
-            classes(&threads()[0].lateness),
+            classes(&threads()[0].latencies),
             [(1_000, 1), (2_000, 2), (3_000, 0), (5_000, 0), (7_000, 0), (10_000, 0), (15_000, 1)]
         );
-        assert_eq!(classes(&Lateness::new()), []);
-        let mut live = Lateness::new();
+        assert_eq!(classes(&Latencies::new()), []);
+        let mut live = Latencies::new();
         let mut left = 50;
         wakes(
             Instant::now(),
             Duration::from_micros(50),
-            Waiting::Parked,
-            &Rouser::default(),
+            Waiting::Blocking,
+            &Interrupter::default(),
             || true,
             |wake| {
                 live.record(wake);
@@ -189,9 +189,9 @@ pub(crate) mod tests {
     #[test]
     fn a_quantile_with_too_few_samples_beyond_it_is_not_computed() {
         for (samples, had) in [(1, 0), (999, 0), (1_000, 1), (9_999, 1), (10_000, 2), (100_000, 3), (1_000_000, 4)] {
-            let mut lateness = Lateness::new();
-            (0..samples).for_each(|late_ns| lateness.record(wake(late_ns)));
-            let figures = figures(&lateness).expect("some");
+            let mut latencies = Latencies::new();
+            (0..samples).for_each(|latency_ns| latencies.record(wake(latency_ns)));
+            let figures = figures(&latencies).expect("some");
             let tails = [figures.p99_ns, figures.p999_ns, figures.p9999_ns, figures.p99999_ns];
             assert_eq!(tails.map(|ns| ns.is_some()), [1, 2, 3, 4].map(|place| place <= had), "{samples}");
             assert_eq!(cells(&figures).len(), COLUMNS.len());

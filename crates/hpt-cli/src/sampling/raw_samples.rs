@@ -109,7 +109,7 @@ pub(crate) trait RawSample: Send + 'static {
 
 impl RawSample for Wake {
     fn text(&self) -> String {
-        format!("{} {}", self.deadline.nanos_since(Instant::EPOCH), self.late_ns)
+        format!("{} {}", self.deadline.nanos_since(Instant::EPOCH), self.latency_ns)
     }
 }
 

@@ -156,7 +156,7 @@ impl<'a, S: RawSample> Run<'a, S> {
                 Attention::Constant => {
                     let now = WallOffset::now();
                     if std::mem::replace(&mut offset, now).differs_from(now) {
-                        self.shared.rouse();
+                        self.shared.interrupt_all();
                     }
                     let left =
                         if run_length.count.is_none() { run_length.duration.saturating_sub(elapsed) } else { LOOK };

@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::{Instant, measure::Rouser};
+use hpt_core::{Instant, measure::Interrupter};
 
 use super::trace_marker::Trace;
 
 /// The interval at which sleeping threads are woken repeatedly at the end of a run.
-const ROUSE_AGAIN: Duration = Duration::from_millis(5);
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(5);
 
 /// The state that the threads of a run share with the supervising thread.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub(crate) struct RunState {
     done: AtomicU64,
     /// The time at which the first thread started to measure, in nanoseconds, or zero before that time.
     began_ns: AtomicU64,
-    /// One waker for each thread that may sleep for a long time.
-    rousers: Vec<Rouser>,
+    /// One interrupter for each thread that may sleep for a long time.
+    interrupters: Vec<Interrupter>,
     /// The deadline of the sample that exceeded the limit, in nanoseconds, or zero if no sample
     /// exceeded the limit.
     stopped_at_ns: AtomicU64,
@@ -35,21 +35,21 @@ impl RunState {
     /// Creates the state of a run with this number of sleeping threads. A sample above `break_above` ends the run.
     pub(crate) fn new(break_above: Option<Duration>, sleepers: usize) -> Self {
         let trace = break_above.and_then(|_| Trace::open(Path::new("/sys/kernel/tracing")));
-        Self { rousers: (0..sleepers).map(|_| Rouser::default()).collect(), ..Self::marking(trace) }
+        Self { interrupters: (0..sleepers).map(|_| Interrupter::default()).collect(), ..Self::marking(trace) }
     }
 
     fn marking(trace: Option<Trace>) -> Self {
         Self { trace, ..Self::default() }
     }
 
-    /// Returns the waker of a sleeping thread.
-    pub(crate) fn rouser(&self, thread: usize) -> &Rouser {
-        &self.rousers[thread]
+    /// Returns the interrupter of a sleeping thread.
+    pub(crate) fn interrupter(&self, thread: usize) -> &Interrupter {
+        &self.interrupters[thread]
     }
 
     /// Wakes the sleeping threads.
-    pub(super) fn rouse(&self) {
-        self.rousers.iter().for_each(Rouser::rouse);
+    pub(super) fn interrupt_all(&self) {
+        self.interrupters.iter().for_each(Interrupter::interrupt);
     }
 
     /// Records the start of the measurement. Only the first call has an effect.
@@ -75,8 +75,8 @@ impl RunState {
         self.end();
         // Waking the threads once is not enough, because a thread that is about to sleep would not be woken.
         while !all_ended() {
-            self.rouse();
-            thread::sleep(ROUSE_AGAIN);
+            self.interrupt_all();
+            thread::sleep(INTERRUPT_AGAIN);
         }
     }
 

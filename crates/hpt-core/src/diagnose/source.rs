@@ -397,10 +397,10 @@ impl Watched {
         self.interval.bursts += 1;
         let width = burst.pair.width_ns();
         self.interval.bracket_ns = Some(self.interval.bracket_ns.map_or(width, |narrowest| narrowest.min(width)));
-        if burst.backwards > 0 && !self.expectation.may_be_set {
-            self.interval.backwards += u64::from(burst.backwards);
+        if burst.backward_steps > 0 && !self.expectation.may_be_set {
+            self.interval.backwards += u64::from(burst.backward_steps);
             #[expect(clippy::cast_precision_loss, reason = "for printing")]
-            let back_ns = ns_of(burst.largest_back_ticks, self.expectation.frequency) as f64;
+            let back_ns = ns_of(burst.largest_backward_ticks, self.expectation.frequency) as f64;
             self.back_ns = self.back_ns.max(back_ns);
         }
     }

@@ -1,7 +1,7 @@
 //! Determines the likely cause of a stall. The kernel's counts during the stall are compared with its counts without a
 //! stall. Counters that increased are evidence, but not proof.
 
-use crate::measure::{Moved, Stall};
+use crate::measure::{CounterDeltas, Stall};
 
 /// The divisor of a stall's length: a wait or steal time is the cause of a stall if it covers at least half of the
 /// stall. Steal time is reported in whole hundredths of a second. If an entire stall of 10 ms or more was stolen,
@@ -117,11 +117,11 @@ pub struct WindowCounts {
 
 impl Habits {
     /// Records the increases in one window, and whether the window contained a stall.
-    pub fn record(&mut self, moved: &Moved, stalled: bool) {
+    pub fn record(&mut self, deltas: &CounterDeltas, stalled: bool) {
         let seen = if stalled { &mut self.stalled } else { &mut self.quiet };
         seen.windows += 1;
-        seen.ns += u128::from(moved.window_ns);
-        for &(place, by) in moved.counts.iter().flatten() {
+        seen.ns += u128::from(deltas.window_ns);
+        for &(place, by) in deltas.counts.iter().flatten() {
             if seen.counts.len() <= place {
                 seen.counts.resize(place + 1, Count::default());
             }
@@ -162,7 +162,7 @@ impl Habits {
 /// The increases in a window that longer stalls have not used up yet. A field is `None` if its counter could not be
 /// read.
 struct Left<'a> {
-    moved: &'a Moved,
+    deltas: &'a CounterDeltas,
     migrated: bool,
     waited_ns: Option<u64>,
     voluntary: Option<u64>,
@@ -189,23 +189,23 @@ const fn take(count: &mut Option<u64>) -> bool {
 }
 
 impl<'a> Left<'a> {
-    fn of(moved: &'a Moved, habits: &Habits) -> Self {
-        let unusual = moved.counts.as_ref().map(|counts| {
-            let excess = |&(place, by): &(usize, u64)| Some((habits.excess(place, by, moved.window_ns)?, place));
+    fn of(deltas: &'a CounterDeltas, habits: &Habits) -> Self {
+        let unusual = deltas.counts.as_ref().map(|counts| {
+            let excess = |&(place, by): &(usize, u64)| Some((habits.excess(place, by, deltas.window_ns)?, place));
             let mut unusual: Vec<(f64, usize)> = counts.iter().filter_map(excess).collect();
             unusual.sort_by(|one, other| other.0.total_cmp(&one.0));
             unusual.into_iter().map(|(_, place)| place).collect()
         });
-        let switches = moved.voluntary.unwrap_or(0).saturating_add(moved.involuntary.unwrap_or(0));
+        let switches = deltas.voluntary.unwrap_or(0).saturating_add(deltas.involuntary.unwrap_or(0));
         Self {
-            moved,
-            migrated: moved.migrated,
-            waited_ns: moved.waited_ns,
-            voluntary: moved.voluntary,
-            involuntary: moved.involuntary,
-            major_faults: moved.major_faults,
-            firmware: moved.firmware,
-            stolen_ns: moved.stolen_ns,
+            deltas,
+            migrated: deltas.migrated,
+            waited_ns: deltas.waited_ns,
+            voluntary: deltas.voluntary,
+            involuntary: deltas.involuntary,
+            major_faults: deltas.major_faults,
+            firmware: deltas.firmware,
+            stolen_ns: deltas.stolen_ns,
             // The kernel may report the wait one read before it reports the switch.
             switches: switches.max(1),
             unusual,
@@ -240,7 +240,7 @@ impl<'a> Left<'a> {
 
     /// Returns the cause of a stall. The longest stall must come first.
     fn cause(&mut self, stall: &Stall) -> Cause {
-        let least_ns = stall.length_ns.saturating_sub(stall.uncertain_ns);
+        let least_ns = stall.length_ns.saturating_sub(stall.uncertainty_ns);
         if std::mem::take(&mut self.migrated) {
             // The wait and the preemption are part of the migration.
             if let Some(waited_ns) = &mut self.waited_ns {
@@ -263,7 +263,7 @@ impl<'a> Left<'a> {
         if self.stolen(least_ns, stall.length_ns) {
             return Cause::Stolen;
         }
-        let (Some(unusual), Some(counts)) = (&self.unusual, &self.moved.counts) else {
+        let (Some(unusual), Some(counts)) = (&self.unusual, &self.deltas.counts) else {
             return Cause::Untold;
         };
         match (unusual.is_empty(), counts.is_empty() && self.involuntary.unwrap_or(0) == 0) {
@@ -280,14 +280,14 @@ impl<'a> Left<'a> {
 /// page fault, a firmware interrupt) are not evidence for a shorter stall. Interrupts are not used up, because they may
 /// have caused several stalls.
 #[must_use]
-pub fn stall_causes(stalls: &[Stall], moved: &Moved, habits: &Habits) -> Vec<Cause> {
+pub fn stall_causes(stalls: &[Stall], deltas: &CounterDeltas, habits: &Habits) -> Vec<Cause> {
     let mut causes = vec![Cause::Untold; stalls.len()];
     if stalls.is_empty() {
         return causes;
     }
-    let mut left = Left::of(moved, habits);
+    let mut left = Left::of(deltas, habits);
     let mut order: Vec<usize> = (0..stalls.len()).collect();
-    order.sort_by_key(|&place| std::cmp::Reverse(stalls[place].length_ns.saturating_sub(stalls[place].uncertain_ns)));
+    order.sort_by_key(|&place| std::cmp::Reverse(stalls[place].length_ns.saturating_sub(stalls[place].uncertainty_ns)));
     for place in order {
         causes[place] = left.cause(&stalls[place]);
     }
@@ -299,43 +299,48 @@ mod tests {
     use super::{Cause, Habits, WindowCounts, stall_causes};
     use crate::{
         clock::Instant,
-        measure::{Moved, Stall},
+        measure::{CounterDeltas, Stall},
     };
 
     const MS: u64 = 1_000_000;
 
-    fn moved(change: impl FnOnce(&mut Moved)) -> Moved {
-        let mut moved = Moved { window_ns: 20 * MS, waited_ns: Some(0), counts: Some(Vec::new()), ..Moved::default() };
-        change(&mut moved);
-        moved
+    fn deltas(change: impl FnOnce(&mut CounterDeltas)) -> CounterDeltas {
+        let mut deltas = CounterDeltas {
+            window_ns: 20 * MS,
+            waited_ns: Some(0),
+            counts: Some(Vec::new()),
+            ..CounterDeltas::default()
+        };
+        change(&mut deltas);
+        deltas
     }
 
     /// Returns the causes of stalls of these lengths in one window.
-    fn causes(lengths_ns: &[u64], change: impl FnOnce(&mut Moved), habits: &Habits) -> Vec<Cause> {
+    fn causes(lengths_ns: &[u64], change: impl FnOnce(&mut CounterDeltas), habits: &Habits) -> Vec<Cause> {
         let stall = |(number, &length_ns): (u64, &u64)| Stall::new(Instant::from_kernel_nanos(number * MS), length_ns);
         let stalls: Vec<Stall> = (0..).zip(lengths_ns).map(stall).collect();
-        stall_causes(&stalls, &moved(change), habits)
+        stall_causes(&stalls, &deltas(change), habits)
     }
 
-    fn cause(change: impl FnOnce(&mut Moved), habits: &Habits) -> Cause {
+    fn cause(change: impl FnOnce(&mut CounterDeltas), habits: &Habits) -> Cause {
         causes(&[MS], change, habits).remove(0)
     }
 
     #[test]
     fn evidence_about_the_thread_comes_before_evidence_about_the_cpu() {
         let none = Habits::default();
-        let because = |change: fn(&mut Moved)| cause(change, &none);
+        let because = |change: fn(&mut CounterDeltas)| cause(change, &none);
         assert_eq!(because(|_| {}), Cause::Nothing);
-        assert_eq!(because(|moved| moved.counts = None), Cause::Untold);
-        assert_eq!(because(|moved| moved.waited_ns = Some(MS / 2)), Cause::KeptWaiting);
-        assert_eq!(because(|moved| (moved.waited_ns, moved.involuntary) = (None, Some(1))), Cause::KeptWaiting);
-        assert_eq!(because(|moved| moved.voluntary = Some(1)), Cause::Stopped);
-        assert_eq!(because(|moved| (moved.voluntary, moved.major_faults) = (Some(1), Some(1))), Cause::PagedIn);
-        assert_eq!(because(|moved| (moved.migrated, moved.voluntary) = (true, Some(1))), Cause::Migrated);
-        assert_eq!(because(|moved| moved.stolen_ns = Some(10 * MS)), Cause::Stolen);
-        assert_eq!(because(|moved| (moved.firmware, moved.stolen_ns) = (Some(1), Some(10 * MS))), Cause::Firmware);
+        assert_eq!(because(|deltas| deltas.counts = None), Cause::Untold);
+        assert_eq!(because(|deltas| deltas.waited_ns = Some(MS / 2)), Cause::KeptWaiting);
+        assert_eq!(because(|deltas| (deltas.waited_ns, deltas.involuntary) = (None, Some(1))), Cause::KeptWaiting);
+        assert_eq!(because(|deltas| deltas.voluntary = Some(1)), Cause::Stopped);
+        assert_eq!(because(|deltas| (deltas.voluntary, deltas.major_faults) = (Some(1), Some(1))), Cause::PagedIn);
+        assert_eq!(because(|deltas| (deltas.migrated, deltas.voluntary) = (true, Some(1))), Cause::Migrated);
+        assert_eq!(because(|deltas| deltas.stolen_ns = Some(10 * MS)), Cause::Stolen);
+        assert_eq!(because(|deltas| (deltas.firmware, deltas.stolen_ns) = (Some(1), Some(10 * MS))), Cause::Firmware);
         // A wait far shorter than the stall is not its cause.
-        let stopped = because(|moved| (moved.waited_ns, moved.voluntary) = (Some(MS / 10), Some(1)));
+        let stopped = because(|deltas| (deltas.waited_ns, deltas.voluntary) = (Some(MS / 10), Some(1)));
         assert_eq!(stopped, Cause::Stopped);
     }
 
@@ -343,24 +348,25 @@ mod tests {
     fn stalls_in_one_window_share_the_increases_and_the_longest_comes_first() {
         let none = Habits::default();
         let tick = || Cause::Interrupts(vec![0]);
-        let ticks = |moved: &mut Moved| moved.counts = Some(vec![(0, 24)]);
+        let ticks = |deltas: &mut CounterDeltas| deltas.counts = Some(vec![(0, 24)]);
         // Stopped during ticks: it waited a little for its CPU afterwards.
         let mut lengths: Vec<u64> = (0..24).map(|number| 11_000 + number * 1_000).collect();
         lengths.insert(7, 20 * MS);
         let stopped = causes(
             &lengths,
-            |moved| {
-                ticks(moved);
-                (moved.waited_ns, moved.voluntary, moved.involuntary) = (Some(50_000), Some(1), Some(0));
+            |deltas| {
+                ticks(deltas);
+                (deltas.waited_ns, deltas.voluntary, deltas.involuntary) = (Some(50_000), Some(1), Some(0));
             },
             &none,
         );
         assert_eq!((&stopped[7], stopped.iter().filter(|cause| **cause == tick()).count()), (&Cause::Stopped, 24));
         // Another thread during ticks: the wait time is used up by the stall that it caused.
         let waited = |waited_ns, involuntary| {
-            move |moved: &mut Moved| {
-                ticks(moved);
-                (moved.waited_ns, moved.voluntary, moved.involuntary) = (Some(waited_ns), Some(0), Some(involuntary));
+            move |deltas: &mut CounterDeltas| {
+                ticks(deltas);
+                (deltas.waited_ns, deltas.voluntary, deltas.involuntary) =
+                    (Some(waited_ns), Some(0), Some(involuntary));
             }
         };
         let hogged = causes(&[20_000, 5 * MS, 30_000], waited(5 * MS - 1_000, 1), &none);
@@ -369,17 +375,17 @@ mod tests {
         let hogged = causes(&[20_000, MS, 2 * MS], waited(3 * MS + 50_000, 2), &none);
         assert_eq!(hogged, [tick(), Cause::KeptWaiting, Cause::KeptWaiting]);
         // One that was stopped and one that waited, in either order.
-        let both = |moved: &mut Moved| {
-            (moved.waited_ns, moved.voluntary, moved.involuntary) = (Some(MS), Some(1), Some(1));
+        let both = |deltas: &mut CounterDeltas| {
+            (deltas.waited_ns, deltas.voluntary, deltas.involuntary) = (Some(MS), Some(1), Some(1));
         };
         assert_eq!(causes(&[MS, 20 * MS], both, &none), [Cause::KeptWaiting, Cause::Stopped]);
         assert_eq!(causes(&[20 * MS, MS], both, &none), [Cause::Stopped, Cause::KeptWaiting]);
         // Each fault, firmware interrupt, switch and migration counts for one stall.
-        let once = |moved: &mut Moved| (moved.voluntary, moved.major_faults) = (Some(2), Some(1));
+        let once = |deltas: &mut CounterDeltas| (deltas.voluntary, deltas.major_faults) = (Some(2), Some(1));
         assert_eq!(causes(&[1, 3, 2], once, &none), [Cause::Nothing, Cause::PagedIn, Cause::Stopped]);
-        assert_eq!(causes(&[1, 2], |moved| moved.firmware = Some(1), &none), [Cause::Nothing, Cause::Firmware]);
-        assert_eq!(causes(&[1, 2], |moved| moved.migrated = true, &none), [Cause::Nothing, Cause::Migrated]);
-        let taken_off = |moved: &mut Moved| (moved.waited_ns, moved.involuntary) = (None, Some(1));
+        assert_eq!(causes(&[1, 2], |deltas| deltas.firmware = Some(1), &none), [Cause::Nothing, Cause::Firmware]);
+        assert_eq!(causes(&[1, 2], |deltas| deltas.migrated = true, &none), [Cause::Nothing, Cause::Migrated]);
+        let taken_off = |deltas: &mut CounterDeltas| (deltas.waited_ns, deltas.involuntary) = (None, Some(1));
         assert_eq!(causes(&[2, 1], taken_off, &none), [Cause::KeptWaiting, Cause::Nothing]);
         assert_eq!(causes(&[], taken_off, &none), []);
     }
@@ -387,7 +393,7 @@ mod tests {
     #[test]
     fn steal_time_covers_at_least_half_of_a_stall_and_is_consumed_in_hundredths_of_a_second() {
         let none = Habits::default();
-        let stolen = |ns| move |moved: &mut Moved| moved.stolen_ns = Some(ns);
+        let stolen = |ns| move |deltas: &mut CounterDeltas| deltas.stolen_ns = Some(ns);
         assert_eq!(causes(&[19 * MS], stolen(10 * MS), &none), [Cause::Stolen]);
         assert_eq!(causes(&[21 * MS], stolen(10 * MS), &none), [Cause::Nothing]);
         assert_eq!(causes(&[40_000, 50_000], stolen(10 * MS), &none), [Cause::Nothing, Cause::Stolen]);
@@ -400,14 +406,14 @@ mod tests {
         // The tick arrives five times in a window, a device once in a hundred windows.
         for number in 0..1_000 {
             let counts = if number % 100 == 0 { vec![(0, 5), (1, 1)] } else { vec![(0, 5)] };
-            habits.record(&moved(|moved| moved.counts = Some(counts)), false);
+            habits.record(&deltas(|deltas| deltas.counts = Some(counts)), false);
         }
-        let because = |counts: &[(usize, u64)]| cause(|moved| moved.counts = Some(counts.to_vec()), &habits);
+        let because = |counts: &[(usize, u64)]| cause(|deltas| deltas.counts = Some(counts.to_vec()), &habits);
         assert_eq!(because(&[(0, 5)]), Cause::AsUsual);
         assert_eq!(because(&[(0, 6), (1, 1)]), Cause::Interrupts(vec![1]));
         assert_eq!(because(&[(0, 50), (1, 1)]), Cause::Interrupts(vec![0, 1]));
         assert_eq!(because(&[]), Cause::Nothing);
-        habits.record(&moved(|moved| moved.counts = Some(vec![(1, 1)])), true);
+        habits.record(&deltas(|deltas| deltas.counts = Some(vec![(1, 1)])), true);
         let habit = habits.of(1);
         assert_eq!(habits.windows(), WindowCounts { with_stall: 1, without_stall: 1_000 });
         assert_eq!((habit.with, habit.without), (1, 10));
@@ -418,7 +424,7 @@ mod tests {
     #[test]
     fn without_windows_to_compare_with_every_increase_is_named() {
         let none = Habits::default();
-        assert_eq!(cause(|moved| moved.counts = Some(vec![(3, 1)]), &none), Cause::Interrupts(vec![3]));
+        assert_eq!(cause(|deltas| deltas.counts = Some(vec![(3, 1)]), &none), Cause::Interrupts(vec![3]));
         assert_eq!(none.of(3).usual_hz, None);
     }
 

@@ -180,7 +180,7 @@ mod tests {
     use crate::{
         calibrate::Granules,
         diagnose::{Expectation, Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
-        measure::{Burst, Bursts},
+        measure::{Burst, BurstReader},
         source::{Nominal, Pair, RateKind, SourceInfo, StatedBy, TimeSource},
         testing::ManualSource,
         units::{Frequency, Width},
@@ -213,7 +213,7 @@ mod tests {
 
     fn burst(script: Script<'_>, true_ns: u64, (early, late): (u64, u64)) -> Burst {
         let pair = Pair { before_ns: true_ns - early, ticks: script(true_ns), after_ns: true_ns + late };
-        Burst { pair, backwards: 0, largest_back_ticks: 0 }
+        Burst { pair, backward_steps: 0, largest_backward_ticks: 0 }
     }
 
     fn expect(infos: &[SourceInfo]) -> Vec<Expectation> {
@@ -359,7 +359,7 @@ mod tests {
             let mut watch = Watch::over(&expect(&[info]), limits());
             for round in 1..10 {
                 let mut burst = burst(&|ns| ns, round * ROUND_NS, (30, 30));
-                (burst.backwards, burst.largest_back_ticks) = (u32::from(round == 5), 70);
+                (burst.backward_steps, burst.largest_backward_ticks) = (u32::from(round == 5), 70);
                 watch.take(Round { bursts: &[burst], interrupted: false });
             }
             let ended = watch.end_interval().sources;
@@ -511,11 +511,11 @@ mod tests {
         // Each read advances both by 100 ns: they are one clock.
         let reference = ManualSource::new("reference").stepping_by(100);
         let source = ManualSource::new("source").stepping_by(200);
-        let mut bursts = Bursts::against(&reference);
+        let mut bursts = BurstReader::new(&reference);
         let expectation = Expectation::of(source.info(), reference.info(), GRANULES).expect("stated");
         let mut watch = Watch::over(&[expectation], limits());
         for _ in 0..50 {
-            let taken = bursts.take(&source);
+            let taken = bursts.read(&source);
             watch.take(Round { bursts: &[taken], interrupted: false });
         }
         let EndedInterval { sources: ended, shared_faults: all } = watch.end_interval();
@@ -552,7 +552,7 @@ mod tests {
                 let reference = |ns: u64| ns / 10 * 10;
                 let bracket = |ticks| Pair { before_ns: reference(now - early), ticks, after_ns: reference(now + widths.1) };
                 let clock = now.wrapping_add_signed(bent_ns);
-                let bursts = [lagging(now), clock].map(|ticks| Burst { pair: bracket(ticks), backwards: 0, largest_back_ticks: 0 });
+                let bursts = [lagging(now), clock].map(|ticks| Burst { pair: bracket(ticks), backward_steps: 0, largest_backward_ticks: 0 });
                 watch.take(Round { bursts: &bursts, interrupted: false });
                 now += widths.1 + gap;
                 fast = !fast;
@@ -577,7 +577,7 @@ mod tests {
             info.width = Width::new(bits).expect("in range");
             let mut watch = Watch::over(&expect(&[info, slewing()]), limits());
             for (before_ns, ticks, after_ns, backwards) in readings {
-                let burst = Burst { pair: Pair { before_ns, ticks, after_ns }, backwards, largest_back_ticks: ticks };
+                let burst = Burst { pair: Pair { before_ns, ticks, after_ns }, backward_steps: backwards, largest_backward_ticks: ticks };
                 watch.take(Round { bursts: &[burst, burst], interrupted: backwards == 2 });
                 let _ = watch.end_interval();
             }

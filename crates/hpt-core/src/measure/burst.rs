@@ -15,23 +15,23 @@ pub struct Burst {
     /// The reading with the narrowest bracket.
     pub pair: Pair,
     /// The number of readings that were lower than the previous reading.
-    pub backwards: u32,
+    pub backward_steps: u32,
     /// The largest step back between two readings, in ticks.
-    pub largest_back_ticks: u64,
+    pub largest_backward_ticks: u64,
 }
 
 /// A reference clock that brackets each reading of a burst.
 #[derive(Debug)]
-pub struct Bursts<'a> {
+pub struct BurstReader<'a> {
     reference: Reference<'a, dyn TimeSource + 'a>,
     source: &'a dyn TimeSource,
 }
 
-impl<'a> Bursts<'a> {
+impl<'a> BurstReader<'a> {
     /// Creates a value that brackets readings with readings of `reference`. If the reference has no nominal frequency,
     /// its ticks are taken to be nanoseconds.
     #[must_use]
-    pub fn against(reference: &'a dyn TimeSource) -> Self {
+    pub fn new(reference: &'a dyn TimeSource) -> Self {
         Self { reference: Reference::new(reference), source: reference }
     }
 
@@ -47,17 +47,17 @@ impl<'a> Bursts<'a> {
     }
 
     /// Takes a burst of readings of `source`.
-    pub fn take(&mut self, source: &dyn TimeSource) -> Burst {
+    pub fn read(&mut self, source: &dyn TimeSource) -> Burst {
         let width = source.info().width;
         let first = self.reference.pair(source);
-        let mut burst = Burst { pair: first, backwards: 0, largest_back_ticks: 0 };
+        let mut burst = Burst { pair: first, backward_steps: 0, largest_backward_ticks: 0 };
         let mut previous = first.ticks;
         for _ in 1..READINGS {
             let pair = self.reference.pair(source);
             let step = width.signed_difference(previous, pair.ticks);
             if step < 0 {
-                burst.backwards += 1;
-                burst.largest_back_ticks = burst.largest_back_ticks.max(step.unsigned_abs());
+                burst.backward_steps += 1;
+                burst.largest_backward_ticks = burst.largest_backward_ticks.max(step.unsigned_abs());
             }
             previous = pair.ticks;
             if pair.width_ns() < burst.pair.width_ns() {
@@ -70,15 +70,15 @@ impl<'a> Bursts<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Bursts;
+    use super::BurstReader;
     use crate::testing::ManualSource;
 
     #[test]
     fn a_burst_keeps_a_bracket_and_reports_no_false_backward_step() {
         let reference = ManualSource::new("reference").stepping_by(10);
         let source = ManualSource::new("source").stepping_by(30);
-        let burst = Bursts::against(&reference).take(&source);
-        assert_eq!((burst.backwards, burst.pair.width_ns()), (0, 10));
+        let burst = BurstReader::new(&reference).read(&source);
+        assert_eq!((burst.backward_steps, burst.pair.width_ns()), (0, 10));
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         // Each reading is three ticks lower than the previous one.
         let source = ManualSource::new("source").stepping_by(0_u64.wrapping_sub(3));
         source.set(1_000);
-        let burst = Bursts::against(&reference).take(&source);
-        assert_eq!((burst.backwards, burst.largest_back_ticks), (7, 3));
+        let burst = BurstReader::new(&reference).read(&source);
+        assert_eq!((burst.backward_steps, burst.largest_backward_ticks), (7, 3));
     }
 }

@@ -14,20 +14,20 @@ use crate::{
 };
 
 /// The number of polls before a thread yields its CPU, in case the other thread is waiting for that CPU.
-const LOOKS: u32 = 2_000;
+const POLLS: u32 = 2_000;
 /// The number of yields after which the other thread is considered to have ended.
-const MOST_OFFERS: u32 = 500;
+const MOST_YIELDS: u32 = 500;
 
 /// One exchange of timestamps: a reading on the first CPU, a reading on the second CPU, and another reading on the
 /// first CPU. Each reading is taken after the previous reading has been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// The first reading, on the first CPU.
-    pub left: u64,
+    pub sent: u64,
     /// The reading on the second CPU.
-    pub seen: u64,
+    pub remote: u64,
     /// The last reading, on the first CPU.
-    pub back: u64,
+    pub returned: u64,
 }
 
 /// The lead of the second CPU's counter over the first CPU's counter, as bounded by the timestamps.
@@ -48,8 +48,8 @@ pub struct CoreOffset {
 /// counters run at the same rate. Returns `None` if `handovers` is empty, or if no value satisfies all limits.
 #[must_use]
 pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
-    let least = handovers.iter().map(|handover| width.signed_difference(handover.back, handover.seen)).max()?;
-    let most = handovers.iter().map(|handover| width.signed_difference(handover.left, handover.seen)).min()?;
+    let least = handovers.iter().map(|handover| width.signed_difference(handover.returned, handover.remote)).max()?;
+    let most = handovers.iter().map(|handover| width.signed_difference(handover.sent, handover.remote)).min()?;
     (least <= most).then_some((least, most))
 }
 
@@ -131,7 +131,7 @@ impl Channel {
                 break;
             }
             let back = source.ticks_end();
-            handovers.push(Handover { left, seen: self.seen.load(Ordering::Relaxed), back });
+            handovers.push(Handover { sent: left, remote: self.seen.load(Ordering::Relaxed), returned: back });
             if !keep_going() {
                 break;
             }
@@ -151,8 +151,8 @@ impl Channel {
 
     /// Spins until `is_there` returns true; returns false if the other thread has ended.
     fn wait(&self, is_there: impl Fn() -> bool) -> bool {
-        for _ in 0..MOST_OFFERS {
-            for _ in 0..LOOKS {
+        for _ in 0..MOST_YIELDS {
+            for _ in 0..POLLS {
                 if is_there() {
                     return true;
                 }
@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn contradictory_handovers_yield_no_limits() {
-        let apart = [Handover { left: 0, seen: 100, back: 20 }, Handover { left: 1_000, seen: 1_010, back: 1_020 }];
+        let apart =
+            [Handover { sent: 0, remote: 100, returned: 20 }, Handover { sent: 1_000, remote: 1_010, returned: 1_020 }];
         assert_eq!(offset_limits(&apart, Width::BITS_64), None);
     }
 
@@ -215,7 +216,7 @@ mod tests {
                 let left = now;
                 let seen = (now + there).wrapping_add_signed(offset) & Width::BITS_32.mask();
                 now += there + back;
-                let handover = Handover { left: left & Width::BITS_32.mask(), seen, back: now & Width::BITS_32.mask() };
+                let handover = Handover { sent: left & Width::BITS_32.mask(), remote: seen, returned: now & Width::BITS_32.mask() };
                 now += pause;
                 handover
             }).collect();

@@ -1,31 +1,35 @@
 //! Measurements, with one file for each quantity. They return data. They do not print, choose a source or pin a thread;
 //! the caller does.
 
-mod beat;
+mod back_to_back;
 mod burst;
 mod core_offset;
+mod cpu_counters;
 #[cfg(feature = "gpio")]
-mod gpio_edge;
+mod edge_latency;
 mod granularity;
-mod moved;
+mod loop_jitter;
 mod order;
-mod pairs;
 mod read_cost;
-mod sleep_miss;
+mod sleep_overshoot;
 mod stall;
 mod wakes;
 
 #[cfg(feature = "gpio")]
-pub use self::gpio_edge::{Crossing, EdgeCounts, Heard, Listening, LoopBack, Wire, gpio_edges};
+pub use self::edge_latency::{EdgeCounts, EdgeTimes, EdgeWaiting, Heard, Loopback, Wire, gpio_edges};
 pub use self::{
-    beat::{Beats, beats},
-    burst::{Burst, Bursts},
+    back_to_back::{BackToBackReads, back_to_back_reads},
+    burst::{Burst, BurstReader},
     core_offset::{CoreOffset, Handover, core_offset, offset_limits},
+    cpu_counters::{Counter, CounterDeltas, CounterKind, CpuCounters},
     granularity::{Granularity, granularity},
-    moved::{Counter, CounterKind, CpuCounters, Moved},
-    pairs::{Pairs, read_pairs},
+    loop_jitter::{LoopJitter, beats},
     read_cost::{Instruments, ReadCost, read_cost},
-    sleep_miss::{SleepMethod, SleepMiss, sleep_miss},
-    stall::{Looking, Recurrence, Stall, Stalls, Told, Watched, Window, looking, recurrence, watch_for_stalls},
-    wakes::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
+    sleep_overshoot::{SleepMethod, SleepOvershoot, sleep_overshoot},
+    stall::{
+        PollCost, Recurrence, Stall, StallWatchStats, Stalls, Told, Window, poll_cost, recurrence, watch_for_stalls,
+    },
+    wakes::{
+        Interrupter, Latencies, Waiting, Wake, clock_read_overhead, wakes, wakes_by_wall, wall_clock_read_overhead,
+    },
 };

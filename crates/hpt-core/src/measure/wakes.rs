@@ -31,7 +31,7 @@ const READINGS: usize = 1_001;
 pub enum Waiting {
     /// Blocking in `clock_nanosleep` until the deadline, with a timer slack of 1 ns.
     #[default]
-    Parked,
+    Blocking,
     /// Busy-polling the clock.
     Polling,
     /// Using a [`Sleeper`]: blocking until a learned margin before the deadline, then busy-polling the clock.
@@ -45,7 +45,7 @@ pub struct Wake {
     /// The deadline.
     pub deadline: Instant,
     /// The wake-up latency, in nanoseconds.
-    pub late_ns: u64,
+    pub latency_ns: u64,
     /// The number of later deadlines that had already passed and were skipped.
     pub missed: u64,
     /// Whether the wall clock, if it is the time source, was set since the previous wake-up. In that case, the latency
@@ -56,8 +56,8 @@ pub struct Wake {
 impl Wake {
     /// Creates a wake-up with this latency and no skipped deadlines.
     #[must_use]
-    pub const fn new(deadline: Instant, late_ns: u64) -> Self {
-        Self { deadline, late_ns, missed: 0, clock_was_set: false }
+    pub const fn new(deadline: Instant, latency_ns: u64) -> Self {
+        Self { deadline, latency_ns, missed: 0, clock_was_set: false }
     }
 }
 
@@ -70,60 +70,60 @@ impl Wake {
 ///
 /// ```
 /// use std::{sync::atomic::{AtomicBool, Ordering}, thread, time::Duration};
-/// use hpt_core::{Instant, measure::{Rouser, Waiting, wakes}};
+/// use hpt_core::{Instant, measure::{Interrupter, Waiting, wakes}};
 ///
-/// let (rouser, goes_on) = (Rouser::default(), AtomicBool::new(true));
+/// let (interrupter, goes_on) = (Interrupter::default(), AtomicBool::new(true));
 /// let tomorrow = Instant::now() + Duration::from_secs(86_400);
 /// let go_on = || goes_on.load(Ordering::Relaxed);
 /// thread::scope(|scope| {
-///     let sleeping = scope.spawn(|| wakes(tomorrow, Duration::from_secs(1), Waiting::Parked, &rouser, go_on, |_| true));
+///     let sleeping = scope.spawn(|| wakes(tomorrow, Duration::from_secs(1), Waiting::Blocking, &interrupter, go_on, |_| true));
 ///     goes_on.store(false, Ordering::Relaxed);
 ///     while !sleeping.is_finished() {
-///         rouser.rouse();
+///         interrupter.interrupt();
 ///         thread::sleep(Duration::from_millis(1));
 ///     }
 /// });
 /// ```
 #[derive(Debug, Default)]
-pub struct Rouser(Mutex<Option<Roused>>);
+pub struct Interrupter(Mutex<Option<Target>>);
 
 /// The waiting thread.
 #[derive(Debug)]
-struct Roused {
+struct Target {
     thread: i32,
     waker: Waker,
 }
 
 /// A guard that allows the thread to be interrupted until the guard is dropped.
-struct Rousable<'a> {
-    rouser: &'a Rouser,
+struct Interruptible<'a> {
+    interrupter: &'a Interrupter,
     held_back: Option<SignalSet>,
 }
 
-impl Rouser {
+impl Interrupter {
     /// Interrupts the thread. A call just before the thread goes to sleep has no effect, so repeat the call until the
     /// thread has ended.
-    pub fn rouse(&self) {
-        if let Some(roused) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            roused.waker.wake();
-            signals::rouse(roused.thread);
+    pub fn interrupt(&self) {
+        if let Some(target) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            target.waker.wake();
+            signals::interrupt(target.thread);
         }
     }
 
-    fn set(&self, roused: Option<Roused>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = roused;
+    fn set(&self, target: Option<Target>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    fn rouses(&self, sleeper: &Sleeper) -> Rousable<'_> {
-        let held_back = signals::heed_rousing().ok();
-        self.set(Some(Roused { thread: signals::this_thread(), waker: sleeper.waker() }));
-        Rousable { rouser: self, held_back }
+    fn interrupts(&self, sleeper: &Sleeper) -> Interruptible<'_> {
+        let held_back = signals::allow_interrupts().ok();
+        self.set(Some(Target { thread: signals::this_thread(), waker: sleeper.waker() }));
+        Interruptible { interrupter: self, held_back }
     }
 }
 
-impl Drop for Rousable<'_> {
+impl Drop for Interruptible<'_> {
     fn drop(&mut self) {
-        self.rouser.set(None);
+        self.interrupter.set(None);
         let _ = self.held_back.map(|before| before.apply());
     }
 }
@@ -135,7 +135,7 @@ pub fn wakes(
     first: Instant,
     period: Duration,
     waiting: Waiting,
-    rouser: &Rouser,
+    interrupter: &Interrupter,
     go_on: impl Fn() -> bool,
     mut each: impl FnMut(Wake) -> bool,
 ) {
@@ -143,16 +143,16 @@ pub fn wakes(
     let period_ns = saturating_nanos(period);
     let mut deadline = first;
     let mut sleeper = sleeper(waiting);
-    let _rousable = rouser.rouses(&sleeper);
+    let _interruptible = interrupter.interrupts(&sleeper);
     let _slack = NoSlack::hold();
     loop {
         let now = loop {
             let woken = match waiting {
-                Waiting::Parked => {
+                Waiting::Blocking => {
                     let moment = Duration::from_nanos(deadline.kernel_nanos());
                     wait::sleep_once(Till::Monotonic, moment).then(Instant::now)
                 }
-                Waiting::Polling => look_for_a_piece(deadline),
+                Waiting::Polling => poll_for_a_piece(deadline),
                 Waiting::Precise => sleeper.sleep_until(deadline).is_in_time().then(Instant::now),
             };
             if let Some(now) = woken {
@@ -164,9 +164,9 @@ pub fn wakes(
         };
         // The kernel uses its own clock, and `Instant` may lag behind that clock by as much as its error bound. The
         // latency of a deadline that is detected early is therefore zero.
-        let late_ns = now.nanos_since(deadline);
-        let missed = late_ns / period_ns;
-        if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {
+        let latency_ns = now.nanos_since(deadline);
+        let missed = latency_ns / period_ns;
+        if !each(Wake { missed, ..Wake::new(deadline, latency_ns) }) {
             return;
         }
         deadline = deadline.saturating_add(period.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)));
@@ -185,12 +185,12 @@ pub fn wakes_by_wall(
     first: SystemTime,
     period: Duration,
     waiting: Waiting,
-    rouser: &Rouser,
+    interrupter: &Interrupter,
     go_on: impl Fn() -> bool,
     each: impl FnMut(Wake) -> bool,
 ) {
     let sleeper = sleeper(waiting);
-    let _rousable = rouser.rouses(&sleeper);
+    let _interruptible = interrupter.interrupts(&sleeper);
     let _slack = NoSlack::hold();
     moments_of_the_day(&mut LiveDay { waiting, sleeper, offset: WallOffset::now() }, (first, period), go_on, each);
 }
@@ -227,7 +227,7 @@ impl Day for LiveDay {
 
     fn wait_for(&mut self, moment: SystemTime) {
         match self.waiting {
-            Waiting::Parked => {
+            Waiting::Blocking => {
                 let _ =
                     wait::sleep_once(Till::Realtime, moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
             }
@@ -275,10 +275,10 @@ fn moments_of_the_day(
         };
         has_begun = true;
         let late = woken.duration_since(deadline).unwrap_or_default();
-        let late_ns = saturating_nanos(late);
-        let missed = if clock_was_set { 0 } else { late_ns / period_ns };
-        let due = Instant::from_kernel_nanos(now.kernel_nanos().saturating_sub(late_ns));
-        if !each(Wake { missed, clock_was_set, ..Wake::new(due, late_ns) }) {
+        let latency_ns = saturating_nanos(late);
+        let missed = if clock_was_set { 0 } else { latency_ns / period_ns };
+        let due = Instant::from_kernel_nanos(now.kernel_nanos().saturating_sub(latency_ns));
+        if !each(Wake { missed, clock_was_set, ..Wake::new(due, latency_ns) }) {
             return;
         }
         deadline = if clock_was_set {
@@ -312,13 +312,13 @@ fn on_the_grid(first: SystemTime, period: Duration, now: SystemTime) -> SystemTi
 fn sleeper(waiting: Waiting) -> Sleeper {
     Sleeper::new().with_strategy(match waiting {
         Waiting::Precise => Strategy::Precise,
-        Waiting::Parked | Waiting::Polling => Strategy::SpinOnly,
+        Waiting::Blocking | Waiting::Polling => Strategy::SpinOnly,
     })
 }
 
 /// Polls the clock until `deadline`, and returns the time of the last reading; `None` if the deadline has not been
 /// reached after a tenth of a second.
-fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
+fn poll_for_a_piece(deadline: Instant) -> Option<Instant> {
     let until = deadline.min(Instant::now() + PIECE);
     loop {
         let now = Instant::now();
@@ -331,34 +331,34 @@ fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
 
 /// The latencies of many wake-ups, in bounded memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lateness {
+pub struct Latencies {
     clock_was_set: u64,
-    counts: Histogram,
+    histogram: Histogram,
     microseconds: Vec<u64>,
-    beyond: u64,
+    overflows: u64,
     missed: u64,
     sum_ns: u128,
-    latest: Option<Wake>,
+    worst: Option<Wake>,
 }
 
-impl Default for Lateness {
+impl Default for Latencies {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Lateness {
+impl Latencies {
     /// Creates an empty collection.
     #[must_use]
     pub fn new() -> Self {
         Self {
             clock_was_set: 0,
-            counts: Histogram::new(),
+            histogram: Histogram::new(),
             microseconds: vec![0; MICROSECONDS],
-            beyond: 0,
+            overflows: 0,
             missed: 0,
             sum_ns: 0,
-            latest: None,
+            worst: None,
         }
     }
 
@@ -368,38 +368,38 @@ impl Lateness {
             self.clock_was_set += 1;
             return;
         }
-        self.counts.record(wake.late_ns);
-        let us = usize::try_from(wake.late_ns / 1_000).unwrap_or(usize::MAX);
+        self.histogram.record(wake.latency_ns);
+        let us = usize::try_from(wake.latency_ns / 1_000).unwrap_or(usize::MAX);
         match self.microseconds.get_mut(us) {
             Some(count) => *count += 1,
-            None => self.beyond += 1,
+            None => self.overflows += 1,
         }
         self.missed += wake.missed;
-        self.sum_ns += u128::from(wake.late_ns);
-        if self.latest.is_none_or(|latest| wake.late_ns > latest.late_ns) {
-            self.latest = Some(wake);
+        self.sum_ns += u128::from(wake.latency_ns);
+        if self.worst.is_none_or(|worst| wake.latency_ns > worst.latency_ns) {
+            self.worst = Some(wake);
         }
     }
 
     /// Adds the latencies that another thread has collected.
     pub fn add(&mut self, other: &Self) {
-        self.counts.add(&other.counts);
+        self.histogram.add(&other.histogram);
         for (count, others) in self.microseconds.iter_mut().zip(&other.microseconds) {
             *count += others;
         }
         self.clock_was_set += other.clock_was_set;
-        self.beyond += other.beyond;
+        self.overflows += other.overflows;
         self.missed += other.missed;
         self.sum_ns += other.sum_ns;
-        if other.latest.map(|wake| wake.late_ns) > self.latest.map(|wake| wake.late_ns) {
-            self.latest = other.latest;
+        if other.worst.map(|wake| wake.latency_ns) > self.worst.map(|wake| wake.latency_ns) {
+            self.worst = other.worst;
         }
     }
 
     /// Returns all latencies, in nanoseconds, accurate to three significant digits.
     #[must_use]
-    pub const fn counts(&self) -> &Histogram {
-        &self.counts
+    pub const fn histogram(&self) -> &Histogram {
+        &self.histogram
     }
 
     /// Returns the exact number of wake-ups with a latency of 0, 1, 2, … microseconds. Latencies are truncated to whole
@@ -411,15 +411,15 @@ impl Lateness {
 
     /// Returns the number of wake-ups whose latency exceeds the range of [`microseconds`](Self::microseconds).
     #[must_use]
-    pub const fn beyond(&self) -> u64 {
-        self.beyond
+    pub const fn overflows(&self) -> u64 {
+        self.overflows
     }
 
     /// Returns the mean of all latencies, in nanoseconds; `None` if there were no wake-ups.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn mean_ns(&self) -> Option<f64> {
-        let samples = self.counts.samples();
+        let samples = self.histogram.samples();
         (samples > 0).then(|| self.sum_ns as f64 / samples as f64)
     }
 
@@ -437,22 +437,22 @@ impl Lateness {
 
     /// Returns the wake-up with the highest latency.
     #[must_use]
-    pub const fn latest(&self) -> Option<Wake> {
-        self.latest
+    pub const fn worst(&self) -> Option<Wake> {
+        self.worst
     }
 }
 
 /// Returns the overhead that reading [`Instant`] adds to every measured value (the median difference between
 /// back-to-back readings) and the smallest observed step, both in nanoseconds.
 #[must_use]
-pub fn cost_of_looking() -> (u64, Option<u64>) {
+pub fn clock_read_overhead() -> (u64, Option<u64>) {
     cost_of(Instant::now, |earlier, later| later.nanos_since(earlier))
 }
 
 /// Returns the read overhead of the wall clock, which [`wakes_by_wall`] reads, and the smallest observed step, both in
 /// nanoseconds.
 #[must_use]
-pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
+pub fn wall_clock_read_overhead() -> (u64, Option<u64>) {
     cost_of(SystemTime::now, |earlier, later| {
         let difference = later.duration_since(earlier).unwrap_or_default();
         saturating_nanos(difference)
@@ -481,18 +481,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        Day, Lateness, MICROSECONDS, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall,
-        moments_of_the_day, on_the_grid, wakes, wakes_by_wall,
+        Day, Interrupter, Latencies, MICROSECONDS, Waiting, Wake, clock_read_overhead, moments_of_the_day, on_the_grid,
+        wakes, wakes_by_wall, wall_clock_read_overhead,
     };
     use crate::clock::Instant;
 
-    fn wake(late_ns: u64, missed: u64) -> Wake {
-        Wake { missed, ..Wake::new(Instant::from_kernel_nanos(late_ns), late_ns) }
+    fn wake(latency_ns: u64, missed: u64) -> Wake {
+        Wake { missed, ..Wake::new(Instant::from_kernel_nanos(latency_ns), latency_ns) }
     }
 
     #[test]
     fn deadlines_are_a_period_apart_and_no_wake_up_is_early() {
-        for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
+        for waiting in [Waiting::Blocking, Waiting::Polling, Waiting::Precise] {
             let period = Duration::from_micros(300);
             let first = Instant::now() + Duration::from_millis(1);
             let mut seen = Vec::new();
@@ -500,7 +500,7 @@ mod tests {
                 first,
                 period,
                 waiting,
-                &Rouser::default(),
+                &Interrupter::default(),
                 || true,
                 |wake| {
                     seen.push(wake);
@@ -510,7 +510,7 @@ mod tests {
             let mut due = first;
             for wake in seen {
                 assert_eq!(wake.deadline, due, "{waiting:?}");
-                assert_eq!(wake.missed, wake.late_ns / 300_000);
+                assert_eq!(wake.missed, wake.latency_ns / 300_000);
                 due += period * u32::try_from(wake.missed + 1).expect("few");
             }
         }
@@ -525,8 +525,8 @@ mod tests {
         wakes(
             first,
             Duration::from_millis(1),
-            Waiting::Parked,
-            &Rouser::default(),
+            Waiting::Blocking,
+            &Interrupter::default(),
             || true,
             |wake| {
                 seen.push(wake);
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn wall_clock_deadlines_are_a_period_apart_and_no_wake_up_is_early() {
-        for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
+        for waiting in [Waiting::Blocking, Waiting::Polling, Waiting::Precise] {
             let period = Duration::from_millis(2);
             let first = SystemTime::now() + Duration::from_millis(3);
             let (mut seen, mut clock_was_set) = (Vec::new(), false);
@@ -547,7 +547,7 @@ mod tests {
                 first,
                 period,
                 waiting,
-                &Rouser::default(),
+                &Interrupter::default(),
                 || true,
                 |wake| {
                     clock_was_set |= wake.clock_was_set;
@@ -561,9 +561,9 @@ mod tests {
             }
             let mut due = first;
             for (wake, knew) in seen {
-                let woken = due + Duration::from_nanos(wake.late_ns);
+                let woken = due + Duration::from_nanos(wake.latency_ns);
                 assert!(due <= knew && woken <= knew, "{waiting:?}: {wake:?} was detected at {knew:?}, due at {due:?}");
-                assert_eq!(wake.missed, wake.late_ns / 2_000_000);
+                assert_eq!(wake.missed, wake.latency_ns / 2_000_000);
                 due += period * u32::try_from(wake.missed + 1).expect("few");
             }
         }
@@ -571,13 +571,13 @@ mod tests {
 
     /// A thread that waits on either clock for a deadline that does not come: it calls `go_on` once for each
     /// interruption, and ends.
-    fn is_ended(waiting: Waiting, wait: impl Fn(&Rouser, &(dyn Fn() -> bool + Sync)) + Sync) {
-        let (rouser, asked) = (Rouser::default(), AtomicU32::new(0));
+    fn is_ended(waiting: Waiting, wait: impl Fn(&Interrupter, &(dyn Fn() -> bool + Sync)) + Sync) {
+        let (interrupter, asked) = (Interrupter::default(), AtomicU32::new(0));
         let go_on = || asked.fetch_add(1, Ordering::Relaxed) == 0;
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| wait(&rouser, &go_on));
+            let waits = scope.spawn(|| wait(&interrupter, &go_on));
             while !waits.is_finished() {
-                rouser.rouse();
+                interrupter.interrupt();
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
@@ -586,33 +586,33 @@ mod tests {
 
     #[test]
     fn a_long_sleep_is_a_single_sleep_and_can_be_interrupted() {
-        for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
+        for waiting in [Waiting::Blocking, Waiting::Polling, Waiting::Precise] {
             let (never, tomorrow) = (Instant::MAX, SystemTime::now() + Duration::from_secs(86_400));
             let second = Duration::from_secs(1);
-            is_ended(waiting, |rouser, go_on| {
-                wakes(never, second, waiting, rouser, go_on, |_| panic!("it did not come"));
+            is_ended(waiting, |interrupter, go_on| {
+                wakes(never, second, waiting, interrupter, go_on, |_| panic!("it did not come"));
             });
-            is_ended(waiting, |rouser, go_on| {
-                wakes_by_wall(tomorrow, second, waiting, rouser, go_on, |_| panic!("it did not come"));
+            is_ended(waiting, |interrupter, go_on| {
+                wakes_by_wall(tomorrow, second, waiting, interrupter, go_on, |_| panic!("it did not come"));
             });
         }
     }
 
     #[test]
     fn the_callback_is_not_called_during_an_undisturbed_sleep() {
-        for waiting in [Waiting::Parked, Waiting::Precise] {
+        for waiting in [Waiting::Blocking, Waiting::Precise] {
             let moment = Duration::from_millis(300);
             let asked = || panic!("it was woken before");
-            wakes(Instant::now() + moment, moment, waiting, &Rouser::default(), asked, |_| false);
+            wakes(Instant::now() + moment, moment, waiting, &Interrupter::default(), asked, |_| false);
         }
     }
 
     #[test]
     fn a_thread_that_no_longer_waits_is_not_woken() {
-        let rouser = Rouser::default();
-        wakes(Instant::now(), Duration::from_secs(1), Waiting::Parked, &rouser, || true, |_| false);
-        rouser.rouse();
-        assert!(rouser.0.lock().expect("no thread panicked").is_none());
+        let interrupter = Interrupter::default();
+        wakes(Instant::now(), Duration::from_secs(1), Waiting::Blocking, &interrupter, || true, |_| false);
+        interrupter.interrupt();
+        assert!(interrupter.0.lock().expect("no thread panicked").is_none());
     }
 
     const NOON_S: u64 = 43_200;
@@ -628,14 +628,14 @@ mod tests {
         /// Since the start, and on the wall clock.
         now: Rc<Cell<(Duration, SystemTime)>>,
         sets: VecDeque<(u64, SystemTime)>,
-        rouses: bool,
+        interrupts: bool,
         was_set: bool,
     }
 
     impl ScriptedDay {
-        fn new(sets: &[(u64, u64)], rouses: bool) -> Self {
+        fn new(sets: &[(u64, u64)], interrupts: bool) -> Self {
             let sets = sets.iter().map(|&(after_s, to_s)| (after_s, at_s(to_s))).collect();
-            Self { now: Rc::new(Cell::new((Duration::ZERO, at_s(NOON_S)))), sets, rouses, was_set: false }
+            Self { now: Rc::new(Cell::new((Duration::ZERO, at_s(NOON_S)))), sets, interrupts, was_set: false }
         }
 
         /// Deadlines every ten seconds from ten past twelve on: for each, the seconds since the start and the time of
@@ -649,7 +649,7 @@ mod tests {
                 || true,
                 |wake| {
                     let (since, wall) = now.get();
-                    assert!(wake.clock_was_set || wake.late_ns == 1_000, "{wake:?}");
+                    assert!(wake.clock_was_set || wake.latency_ns == 1_000, "{wake:?}");
                     assert_eq!(wake.missed, 0);
                     let of_day = wall.duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch");
                     seen.push((since.as_secs(), of_day.as_secs(), !wake.clock_was_set));
@@ -683,7 +683,7 @@ mod tests {
                 self.sets.pop_front();
                 self.was_set = true;
                 self.now.set((Duration::from_secs(after_s), to));
-                if self.rouses {
+                if self.interrupts {
                     return;
                 }
             }
@@ -693,12 +693,12 @@ mod tests {
     #[test]
     fn a_start_time_is_awaited_even_if_the_clock_is_set_away_from_it() {
         // After one minute, the clock is set back by an hour: ten past twelve comes an hour later.
-        for rouses in [true, false] {
-            let back = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], rouses).moments(3);
+        for interrupts in [true, false] {
+            let back = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], interrupts).moments(3);
             let begins = 600 + HOUR;
             let expected =
                 [(begins, NOON_S + 600, false), (begins + 10, NOON_S + 610, true), (begins + 20, NOON_S + 620, true)];
-            assert_eq!(back, expected, "{rouses}");
+            assert_eq!(back, expected, "{interrupts}");
         }
         // After one minute, the clock is set to ten minutes before the first deadline.
         let nearer = ScriptedDay::new(&[(60, NOON_S + 590)], true).moments(2);
@@ -707,10 +707,10 @@ mod tests {
 
     #[test]
     fn a_start_time_takes_effect_at_once_if_the_clock_is_set_past_it() {
-        let beyond = ScriptedDay::new(&[(60, NOON_S + HOUR + 3)], true).moments(3);
-        assert_eq!(beyond[0], (60, NOON_S + HOUR + 3, false));
+        let past = ScriptedDay::new(&[(60, NOON_S + HOUR + 3)], true).moments(3);
+        assert_eq!(past[0], (60, NOON_S + HOUR + 3, false));
         // The other deadlines keep their times of day.
-        assert_eq!(beyond[1..], [(67, NOON_S + HOUR + 10, true), (77, NOON_S + HOUR + 20, true)]);
+        assert_eq!(past[1..], [(67, NOON_S + HOUR + 10, true), (77, NOON_S + HOUR + 20, true)]);
     }
 
     #[test]
@@ -761,38 +761,39 @@ mod tests {
 
     #[test]
     fn wake_ups_are_not_judged_if_the_clock_was_set() {
-        let mut lateness = Lateness::new();
-        lateness.record(wake(5, 0));
-        lateness.record(Wake { clock_was_set: true, ..wake(u64::MAX, 0) });
-        assert_eq!((lateness.counts().samples(), lateness.clock_was_set()), (1, 1));
-        let mut both = lateness.clone();
-        both.add(&lateness);
-        assert_eq!((both.counts().samples(), both.clock_was_set()), (2, 2));
+        let mut latencies = Latencies::new();
+        latencies.record(wake(5, 0));
+        latencies.record(Wake { clock_was_set: true, ..wake(u64::MAX, 0) });
+        assert_eq!((latencies.histogram().samples(), latencies.clock_was_set()), (1, 1));
+        let mut both = latencies.clone();
+        both.add(&latencies);
+        assert_eq!((both.histogram().samples(), both.clock_was_set()), (2, 2));
     }
 
     #[test]
     fn whole_microseconds_are_counted_exactly_and_added_up() {
-        let mut lateness = Lateness::new();
+        let mut latencies = Latencies::new();
         let limit_ns = MICROSECONDS as u64 * 1_000;
-        for (late_ns, missed) in [(999, 0), (1_000, 0), (1_999, 1), (limit_ns - 1, 2), (limit_ns, 0), (u64::MAX, 0)] {
-            lateness.record(wake(late_ns, missed));
+        for (latency_ns, missed) in [(999, 0), (1_000, 0), (1_999, 1), (limit_ns - 1, 2), (limit_ns, 0), (u64::MAX, 0)]
+        {
+            latencies.record(wake(latency_ns, missed));
         }
-        assert_eq!(lateness.microseconds()[..3], [1, 2, 0]);
-        assert_eq!((lateness.microseconds()[MICROSECONDS - 1], lateness.beyond(), lateness.missed()), (1, 2, 3));
-        let mean_ns = lateness.mean_ns().expect("six");
+        assert_eq!(latencies.microseconds()[..3], [1, 2, 0]);
+        assert_eq!((latencies.microseconds()[MICROSECONDS - 1], latencies.overflows(), latencies.missed()), (1, 2, 3));
+        let mean_ns = latencies.mean_ns().expect("six");
         assert!((mean_ns / (u64::MAX as f64 / 6.0) - 1.0).abs() < 1e-9, "{mean_ns}");
-        assert_eq!(Lateness::new().mean_ns(), None);
-        assert_eq!(lateness.latest().map(|wake| wake.late_ns), Some(u64::MAX));
-        let mut both = Lateness::new();
+        assert_eq!(Latencies::new().mean_ns(), None);
+        assert_eq!(latencies.worst().map(|wake| wake.latency_ns), Some(u64::MAX));
+        let mut both = Latencies::new();
         both.record(wake(5, 1));
-        both.add(&lateness);
-        assert_eq!((both.counts().samples(), both.microseconds()[0], both.beyond(), both.missed()), (7, 2, 2, 4));
-        assert_eq!(both.latest(), lateness.latest());
+        both.add(&latencies);
+        assert_eq!((both.histogram().samples(), both.microseconds()[0], both.overflows(), both.missed()), (7, 2, 2, 4));
+        assert_eq!(both.worst(), latencies.worst());
     }
 
     #[test]
     fn the_cost_of_a_clock_read_is_plausible() {
-        for (cost_ns, step_ns) in [cost_of_looking(), cost_of_looking_at_the_wall()] {
+        for (cost_ns, step_ns) in [clock_read_overhead(), wall_clock_read_overhead()] {
             assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
         }
     }
@@ -810,7 +811,7 @@ mod tests {
             now,
             Duration::MAX,
             Waiting::Polling,
-            &Rouser::default(),
+            &Interrupter::default(),
             || false,
             |_| {
                 seen += 1;

@@ -116,9 +116,9 @@ fn sender(info: &libc::siginfo_t) -> Option<libc::pid_t> {
 /// this signal ignore it, and programs with a handler must expect it at any time. signal(7).
 const ROUSING: libc::c_int = libc::SIGURG;
 
-/// Allows [`rouse`] to interrupt this thread, until [`SignalSet::apply`] is called on the result. If the program has a
+/// Allows [`interrupt`] to interrupt this thread, until [`SignalSet::apply`] is called on the result. If the program has a
 /// handler for the signal, that handler stays in place.
-pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
+pub(crate) fn allow_interrupts() -> io::Result<SignalSet> {
     extern "C" fn do_nothing(_: libc::c_int) {}
     // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -133,14 +133,14 @@ pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
     SignalSet::of([ROUSING]).change(libc::SIG_UNBLOCK)
 }
 
-/// Returns the ID of this thread, for [`rouse`].
+/// Returns the ID of this thread, for [`interrupt`].
 pub(crate) fn this_thread() -> libc::pid_t {
     // SAFETY: the call takes no argument and always succeeds. gettid(2).
     unsafe { libc::gettid() }
 }
 
 /// Interrupts the given thread of this process if it is waiting in the kernel.
-pub(crate) fn rouse(thread: libc::pid_t) {
+pub(crate) fn interrupt(thread: libc::pid_t) {
     let process = std::process::id();
     // SAFETY: the call takes three numbers; it is not an error if the thread has already ended. tgkill(2).
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, ROUSING) };

@@ -7,7 +7,7 @@ use hpt_core::{
     Host, Instant, PosixClock, PosixId, TimeSource,
     diagnose::{Examined, Gap, Gaps, MachineFacts, Verdict, prove},
     host::waited_ns,
-    measure::{Lateness, Rouser, Waiting, wakes},
+    measure::{Interrupter, Latencies, Waiting, wakes},
     realtime::{AwakeCpus, Fifo, Pinned},
     source::{ReadPath, self_test},
 };
@@ -127,10 +127,10 @@ fn poll(context: &Context) -> Gaps {
         begun + STEP,
         STEP,
         Waiting::Polling,
-        &Rouser::default(),
+        &Interrupter::default(),
         || !context.interrupted(),
         |wake| {
-            let length = Duration::from_nanos(wake.late_ns);
+            let length = Duration::from_nanos(wake.latency_ns);
             if length >= GAP {
                 let waited_by_now = waited();
                 let waited = waited_by_now.zip(waited_before).map(|(now, before)| now.saturating_sub(before));
@@ -146,21 +146,21 @@ fn poll(context: &Context) -> Gaps {
 
 /// Sleeps repeatedly with the kernel's timer, and formats the wake-up latency. Returns `None` if nothing was measured.
 fn woken(context: &Context) -> Option<String> {
-    let mut lateness = Lateness::new();
+    let mut latencies = Latencies::new();
     let mut left = WAKES;
     wakes(
         Instant::now() + PERIOD,
         PERIOD,
-        Waiting::Parked,
-        &Rouser::default(),
+        Waiting::Blocking,
+        &Interrupter::default(),
         || !context.interrupted(),
         |wake| {
-            lateness.record(wake);
+            latencies.record(wake);
             left -= 1;
             left > 0 && !context.interrupted()
         },
     );
-    let late = lateness.counts().spread(1.0)?;
+    let late = latencies.histogram().spread(1.0)?;
     let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(short_time);
     let noun = one_or_many(late.samples, "wake-up", "wake-ups");
     Some(format!("p50 {p50}, p99 {p99}, max {max} of {} {noun}", late.samples))

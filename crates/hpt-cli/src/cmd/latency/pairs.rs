@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, measure::read_pairs, realtime::Pinned, sleep::Strategy,
-    source, stats::Histogram,
+    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, measure::back_to_back_reads, realtime::Pinned,
+    sleep::Strategy, source, stats::Histogram,
 };
 use hpt_document::pairs::{PairsDocument, PairsRow};
 
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     for waits in &arguments.interval {
         progress.name(&waits.name());
-        let pairs = read_pairs(&sources, &waits.0, arguments.count.into(), |wait| {
+        let pairs = back_to_back_reads(&sources, &waits.0, arguments.count.into(), |wait| {
             done += 1;
             // Consecutive pairs should be disturbed as little as possible.
             if wait.is_zero() && done % LOOK_EVERY != 0 {

@@ -350,7 +350,7 @@ mod tests {
             let counts: Vec<_> = counts.collect();
             let time_series =
                 (0..400_u64).map(|at| TimeSeriesInterval(at * 1_000_000_000, 1_000, 2.5, (at * 7_919) % 9_000_000));
-            let mut figures = figures(&threads()[0].lateness).expect("it has samples");
+            let mut figures = figures(&threads()[0].latencies).expect("it has samples");
             figures.samples = counts.iter().map(|count| count.1).sum::<u64>();
             (figures.min_ns, figures.mean_ns, figures.p50_ns) = (200, 900.0, 800);
             (figures.p99_ns, figures.p999_ns) = (Some(90_000), Some(900_000));

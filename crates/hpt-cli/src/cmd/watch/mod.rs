@@ -11,7 +11,7 @@ use clap::Args;
 use hpt_core::{
     Opened, SourceId,
     diagnose::{Limits, Round, Surroundings, Watch},
-    measure::{Burst, Bursts, CoreOffset},
+    measure::{Burst, BurstReader, CoreOffset},
     realtime::{PinWatch, Pinned, allowed_cpus},
 };
 
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let (sources, mut notes) = sources(&arguments.source, context, reference.as_dyn())?;
     let mut machine = MachineWatch::of(context)?;
-    let mut bursts = Bursts::against(reference.as_dyn());
+    let mut bursts = BurstReader::new(reference.as_dyn());
     let around = Surroundings::of(&context.host);
     let (kept, expected) = with_expectations(sources, reference.as_dyn(), (&bursts, &around), &mut notes);
     if kept.is_empty() {
@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let mut events = Vec::new();
         let (mut rounds, mut elsewhere) = (0_u64, 0_u64);
         loop {
-            let taken: Vec<Burst> = kept.iter().map(|opened| bursts.take(opened.as_dyn())).collect();
+            let taken: Vec<Burst> = kept.iter().map(|opened| bursts.read(opened.as_dyn())).collect();
             let happened = machine.happened(context);
             so_far.watch.set_tick_off_by(machine.tick_off_by_ppm());
             so_far.watch.take(Round { bursts: &taken, interrupted: !happened.is_empty() });

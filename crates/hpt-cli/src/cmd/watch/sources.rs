@@ -6,7 +6,7 @@ use hpt_core::{
     FrequencyEstimate, Instant, Opened, SourceId, SourceInfo, TimeSource,
     diagnose::{Expected, Surroundings},
     host::CpuList,
-    measure::{Bursts, CoreOffset, core_offset},
+    measure::{BurstReader, CoreOffset, core_offset},
     source::{self, ReadPath, Scope, are_one_reading},
 };
 
@@ -76,7 +76,7 @@ pub(super) fn sources(
 pub(super) fn with_expectations(
     sources: Vec<Opened>,
     reference: &dyn TimeSource,
-    (bursts, around): (&Bursts<'_>, &Surroundings),
+    (bursts, around): (&BurstReader<'_>, &Surroundings),
     notes: &mut Vec<String>,
 ) -> (Vec<Opened>, Vec<Expected>) {
     let (mut kept, mut expected) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ pub(super) fn with_expectations(
 fn expected_of(
     source: &dyn TimeSource,
     reference: &dyn TimeSource,
-    bursts: &Bursts<'_>,
+    bursts: &BurstReader<'_>,
     around: &Surroundings,
 ) -> Option<Expected> {
     let (granules, info) = (bursts.granules(source), source.info());

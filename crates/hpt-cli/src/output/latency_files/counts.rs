@@ -1,13 +1,13 @@
 //! The content of a latency file: the counts of each thread and the description of the run.
 
-use hpt_core::measure::Lateness;
+use hpt_core::measure::Latencies;
 
 /// The latencies of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLatencies {
     /// The CPU that the thread was pinned to; `None` if it was not pinned.
     pub(crate) cpu: Option<usize>,
-    pub(crate) lateness: Lateness,
+    pub(crate) latencies: Latencies,
 }
 
 /// The description of a run.
@@ -25,25 +25,25 @@ pub(crate) struct RunDescription<'a> {
 pub(crate) mod tests {
     use std::time::{Duration, SystemTime};
 
-    use hpt_core::{Instant, measure::Lateness};
+    use hpt_core::{Instant, measure::Latencies};
 
     use super::{RunDescription, ThreadLatencies};
 
     /// Returns two threads with one wake-up per latency.
     pub(crate) fn threads() -> Vec<ThreadLatencies> {
-        let of = |late_ns: &[u64]| {
-            let mut lateness = Lateness::new();
-            late_ns.iter().for_each(|&late_ns| lateness.record(wake(late_ns)));
-            lateness
+        let of = |latency_ns: &[u64]| {
+            let mut latencies = Latencies::new();
+            latency_ns.iter().for_each(|&latency_ns| latencies.record(wake(latency_ns)));
+            latencies
         };
         vec![
-            ThreadLatencies { cpu: Some(0), lateness: of(&[500, 1_500, 1_999, 12_000]) },
-            ThreadLatencies { cpu: Some(1), lateness: of(&[3_000, 4_999, 25_000_000]) },
+            ThreadLatencies { cpu: Some(0), latencies: of(&[500, 1_500, 1_999, 12_000]) },
+            ThreadLatencies { cpu: Some(1), latencies: of(&[3_000, 4_999, 25_000_000]) },
         ]
     }
 
-    pub(crate) fn wake(late_ns: u64) -> hpt_core::measure::Wake {
-        hpt_core::measure::Wake::new(Instant::from_nanos(1_000_000_000), late_ns)
+    pub(crate) fn wake(latency_ns: u64) -> hpt_core::measure::Wake {
+        hpt_core::measure::Wake::new(Instant::from_nanos(1_000_000_000), latency_ns)
     }
 
     pub(crate) fn about() -> RunDescription<'static> {

@@ -3,28 +3,28 @@
 
 use std::fmt::Write;
 
-use hpt_core::measure::Lateness;
+use hpt_core::measure::Latencies;
 use serde_json::{Map, Value, json};
 
 use super::counts::{RunDescription, ThreadLatencies};
 
 /// Returns the histogram as text, with one line per microsecond up to the maximum and one column per thread.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
-    let latest = threads.iter().filter_map(|thread| last_us(&thread.lateness)).max().map_or(0, |last| last + 1);
+    let latest = threads.iter().filter_map(|thread| last_us(&thread.latencies)).max().map_or(0, |last| last + 1);
     let mut text = "# Histogram\n".to_owned();
     for us in 0..latest {
-        let counts = threads.iter().map(|thread| format!("{:06}", thread.lateness.microseconds()[us]));
+        let counts = threads.iter().map(|thread| format!("{:06}", thread.latencies.microseconds()[us]));
         let _ = writeln!(text, "{us:06} {}", counts.collect::<Vec<_>>().join("\t"));
     }
-    let mut line = |name: &str, width: usize, figure: &dyn Fn(&Lateness) -> u64| {
-        let figures = threads.iter().map(|thread| format!("{:0width$}", figure(&thread.lateness)));
+    let mut line = |name: &str, width: usize, figure: &dyn Fn(&Latencies) -> u64| {
+        let figures = threads.iter().map(|thread| format!("{:0width$}", figure(&thread.latencies)));
         let _ = writeln!(text, "# {name}: {}", figures.collect::<Vec<_>>().join(" "));
     };
-    line("Total", 9, &|lateness| lateness.microseconds().iter().sum());
-    line("Min Latencies", 5, &|lateness| ends_us(lateness).0);
-    line("Avg Latencies", 5, &|lateness| format!("{:.0}", average_us(lateness).floor()).parse().unwrap_or(0));
-    line("Max Latencies", 5, &|lateness| ends_us(lateness).1);
-    line("Histogram Overflows", 5, &Lateness::beyond);
+    line("Total", 9, &|latencies| latencies.microseconds().iter().sum());
+    line("Min Latencies", 5, &|latencies| ends_us(latencies).0);
+    line("Avg Latencies", 5, &|latencies| format!("{:.0}", average_us(latencies).floor()).parse().unwrap_or(0));
+    line("Max Latencies", 5, &|latencies| ends_us(latencies).1);
+    line("Histogram Overflows", 5, &Latencies::overflows);
     // hpt does not record the cycle numbers of overflows, because its memory use would then depend on the run time.
     text.push_str("# Histogram Overflow at cycle number:\n");
     for number in 0..threads.len() {
@@ -36,15 +36,15 @@ pub(super) fn text(threads: &[ThreadLatencies]) -> String {
 /// Returns the results as JSON. Two of the keys end in a colon, as they do in cyclictest.
 pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {
     let of_thread = |thread: &ThreadLatencies| {
-        let (min, max) = ends_us(&thread.lateness);
-        let counts = thread.lateness.microseconds().iter().enumerate().filter(|&(_, &count)| count > 0);
+        let (min, max) = ends_us(&thread.latencies);
+        let counts = thread.latencies.microseconds().iter().enumerate().filter(|&(_, &count)| count > 0);
         let histogram: Map<_, _> = counts.map(|(us, &count)| (us.to_string(), Value::from(count))).collect();
         json!({
             "histogram": histogram,
-            "cycles": thread.lateness.counts().samples(),
+            "cycles": thread.latencies.histogram().samples(),
             "min": min,
             "max": max,
-            "avg": (average_us(&thread.lateness) * 100.0).round() / 100.0,
+            "avg": (average_us(&thread.latencies) * 100.0).round() / 100.0,
             "cpu": thread.cpu.map_or(-1, |cpu| i64::try_from(cpu).unwrap_or(-1)),
             "node": -1,
         })
@@ -75,17 +75,17 @@ pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> St
 }
 
 /// Returns the last microsecond that has samples.
-fn last_us(lateness: &Lateness) -> Option<usize> {
-    lateness.microseconds().iter().rposition(|&count| count > 0)
+fn last_us(latencies: &Latencies) -> Option<usize> {
+    latencies.microseconds().iter().rposition(|&count| count > 0)
 }
 
-fn ends_us(lateness: &Lateness) -> (u64, u64) {
-    let end = |part| lateness.counts().quantile(part).unwrap_or(0) / 1_000;
-    (end(0.0), lateness.latest().map_or(0, |wake| wake.late_ns / 1_000))
+fn ends_us(latencies: &Latencies) -> (u64, u64) {
+    let end = |part| latencies.histogram().quantile(part).unwrap_or(0) / 1_000;
+    (end(0.0), latencies.worst().map_or(0, |wake| wake.latency_ns / 1_000))
 }
 
-fn average_us(lateness: &Lateness) -> f64 {
-    lateness.mean_ns().map_or(0.0, |mean_ns| mean_ns / 1_000.0)
+fn average_us(latencies: &Latencies) -> f64 {
+    latencies.mean_ns().map_or(0.0, |mean_ns| mean_ns / 1_000.0)
 }
 
 #[cfg(test)]

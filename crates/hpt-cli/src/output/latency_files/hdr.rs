@@ -28,7 +28,7 @@ pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> Str
     let mut writer = builder.begin_log_with(&mut log, &mut serializer).expect("writing to memory does not fail");
     for thread in threads {
         let mut counts = Histogram::<u64>::new(3).expect("three digits");
-        for class in thread.lateness.counts().classes() {
+        for class in thread.latencies.histogram().classes() {
             counts.record_n(class.largest_ticks.min(LONGEST_NS), class.samples).expect("the table grows");
         }
         let name = thread.cpu.map_or_else(|| "any".to_owned(), |cpu| format!("cpu{cpu}"));

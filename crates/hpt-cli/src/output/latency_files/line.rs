@@ -7,10 +7,10 @@ use super::counts::ThreadLatencies;
 /// samples above ten milliseconds, if there are any.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let line = |thread: &ThreadLatencies| {
-        let counts = thread.lateness.microseconds();
+        let counts = thread.latencies.microseconds();
         let end = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         let counts: Vec<_> = counts[..end].iter().map(u64::to_string).collect();
-        let beyond = match thread.lateness.beyond() {
+        let beyond = match thread.latencies.overflows() {
             0 => String::new(),
             beyond => format!(" (later: {beyond})"),
         };

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use hpt_core::{
     Instant,
-    measure::{Crossing, Lateness, Wake},
+    measure::{EdgeTimes, Latencies, Wake},
 };
 use hpt_document::gpio_latency::GpioFigure;
 
@@ -50,42 +50,42 @@ impl Figure {
         }
     }
 
-    pub(super) fn of(self, crossing: &Crossing) -> Option<u64> {
+    pub(super) fn of(self, times: &EdgeTimes) -> Option<u64> {
         match self {
-            Self::OutputToIrq => crossing.set_to_edge_ns(),
-            Self::IrqToUser => crossing.edge_to_program_ns(),
-            Self::EndToEnd => Some(crossing.whole_ns()),
+            Self::OutputToIrq => times.output_to_irq_ns(),
+            Self::IrqToUser => times.irq_to_user_ns(),
+            Self::EndToEnd => Some(times.end_to_end_ns()),
         }
     }
 }
 
 /// The three latencies of all edges.
 #[derive(Clone, Debug)]
-pub(super) struct EdgeFigures([Lateness; 3]);
+pub(super) struct EdgeFigures([Latencies; 3]);
 
 /// An edge, and the number of deadlines that were skipped before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EdgeSample {
-    pub(super) crossing: Crossing,
+    pub(super) times: EdgeTimes,
     pub(super) missed: u64,
 }
 
 impl EdgeFigures {
     pub(super) fn new() -> Self {
-        Self(Figure::ALL.map(|_| Lateness::new()))
+        Self(Figure::ALL.map(|_| Latencies::new()))
     }
 
     pub(super) fn record(&mut self, sample: EdgeSample) {
-        for (lateness, figure) in self.0.iter_mut().zip(Figure::ALL) {
-            if let Some(ns) = figure.of(&sample.crossing) {
-                let mut wake = Wake::new(Instant::from_nanos(sample.crossing.set_ns.cast_signed()), ns);
+        for (latencies, figure) in self.0.iter_mut().zip(Figure::ALL) {
+            if let Some(ns) = figure.of(&sample.times) {
+                let mut wake = Wake::new(Instant::from_nanos(sample.times.driven_ns.cast_signed()), ns);
                 wake.missed = sample.missed;
-                lateness.record(wake);
+                latencies.record(wake);
             }
         }
     }
 
-    pub(super) fn of(&self, figure: Figure) -> &Lateness {
+    pub(super) fn of(&self, figure: Figure) -> &Latencies {
         let [output_to_irq, irq_to_user, end_to_end] = &self.0;
         match figure {
             Figure::OutputToIrq => output_to_irq,
@@ -97,20 +97,20 @@ impl EdgeFigures {
 
 impl RawSample for EdgeSample {
     fn text(&self) -> String {
-        let figure = |figure: Figure| figure.of(&self.crossing).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-        format!("{} {}", self.crossing.set_ns, Figure::ALL.map(figure).join(" "))
+        let figure = |figure: Figure| figure.of(&self.times).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+        format!("{} {}", self.times.driven_ns, Figure::ALL.map(figure).join(" "))
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use hpt_core::measure::Crossing;
+    use hpt_core::measure::EdgeTimes;
 
     use super::{EdgeFigures, EdgeSample, Figure};
     use crate::sampling::raw_samples::RawSample;
 
-    fn sample(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> EdgeSample {
-        EdgeSample { crossing: Crossing::new(set_ns, edge_ns, known_ns), missed: u64::from(set_ns == 3_000_000) }
+    fn sample(driven_ns: u64, detected_ns: Option<u64>, read_ns: u64) -> EdgeSample {
+        EdgeSample { times: EdgeTimes::new(driven_ns, detected_ns, read_ns), missed: u64::from(driven_ns == 3_000_000) }
     }
 
     pub(crate) fn samples() -> [EdgeSample; 4] {
@@ -135,7 +135,7 @@ pub(super) mod tests {
     fn partial_and_total_latencies_are_counted_separately() {
         let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
-        let counted = Figure::ALL.map(|figure| (three.of(figure).counts().samples(), three.of(figure).missed()));
+        let counted = Figure::ALL.map(|figure| (three.of(figure).histogram().samples(), three.of(figure).missed()));
         assert_eq!(counted, [(3, 0), (3, 0), (4, 1)]);
     }
 }

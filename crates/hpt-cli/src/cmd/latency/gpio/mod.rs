@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
     gpio::{GpioError, Input, LineName, Output},
-    measure::{EdgeCounts, Heard, Listening, LoopBack, gpio_edges},
+    measure::{EdgeCounts, EdgeWaiting, Heard, Loopback, gpio_edges},
     realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
@@ -145,8 +145,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // No signal may end hpt before both lines are restored.
     context.signals.listen_until_the_end()?;
     let (conduct, listening) = match arguments.listen {
-        Listen::Poll => (Behavior::Blocks, Listening::Waiting),
-        Listen::Spin => (Behavior::Spins, Listening::Spinning),
+        Listen::Poll => (Behavior::Blocks, EdgeWaiting::Blocking),
+        Listen::Spin => (Behavior::Spins, EdgeWaiting::Polling),
     };
     if conduct == Behavior::Spins && arguments.thread.leaves_nothing() {
         return Err(Failure::Usage(NOTHING_LEFT));
@@ -166,14 +166,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // The input is requested before the output is driven.
     let input = Input::request(&input.chip, input.line.offset, CONSUMER)?;
     let output = Output::request(&out.chip, out.line.offset, CONSUMER)?;
-    let mut wire = LoopBack::new(&output, &input, clock, listening);
-    let (look_ns, step_ns) = wire.cost_of_looking();
+    let mut wire = Loopback::new(&output, &input, clock, listening);
+    let (read_ns, step_ns) = wire.clock_read_overhead();
 
     let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
     let three = Mutex::new(EdgeFigures::new());
     let drawn = |cpu: Option<usize>| {
-        let lateness = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
-        [ThreadLatencies { cpu, lateness }]
+        let latencies = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
+        [ThreadLatencies { cpu, latencies }]
     };
     let cpu = Mutex::new(None);
     let start = Instant::now();
@@ -234,12 +234,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         timeout_ns: saturating_nanos(arguments.timeout),
         cpu,
         measuring: LatencyThread { thread: settings.thread, source },
-        reads: ClockReads { clock_read_ns: look_ns, clock_granularity_ns: step_ns },
+        reads: ClockReads { clock_read_ns: read_ns, clock_granularity_ns: step_ns },
         time,
         lost: counts.lost,
-        unexpected: counts.strange,
+        unexpected: counts.unexpected,
         dropped: counts.dropped,
-        out_of_window: counts.elsewhen,
+        out_of_window: counts.out_of_window,
         figure: arguments.figure.word(),
         end,
         results,
@@ -251,7 +251,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 /// Drives one line and waits for edges on the other.
 fn measure(
-    wire: &mut LoopBack<'_>,
+    wire: &mut Loopback<'_>,
     level: bool,
     arguments: &Arguments,
     start: Instant,
@@ -267,16 +267,16 @@ fn measure(
     let go_on = || shared.goes_on();
     let when =
         (Instant::now() + arguments.run_length.interval.min(Duration::from_millis(1)), arguments.run_length.interval);
-    gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
+    gpio_edges(wire, level, when, arguments.timeout, shared.interrupter(0), go_on, |heard| {
         match heard {
-            Heard::Edge(crossing, missed) => {
+            Heard::Edge(times, missed) => {
                 // This code runs after the edge has arrived, so no sample includes its duration.
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
-                if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
-                    shared.stop_at(Instant::from_nanos(crossing.set_ns.cast_signed()));
+                if is_there && arguments.figure.of(&times).is_some_and(|ns| ns > limit_ns) {
+                    shared.stop_at(Instant::from_nanos(times.driven_ns.cast_signed()));
                 }
-                let sample = EdgeSample { crossing, missed };
+                let sample = EdgeSample { times, missed };
                 // Edges received on another CPU are not counted for this CPU.
                 if is_there {
                     backlog.add(sample);

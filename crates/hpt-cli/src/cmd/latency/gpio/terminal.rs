@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hpt_core::measure::{EdgeCounts, Lateness};
+use hpt_core::measure::{EdgeCounts, Latencies};
 use hpt_document::{
     gpio_latency::{GpioLatencyDocument, GpioLatencyRow, GpioListening},
     gpio_line::GpioLine,
@@ -29,10 +29,10 @@ pub(super) fn what_was_wrong(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     if counts.lost > 0 {
-        let which = if counts.came == 0 {
+        let which = if counts.arrived == 0 {
             "no edge arrived".to_owned()
         } else {
-            format!("{} of {} edges did not arrive", counts.lost, counts.lost + counts.came)
+            format!("{} of {} edges did not arrive", counts.lost, counts.lost + counts.arrived)
         };
         let why = if is_delayed {
             "; the measuring thread spins, and the kernel thread that delivers edges (irq/...-hpt, SCHED_FIFO 50) cannot preempt it: use --listen poll, a priority below 50, or another CPU"
@@ -53,27 +53,27 @@ pub(super) fn what_was_wrong(
             one_or_many(counts.dropped, "edge because edges", "edges because they")
         ));
     }
-    if counts.strange > 0 {
+    if counts.unexpected > 0 {
         wrong.push(format!(
             "{} unexpected {} arrived on {}; the line may be ringing, or something else may be driving it",
-            counts.strange,
-            one_or_many(counts.strange, "edge", "edges"),
+            counts.unexpected,
+            one_or_many(counts.unexpected, "edge", "edges"),
             line_words(input)
         ));
     }
-    if counts.elsewhen > 0 {
+    if counts.out_of_window > 0 {
         wrong.push(format!(
             "for {} {}, the kernel's timestamp does not fall between the time hpt drove the output line and the time it read the edge, so only the end-to-end latency of {} is counted; in a time namespace, the kernel's timestamps are those of the host",
-            counts.elsewhen,
-            one_or_many(counts.elsewhen, "edge", "edges"),
-            one_or_many(counts.elsewhen, "this edge", "these edges")
+            counts.out_of_window,
+            one_or_many(counts.out_of_window, "edge", "edges"),
+            one_or_many(counts.out_of_window, "this edge", "these edges")
         ));
     }
     wrong
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> {
     if data.results.is_empty() {
         let nothing = format!(
             "No edge was measured from {} to {}. {}. {}",
@@ -188,7 +188,7 @@ mod tests {
             ]
         );
         assert!(said(counts, true)[0].contains("SCHED_FIFO 50"));
-        (counts.came, counts.strange, counts.dropped, counts.elsewhen) = (5, 2, 3, 4);
+        (counts.arrived, counts.unexpected, counts.dropped, counts.out_of_window) = (5, 2, 3, 4);
         let all = said(counts, false);
         assert_eq!(all.len(), 4);
         assert!(
@@ -198,7 +198,7 @@ mod tests {
                 && all[3].contains("4 edges"),
             "{all:?}"
         );
-        (counts.strange, counts.dropped, counts.elsewhen) = (1, 1, 1);
+        (counts.unexpected, counts.dropped, counts.out_of_window) = (1, 1, 1);
         let all = said(counts, false);
         assert!(
             all[1].contains("dropped 1 edge because edges arrived faster")

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use hpt_core::{
     diagnose::{Cause, Habits, stall_causes},
-    measure::{Counter, Looking, Moved, Stall, Stalls, Watched, Window},
+    measure::{Counter, CounterDeltas, PollCost, Stall, StallWatchStats, Stalls, Window},
     realtime::Absence,
 };
 use hpt_document::cpu_absence::CpuAbsence;
@@ -24,7 +24,7 @@ pub(super) struct StallDetails {
     /// The wall-clock time at which the stall began.
     pub(super) began: SystemTime,
     pub(super) cause: Cause,
-    pub(super) moved: Moved,
+    pub(super) deltas: CounterDeltas,
     /// The number of stalls in the same window, which share its counter increases.
     pub(super) shared: usize,
 }
@@ -40,31 +40,31 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn new() -> Self {
-        Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
+        Self { stalls: Stalls::new(KEPT), habits: Habits::default(), causes: Default::default() }
     }
 
     /// Adds a window, and determines the causes of its stalls by comparison with earlier windows.
-    pub(super) fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
-        let causes = stall_causes(stalls, moved, &self.habits);
+    pub(super) fn record(&mut self, stalls: &[Stall], deltas: &CounterDeltas, mut each: impl FnMut(&Stall, &Cause)) {
+        let causes = stall_causes(stalls, deltas, &self.habits);
         for (stall, cause) in stalls.iter().zip(causes) {
             let place = Cause::NAMES.iter().position(|name| *name == cause.name()).unwrap_or(0);
             self.causes[place].0 += 1;
             self.causes[place].1 = self.causes[place].1.saturating_add(stall.length_ns);
             each(stall, &cause);
-            let mut moved = moved.clone();
-            keep_the_most_unusual(&mut moved, &cause);
-            let details = StallDetails { began: stall.start.to_system_time(), cause, moved, shared: stalls.len() };
+            let mut deltas = deltas.clone();
+            keep_the_most_unusual(&mut deltas, &cause);
+            let details = StallDetails { began: stall.start.to_system_time(), cause, deltas, shared: stalls.len() };
             self.stalls.record(*stall, details);
         }
-        self.habits.record(moved, !stalls.is_empty());
+        self.habits.record(deltas, !stalls.is_empty());
     }
 }
 
 /// Keeps at most [`MOVERS`] counters: first the counters that the cause names, then the counters that increased most.
-fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
+fn keep_the_most_unusual(deltas: &mut CounterDeltas, cause: &Cause) {
     let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
     let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
-    if let Some(counts) = &mut moved.counts {
+    if let Some(counts) = &mut deltas.counts {
         counts.sort_by_key(|&(place, by)| (rank(place), std::cmp::Reverse(by)));
         counts.truncate(MOVERS);
     }
@@ -85,9 +85,9 @@ impl OnOtherCpus {
     /// too, because the stall began on its own CPU.
     pub(super) fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
         let was_on_other_cpus = std::mem::replace(&mut self.is_now, !stayed);
-        let is_own = stayed || (!was_on_other_cpus && window.moved.migrated);
+        let is_own = stayed || (!was_on_other_cpus && window.deltas.migrated);
         if !is_own {
-            self.ns = self.ns.saturating_add(window.moved.window_ns);
+            self.ns = self.ns.saturating_add(window.deltas.window_ns);
             self.stalls += window.stalls.len() as u64;
         }
         is_own
@@ -102,8 +102,8 @@ pub(super) struct ThreadOutcome {
     pub(super) account: Account,
     pub(super) on_other_cpus: OnOtherCpus,
     pub(super) absences: Vec<Absence>,
-    pub(super) watched: Watched,
-    pub(super) looking: Looking,
+    pub(super) watched: StallWatchStats,
+    pub(super) poll_cost: PollCost,
     pub(super) above_ns: u64,
     pub(super) counters: Vec<Counter>,
     pub(super) unread: Vec<(&'static str, String)>,
@@ -132,7 +132,7 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
     if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
         notes.push("another hpt thread shares a CPU with a measuring thread; the other thread wakes up once a minute, or more often if hpt runs on a terminal".to_owned());
     }
-    let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
+    let back: u64 = ended.iter().map(|one| one.watched.backward_steps).sum();
     if back > 0 {
         let times = if back == 1 { "once".to_owned() } else { format!("{back} times") };
         notes.push(format!("the source went backwards {times}; backward steps are not counted as stalls"));
@@ -144,7 +144,7 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
 mod tests {
     use hpt_core::{
         Instant,
-        measure::{Moved, Stall, Window},
+        measure::{CounterDeltas, Stall, Window},
     };
 
     use super::OnOtherCpus;
@@ -156,9 +156,9 @@ mod tests {
         let mut on_other_cpus = OnOtherCpus::default();
         let stall = [Stall::new(Instant::EPOCH + std::time::Duration::from_nanos(MS), 30_000)];
         let mut is_own = |stayed, migrated| {
-            let mut moved = Moved::default();
-            (moved.window_ns, moved.migrated) = (20 * MS, migrated);
-            on_other_cpus.is_own(stayed, &Window::of(&stall, &moved))
+            let mut deltas = CounterDeltas::default();
+            (deltas.window_ns, deltas.migrated) = (20 * MS, migrated);
+            on_other_cpus.is_own(stayed, &Window::new(&stall, &deltas))
         };
         assert!(is_own(true, false) && is_own(false, true));
         assert!(!is_own(false, false) && !is_own(false, true));

@@ -18,15 +18,15 @@ use crate::{
 
 /// Returns the results of one thread so far.
 pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
-    let lengths = &thread.lateness;
-    let counts = lengths.counts();
+    let lengths = &thread.latencies;
+    let counts = lengths.histogram();
     StallFigures {
         cpu: thread.cpu,
         stalls: counts.samples(),
         p50_ns: counts.quantile(0.5),
         p99_ns: tail(counts, 0.99),
         p999_ns: tail(counts, 0.999),
-        max_ns: lengths.latest().map(|longest| longest.late_ns),
+        max_ns: lengths.worst().map(|longest| longest.latency_ns),
         ended: None,
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
 pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
     let ThreadOutcome { account, watched, .. } = ended;
     let lengths = account.stalls.lengths();
-    let counts = lengths.counts();
+    let counts = lengths.histogram();
     let period = account.stalls.recurrence();
     let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
     let windows = account.habits.windows();
@@ -52,22 +52,22 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         p50_ns: counts.quantile(0.5),
         p99_ns: tail(counts, 0.99),
         p999_ns: tail(counts, 0.999),
-        max_ns: lengths.latest().map(|longest| longest.late_ns),
-        max_at_ns: lengths.latest().map(|longest| longest.deadline.nanos_since(Instant::EPOCH)),
+        max_ns: lengths.worst().map(|longest| longest.latency_ns),
+        max_at_ns: lengths.worst().map(|longest| longest.deadline.nanos_since(Instant::EPOCH)),
         period_ns: of_period(|period| period.period_ns),
         period_p10_ns: of_period(|period| period.p10_ns),
         period_p90_ns: of_period(|period| period.p90_ns),
         period_followed: of_period(|period| period.followed),
-        period_eligible: of_period(|period| period.of),
-        sampling_ns: watched.asking_ns,
-        samplings: watched.questions,
-        longest_sampling_ns: watched.longest_question_ns,
+        period_eligible: of_period(|period| period.eligible),
+        sampling_ns: watched.sampling_ns,
+        samplings: watched.samplings,
+        longest_sampling_ns: watched.longest_sampling_ns,
         blind_below_ns: watched.blind_below_ns,
-        backward_steps: watched.went_back,
+        backward_steps: watched.backward_steps,
         windows_with_stall: windows.with_stall,
         windows_without_stall: windows.without_stall,
         histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
-        above_10ms: lengths.beyond(),
+        above_10ms: lengths.overflows(),
     }
 }
 
@@ -145,25 +145,25 @@ where
 }
 
 fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) -> StallRow {
-    let moved = &details.moved;
-    let named = moved.counts.iter().flatten();
+    let deltas = &details.deltas;
+    let named = deltas.counts.iter().flatten();
     let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
     StallRow {
         cpu: ended.cpu,
         start_ns: stall.start.nanos_since(Instant::EPOCH),
         started_at: humantime::format_rfc3339_micros(details.began).to_string(),
         length_ns: stall.length_ns,
-        uncertainty_ns: stall.uncertain_ns,
+        uncertainty_ns: stall.uncertainty_ns,
         cause: details.cause.name().to_owned(),
-        window_ns: moved.window_ns,
+        window_ns: deltas.window_ns,
         stalls_in_window: details.shared,
-        voluntary_switches: moved.voluntary,
-        involuntary_switches: moved.involuntary,
-        major_faults: moved.major_faults,
-        run_queue_wait_ns: moved.waited_ns,
-        migrated: moved.migrated,
-        steal_ns: moved.stolen_ns,
-        smi_count: moved.firmware,
+        voluntary_switches: deltas.voluntary,
+        involuntary_switches: deltas.involuntary,
+        major_faults: deltas.major_faults,
+        run_queue_wait_ns: deltas.waited_ns,
+        migrated: deltas.migrated,
+        steal_ns: deltas.stolen_ns,
+        smi_count: deltas.firmware,
         counters: named.map(|(counter, by)| CounterIncrease(counter.name.clone(), by)).collect(),
     }
 }
@@ -171,7 +171,7 @@ fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) ->
 /// Returns the likely cause and its evidence as text.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmware: bool) -> String {
-    let moved = &details.moved;
+    let deltas = &details.deltas;
     let time = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
     let counted = |(place, by): &(usize, u64)| {
         let counter = counters.get(*place)?;
@@ -183,19 +183,19 @@ pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmwar
         Some(format!("{named} +{by}"))
     };
     let counts = |most: usize| {
-        let counts = moved.counts.iter().flatten().filter_map(counted).take(most);
+        let counts = deltas.counts.iter().flatten().filter_map(counted).take(most);
         counts.collect::<Vec<_>>().join(", ")
     };
     let words = match &details.cause {
-        Cause::KeptWaiting => match moved.waited_ns {
-            Some(_) => format!("waited {} for the CPU while other threads ran", time(moved.waited_ns)),
+        Cause::KeptWaiting => match deltas.waited_ns {
+            Some(_) => format!("waited {} for the CPU while other threads ran", time(deltas.waited_ns)),
             None => "other threads ran".to_owned(),
         },
         Cause::Stopped => "stopped by a signal, a debugger or the cgroup freezer".to_owned(),
         Cause::PagedIn => "waited for a page to be read from disk".to_owned(),
         Cause::Migrated => "moved to another CPU".to_owned(),
-        Cause::Stolen => format!("the hypervisor ran other guests: {} of steal time", time(moved.stolen_ns)),
-        Cause::Firmware => format!("firmware: SMI +{}", moved.firmware.unwrap_or(0)),
+        Cause::Stolen => format!("the hypervisor ran other guests: {} of steal time", time(deltas.stolen_ns)),
+        Cause::Firmware => format!("firmware: SMI +{}", deltas.firmware.unwrap_or(0)),
         Cause::Interrupts(named) => counts(named.len().min(3)),
         Cause::AsUsual => format!("nothing unusual: {}", counts(2)),
         Cause::Nothing if counts_firmware => {

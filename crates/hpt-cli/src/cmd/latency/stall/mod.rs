@@ -18,7 +18,7 @@ use clap::Args;
 use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
-    measure::{CpuCounters, Lateness, Stall, Told, Window, looking, watch_for_stalls},
+    measure::{CpuCounters, Latencies, Stall, Told, Window, poll_cost, watch_for_stalls},
     realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
@@ -130,7 +130,7 @@ impl RawSample for RawStall {
             "{} {} {} {cause}{shared}",
             stall.start.nanos_since(Instant::EPOCH),
             stall.length_ns,
-            stall.uncertain_ns
+            stall.uncertainty_ns
         )
     }
 }
@@ -183,12 +183,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
     let mut warnings = whole.end();
     let of_threads =
-        |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
+        |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, latencies: one.account.stalls.lengths().clone() };
     let threads: Vec<_> = ended.iter().map(of_threads).collect();
     warnings.extend(run.finish(&threads));
 
-    let mut all = Lateness::new();
-    threads.iter().for_each(|thread| all.add(&thread.lateness));
+    let mut all = Latencies::new();
+    threads.iter().for_each(|thread| all.add(&thread.latencies));
     let mut notes =
         [context.notes(), settings.notes(), notes_of(&ended, unmeasured_cpu.is_none()), warnings.clone()].concat();
     let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
@@ -209,8 +209,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let data = StallDocument {
         head: run.head,
         measuring: LatencyThread { thread: settings.thread, source: name },
-        read_ns: rounded(ended.iter().map(|one| one.looking.read_ns).fold(0.0, f64::max)),
-        step_p90_ns: ended.iter().filter_map(|one| one.looking.step_ns).max(),
+        read_ns: rounded(ended.iter().map(|one| one.poll_cost.read_ns).fold(0.0, f64::max)),
+        step_p90_ns: ended.iter().filter_map(|one| one.poll_cost.step_ns).max(),
         time,
         end,
         results: ended.iter().map(row).collect(),
@@ -241,22 +241,22 @@ struct Copied {
     cpu: Option<usize>,
     /// The number of the request that this copy answers.
     answered: AtomicU64,
-    lateness: Mutex<Lateness>,
+    latencies: Mutex<Latencies>,
 }
 
 impl Copied {
     fn new(cpu: Option<usize>) -> Self {
-        Self { cpu, answered: AtomicU64::new(0), lateness: Mutex::new(Lateness::new()) }
+        Self { cpu, answered: AtomicU64::new(0), latencies: Mutex::new(Latencies::new()) }
     }
 
-    fn answer(&self, lateness: &Lateness, wanted: u64) {
-        self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone_from(lateness);
+    fn answer(&self, latencies: &Latencies, wanted: u64) {
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone_from(latencies);
         self.answered.store(wanted, Ordering::Release);
     }
 
     fn of_thread(&self) -> ThreadLatencies {
-        let lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ThreadLatencies { cpu: self.cpu, lateness }
+        let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ThreadLatencies { cpu: self.cpu, latencies }
     }
 }
 
@@ -302,9 +302,9 @@ impl OneThread<'_> {
         }
         let reference = self.context.open("monotonic-raw")?;
         let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no constant rate"))?;
-        let looking = looking(source, rate, &SystemClock);
+        let poll_cost = poll_cost(source, rate, &SystemClock);
         let step_ns =
-            looking.step_ns.ok_or_else(|| shows_none("it advances less often than once every 50 ms, or never"))?;
+            poll_cost.step_ns.ok_or_else(|| shows_none("it advances less often than once every 50 ms, or never"))?;
         let above = self.above(&id, step_ns)?;
         let above_ns = saturating_nanos(above);
 
@@ -316,7 +316,7 @@ impl OneThread<'_> {
         let mut presence = self.cpu.map(|cpu| PinWatch::of(cpu, &self.context.host));
         let mut on_other_cpus = OnOtherCpus::default();
         let go_on = |now| now < end && self.shared.goes_on() && !self.context.interrupted();
-        let moved = || counters.moved(Instant::now().nanos_since(Instant::EPOCH));
+        let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));
         let each = |window: Window<'_>| {
             let before = found;
             // This check follows the read of the counter files, which takes far longer. It does not affect the polling
@@ -326,11 +326,11 @@ impl OneThread<'_> {
                 // Pinning the thread to its CPU again moves the thread, which does not count as a stall.
                 return if self.shared.goes_on() { Told::Busy } else { Told::End };
             }
-            account.record(window.stalls, window.moved, |stall, cause| {
+            account.record(window.stalls, window.deltas, |stall, cause| {
                 if let Some(lines) = &mut lines {
                     lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
                 }
-                if stall.length_ns - stall.uncertain_ns > limit_ns {
+                if stall.length_ns - stall.uncertainty_ns > limit_ns {
                     self.shared.stop_at(stall.start);
                 }
                 found += 1;
@@ -350,7 +350,7 @@ impl OneThread<'_> {
             }
         };
         self.shared.begin(Instant::now());
-        let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, moved, each);
+        let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, deltas, each);
         drop(lines);
         // Publish the final counts of this thread now, because other threads may continue for a long time.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
@@ -361,7 +361,7 @@ impl OneThread<'_> {
             on_other_cpus,
             absences: presence.map_or_else(Vec::new, |presence| presence.absences().to_vec()),
             watched,
-            looking,
+            poll_cost,
             above_ns,
             counters: counters.counters().to_vec(),
             unread: counters.unread().iter().map(|(path, cause)| (*path, cause.to_string())).collect(),
@@ -399,7 +399,7 @@ mod tests {
 
     use hpt_core::{
         Instant,
-        measure::{Lateness, Stall, Wake},
+        measure::{Latencies, Stall, Wake},
     };
 
     use super::{Copied, RawStall, ThreadLatencies, copies_of_all, limit, unmeasured_cpu};
@@ -411,7 +411,7 @@ mod tests {
     fn output_during_the_run_waits_for_a_response_from_every_thread() {
         let copies = [Copied::new(Some(0)), Copied::new(Some(1))];
         let wanted = AtomicU64::new(0);
-        let mut lengths = Lateness::new();
+        let mut lengths = Latencies::new();
         lengths.record(Wake::new(Instant::EPOCH + Duration::from_nanos(MS), 15_000));
         // The second thread has not responded, so nothing is written.
         copies[0].answer(&lengths, 1);
@@ -426,7 +426,7 @@ mod tests {
             writer.join().expect("it does not panic")
         });
         let samples =
-            |of: Vec<ThreadLatencies>| of.iter().map(|one| one.lateness.counts().samples()).collect::<Vec<_>>();
+            |of: Vec<ThreadLatencies>| of.iter().map(|one| one.latencies.histogram().samples()).collect::<Vec<_>>();
         assert_eq!(written.map(samples), Some(vec![1, 1]), "the counts at the time of the request");
         assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none(), "an old response does not count");
     }

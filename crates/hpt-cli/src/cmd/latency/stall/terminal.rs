@@ -1,6 +1,6 @@
 //! The tables of `hpt latency stall`. Measures nothing.
 
-use hpt_core::measure::Lateness;
+use hpt_core::measure::Latencies;
 use hpt_document::stall::{StallCounterRow, StallDocument};
 
 use crate::{
@@ -32,7 +32,7 @@ fn cause_words(cause: &str) -> &'static str {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> Vec<Block> {
     let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
     let columns = ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "time lost %", "blind %", "period"];
     let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
@@ -154,7 +154,7 @@ mod tests {
     use hpt_core::{
         Frequency, Instant,
         diagnose::Cause,
-        measure::{Counter, CounterKind, Lateness, Moved, Stall, Watched, looking},
+        measure::{Counter, CounterDeltas, CounterKind, Latencies, Stall, StallWatchStats, poll_cost},
         testing::ManualSource,
     };
 
@@ -184,12 +184,12 @@ mod tests {
         ]
     }
 
-    fn moved(change: impl FnOnce(&mut Moved)) -> Moved {
-        let mut moved = Moved::default();
-        (moved.window_ns, moved.voluntary, moved.involuntary) = (20 * MS, Some(0), Some(0));
-        (moved.waited_ns, moved.stolen_ns, moved.counts) = (Some(0), Some(0), Some(vec![(0, 5)]));
-        change(&mut moved);
-        moved
+    fn deltas(change: impl FnOnce(&mut CounterDeltas)) -> CounterDeltas {
+        let mut deltas = CounterDeltas::default();
+        (deltas.window_ns, deltas.voluntary, deltas.involuntary) = (20 * MS, Some(0), Some(0));
+        (deltas.waited_ns, deltas.stolen_ns, deltas.counts) = (Some(0), Some(0), Some(vec![(0, 5)]));
+        change(&mut deltas);
+        deltas
     }
 
     fn stall(at_ms: u64, length_ns: u64) -> Stall {
@@ -199,9 +199,9 @@ mod tests {
     fn ended(cpu: Option<usize>, account: Account) -> ThreadOutcome {
         let source = ManualSource::new("by hand").stepping_by(30);
         let clock = ManualSource::new("clock").stepping_by(1_280);
-        let mut watched = Watched::default();
-        (watched.elapsed_ns, watched.asking_ns, watched.questions) = (10_000 * MS, 40 * MS, 500);
-        (watched.longest_question_ns, watched.blind_below_ns) = (90_000, 250_000);
+        let mut watched = StallWatchStats::default();
+        (watched.elapsed_ns, watched.sampling_ns, watched.samplings) = (10_000 * MS, 40 * MS, 500);
+        (watched.longest_sampling_ns, watched.blind_below_ns) = (90_000, 250_000);
         ThreadOutcome {
             cpu,
             settings: example(),
@@ -209,7 +209,7 @@ mod tests {
             on_other_cpus: OnOtherCpus { is_now: false, ns: 500 * MS, stalls: u64::from(cpu == Some(1)) },
             absences: Vec::new(),
             watched,
-            looking: looking(&source, Frequency::GIGAHERTZ, &clock),
+            poll_cost: poll_cost(&source, Frequency::GIGAHERTZ, &clock),
             above_ns: 10_000,
             counters: counters(),
             unread: vec![("/proc/thread-self/schedstat", "No such file or directory (os error 2)".to_owned())],
@@ -223,21 +223,24 @@ mod tests {
         let mut quiet = |number: usize| {
             account.record(
                 &[],
-                &moved(|moved| moved.counts = Some([(0, 5), (2, 1)][..1 + number % 2].to_vec())),
+                &deltas(|deltas| deltas.counts = Some([(0, 5), (2, 1)][..1 + number % 2].to_vec())),
                 |_, _| {},
             );
         };
         (0..400).for_each(&mut quiet);
-        let mut record = |stalls: &[Stall], moved: &Moved| account.record(stalls, moved, |_, _| {});
-        record(&[stall(1_000, 2 * MS)], &moved(|moved| (moved.waited_ns, moved.involuntary) = (Some(2 * MS), Some(1))));
-        record(&[stall(1_103, 30 * MS)], &moved(|moved| moved.voluntary = Some(1)));
-        record(&[stall(1_207, 40_000)], &moved(|moved| moved.counts = Some(vec![(0, 5), (1, 1), (2, 2)])));
-        record(&[stall(1_339, 12_000)], &moved(|_| {}));
-        record(&[stall(1_476, 90_000)], &moved(|moved| moved.counts = Some(Vec::new())));
-        record(&[stall(1_501, 15 * MS)], &moved(|moved| moved.stolen_ns = Some(10 * MS)));
-        record(&[stall(1_602, 20_000), stall(1_603, 21_000)], &moved(|moved| moved.counts = None));
+        let mut record = |stalls: &[Stall], deltas: &CounterDeltas| account.record(stalls, deltas, |_, _| {});
+        record(
+            &[stall(1_000, 2 * MS)],
+            &deltas(|deltas| (deltas.waited_ns, deltas.involuntary) = (Some(2 * MS), Some(1))),
+        );
+        record(&[stall(1_103, 30 * MS)], &deltas(|deltas| deltas.voluntary = Some(1)));
+        record(&[stall(1_207, 40_000)], &deltas(|deltas| deltas.counts = Some(vec![(0, 5), (1, 1), (2, 2)])));
+        record(&[stall(1_339, 12_000)], &deltas(|_| {}));
+        record(&[stall(1_476, 90_000)], &deltas(|deltas| deltas.counts = Some(Vec::new())));
+        record(&[stall(1_501, 15 * MS)], &deltas(|deltas| deltas.stolen_ns = Some(10 * MS)));
+        record(&[stall(1_602, 20_000), stall(1_603, 21_000)], &deltas(|deltas| deltas.counts = None));
         let mut tick = Account::new();
-        let often = moved(|moved| (moved.window_ns, moved.counts) = (4 * MS, Some(vec![(0, 1)])));
+        let often = deltas(|deltas| (deltas.window_ns, deltas.counts) = (4 * MS, Some(vec![(0, 1)])));
         (0..50).for_each(|number| tick.record(&[stall(4 * number, 11_000 + number)], &often, |_, _| {}));
         [ended(Some(0), account), ended(Some(1), tick)]
     }
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn a_run_is_printed_exactly() {
         let both = both();
-        let mut all = Lateness::new();
+        let mut all = Latencies::new();
         both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
         let of_a_day = |rows: Vec<StallWithWords>| -> (Vec<StallRow>, Vec<String>) {
             // The example must not depend on the wall clock of this machine.

@@ -1,15 +1,15 @@
 //! The rows of the `hpt latency timer` and `hpt latency poll` documents.
 
-use hpt_core::measure::Lateness;
+use hpt_core::measure::Latencies;
 use hpt_document::wake_latency::WakeLatencyRow;
 
 use crate::sampling::{latency_figures::figures, time_series::TimeSeries};
 
-pub(super) fn row(cpu: Option<usize>, lateness: &Lateness, time_series: &TimeSeries) -> Option<WakeLatencyRow> {
+pub(super) fn row(cpu: Option<usize>, latencies: &Latencies, time_series: &TimeSeries) -> Option<WakeLatencyRow> {
     Some(WakeLatencyRow {
         cpu,
-        figures: figures(lateness)?,
-        clock_stepped: lateness.clock_was_set(),
+        figures: figures(latencies)?,
+        clock_stepped: latencies.clock_was_set(),
         time_series_interval_ns: time_series.every_ns(),
         time_series: time_series.rows(),
     })

@@ -13,7 +13,9 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, SourceId, clock,
     gpio::LineName,
-    measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
+    measure::{
+        Interrupter, Latencies, Waiting, Wake, clock_read_overhead, wakes, wakes_by_wall, wall_clock_read_overhead,
+    },
     realtime::{Absence, Behavior, PinWatch},
 };
 use hpt_document::{
@@ -137,7 +139,7 @@ struct Common {
 
 pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
     let waiting = match arguments.by {
-        By::Kernel => Waiting::Parked,
+        By::Kernel => Waiting::Blocking,
         By::Hpt => Waiting::Precise,
     };
     run(TIMER, waiting, &arguments.common, context)
@@ -183,20 +185,20 @@ struct Counts {
 
 /// The latencies of the wake-ups, and their time series.
 struct Found {
-    lateness: Lateness,
+    latencies: Latencies,
     time_series: TimeSeries,
 }
 
 impl Found {
     fn new() -> Self {
-        Self { lateness: Lateness::new(), time_series: TimeSeries::new() }
+        Self { latencies: Latencies::new(), time_series: TimeSeries::new() }
     }
 
     fn record(&mut self, wake: Wake) {
         if !wake.clock_was_set {
-            self.time_series.record(wake.deadline.nanos_since(Instant::EPOCH), wake.late_ns);
+            self.time_series.record(wake.deadline.nanos_since(Instant::EPOCH), wake.latency_ns);
         }
-        self.lateness.record(wake);
+        self.latencies.record(wake);
     }
 }
 
@@ -243,7 +245,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     arguments.keeping.check()?;
     let timed_by = match &arguments.source {
         Some(name) => Some(TimedBy::source(name, context)?),
-        None if waiting == Waiting::Parked && arguments.at.is_none() => TimedBy::source(KERNELS_OWN, context).ok(),
+        None if waiting == Waiting::Blocking && arguments.at.is_none() => TimedBy::source(KERNELS_OWN, context).ok(),
         None => None,
     };
     let at = match arguments.at.as_ref().map(|at| at.after(&Zoned::now())) {
@@ -256,7 +258,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
-    let (look_ns, step_ns) = if at.is_some() { cost_of_looking_at_the_wall() } else { cost_of_looking() };
+    let (read_ns, step_ns) = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
     let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
@@ -266,7 +268,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by)?;
             let settings = held.settings();
             let presence = counts.cpu.map(|cpu| PinWatch::of(cpu, &context.host));
-            let shared = (&run.shared, run.shared.rouser(number));
+            let shared = (&run.shared, run.shared.interrupter(number));
             measure(counts, (waiting, at), arguments, shared, (run.raw(), pulse), presence);
             Ok(settings)
         }
@@ -286,8 +288,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
     warnings.extend(run.finish(&threads));
-    let mut all = Lateness::new();
-    threads.iter().for_each(|thread| all.add(&thread.lateness));
+    let mut all = Latencies::new();
+    threads.iter().for_each(|thread| all.add(&thread.latencies));
     let results = counts.iter().filter_map(Counts::row).collect();
     let stopped_at_ns = run.shared.stopped_at_ns();
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
@@ -301,7 +303,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
     notes.extend(cpu_absences::notes(&absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
     notes.extend(run.shared.unmarked());
-    let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
+    let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
     let (time, end) = (run.time(elapsed), run.end(absences));
     let data = WakeLatencyDocument {
@@ -311,7 +313,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         wait_method: waited_by(waiting),
         pulse: pulse_name,
         measuring: LatencyThread { thread: settings.thread, source: timed_by_name.to_string() },
-        reads: ClockReads { clock_read_ns: look_ns, clock_granularity_ns: step_ns },
+        reads: ClockReads { clock_read_ns: read_ns, clock_granularity_ns: step_ns },
         time,
         end,
         results,
@@ -347,13 +349,13 @@ impl Counts {
 
     fn copy(&self) -> ThreadLatencies {
         // The counts are consistent even if a thread panicked.
-        let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
-        ThreadLatencies { cpu: self.cpu, lateness }
+        let latencies = self.found.lock().unwrap_or_else(PoisonError::into_inner).latencies.clone();
+        ThreadLatencies { cpu: self.cpu, latencies }
     }
 
     fn row(&self) -> Option<WakeLatencyRow> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        row(self.cpu, &found.lateness, &found.time_series)
+        row(self.cpu, &found.latencies, &found.time_series)
     }
 }
 
@@ -362,7 +364,7 @@ fn measure(
     counts: &Counts,
     (waiting, at): (Waiting, Option<SystemTime>),
     arguments: &Common,
-    (shared, rouser): (&RunState, &Rouser),
+    (shared, interrupter): (&RunState, &Interrupter),
     (raw, pulse): (Option<&Raw<Wake>>, Option<&Pulse>),
     mut presence: Option<PinWatch<'_>>,
 ) {
@@ -379,11 +381,11 @@ fn measure(
         }
         // This code runs after the clock read that determines the latency, so no sample includes its duration. It needs
         // no further clock read.
-        let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
+        let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.latency_ns));
         let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
         let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
         let counts = is_there && !wake.clock_was_set;
-        if wake.late_ns > limit_ns && counts {
+        if wake.latency_ns > limit_ns && counts {
             shared.stop_at(wake.deadline);
         }
         if let Some(began) = thread_progress.begins(wake, Instant::now) {
@@ -401,10 +403,10 @@ fn measure(
     };
     let interval = arguments.run_length.interval;
     if let Some(at) = at {
-        wakes_by_wall(at, interval, waiting, rouser, go_on, each);
+        wakes_by_wall(at, interval, waiting, interrupter, go_on, each);
     } else {
         let first = Instant::now() + interval.min(Duration::from_millis(1));
-        wakes(first, interval, waiting, rouser, go_on, each);
+        wakes(first, interval, waiting, interrupter, go_on, each);
     }
     if let Some(presence) = presence {
         *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();

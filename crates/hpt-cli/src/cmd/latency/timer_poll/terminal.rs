@@ -1,6 +1,6 @@
 //! The tables of `hpt latency timer` and `hpt latency poll`. Measures nothing.
 
-use hpt_core::measure::Lateness;
+use hpt_core::measure::Latencies;
 use hpt_document::{
     latency::LatencyFigures,
     wake_latency::{WaitMethod, WakeLatencyDocument},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &WakeLatencyDocument, all: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     let columns = [&["CPU"][..], &COLUMNS].concat();
     let columns = columns.into_iter().map(|name| Column(name, Align::Right)).collect();
     let cells = |name: String, figures: &LatencyFigures| [vec![Cell::plain(name)], cells(figures)].concat();
@@ -67,7 +67,7 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Lateness) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::measure::Lateness;
+    use hpt_core::measure::Latencies;
     use hpt_document::{
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
         wake_latency::{WaitMethod, WakeLatencyDocument},
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn a_run_is_printed_exactly() {
         let threads = latency_files::counts::tests::threads();
-        let mut all = Lateness::new();
-        threads.iter().for_each(|thread| all.add(&thread.lateness));
+        let mut all = Latencies::new();
+        threads.iter().for_each(|thread| all.add(&thread.latencies));
         let mut time_series = TimeSeries::new();
         [(0, 500), (12_000_000, 25_000_000)]
             .into_iter()
-            .for_each(|(at_ns, late_ns)| time_series.record(at_ns, late_ns));
+            .for_each(|(at_ns, latency_ns)| time_series.record(at_ns, latency_ns));
         let data = WakeLatencyDocument {
             head: golden::head("latency-timer"),
             interval_ns: 1_000_000,
@@ -104,7 +104,7 @@ mod tests {
                 interrupted: true,
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
-            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &time_series)).collect(),
+            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.latencies, &time_series)).collect(),
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &all);

@@ -10,7 +10,7 @@ use crate::{source::TimeSource, stats::Histogram};
 /// The back-to-back reads of one source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Pairs {
+pub struct BackToBackReads {
     /// The second reading minus the first, in ticks. The reads are ordered in the same way as reads around a timed
     /// piece of work.
     pub differences: Histogram,
@@ -19,13 +19,13 @@ pub struct Pairs {
 /// Reads each of `sources` twice back to back, and repeats this `count` times. Before each repetition, calls `wait`
 /// with the next duration from `waits`, which are used in turn. The order of the sources changes in every repetition.
 /// If `wait` returns false, returns the results so far.
-pub fn read_pairs(
+pub fn back_to_back_reads(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
     count: u64,
     mut wait: impl FnMut(Duration) -> bool,
-) -> Vec<Pairs> {
-    let mut pairs = vec![Pairs { differences: Histogram::new() }; sources.len()];
+) -> Vec<BackToBackReads> {
+    let mut pairs = vec![BackToBackReads { differences: Histogram::new() }; sources.len()];
     let mut waits = waits.iter().cycle();
     let mut orders = Orders::of(sources.len());
     for _ in 0..count {
@@ -52,7 +52,7 @@ pub fn read_pairs(
 mod tests {
     use std::time::Duration;
 
-    use super::read_pairs;
+    use super::back_to_back_reads;
     use crate::{
         source::{SourceId, SourceInfo, TimeSource},
         testing::ManualSource,
@@ -66,7 +66,7 @@ mod tests {
         info.width = Width::BITS_32;
         let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
         let sources: [&dyn TimeSource; 2] = [&wide, &narrow];
-        let pairs = read_pairs(&sources, &[], 100, |_| true);
+        let pairs = back_to_back_reads(&sources, &[], 100, |_| true);
         let found = pairs.iter().map(|pairs| pairs.differences.spread(1.0).expect("a hundred"));
         let found: Vec<_> = found.map(|spread| (spread.samples, spread.min_ns, spread.max_ns)).collect();
         assert_eq!(found, [(100, 7.0, 7.0), (100, 9e8, 9e8)]);
@@ -77,11 +77,11 @@ mod tests {
         let source = ManualSource::new("source").stepping_by(1);
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();
-        let pairs = read_pairs(&[&source], &waits, 1_000, |wait| {
+        let pairs = back_to_back_reads(&[&source], &waits, 1_000, |wait| {
             waited.push(wait.as_secs());
             waited.len() < 4
         });
         assert_eq!((waited, pairs[0].differences.samples()), (vec![1, 5, 1, 5], 3));
-        assert_eq!(read_pairs(&[], &waits, 3, |_| true), []);
+        assert_eq!(back_to_back_reads(&[], &waits, 3, |_| true), []);
     }
 }

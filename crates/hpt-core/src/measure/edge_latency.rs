@@ -4,7 +4,7 @@
 
 use std::{io, time::Duration};
 
-use super::wakes::{Rouser, Waiting, cost_of, wakes};
+use super::wakes::{Interrupter, Waiting, cost_of, wakes};
 use crate::{
     clock::Instant,
     gpio::{Edge, Input, Output},
@@ -21,12 +21,12 @@ const MOST_PENDING: usize = 1_024;
 /// The method by which a thread waits for an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Listening {
+pub enum EdgeWaiting {
     /// Blocking in the kernel with poll(2), and then reading.
     #[default]
-    Waiting,
+    Blocking,
     /// Reading repeatedly, without blocking.
-    Spinning,
+    Polling,
 }
 
 /// Two connected lines, and the clock that is used at both ends.
@@ -59,30 +59,30 @@ pub trait Wire {
 
 /// Two connected lines on this machine, after they have been requested from the kernel.
 #[derive(Debug)]
-pub struct LoopBack<'a> {
+pub struct Loopback<'a> {
     output: &'a Output,
     input: &'a Input,
     clock: PosixClock,
-    listening: Listening,
+    listening: EdgeWaiting,
 }
 
-impl<'a> LoopBack<'a> {
+impl<'a> Loopback<'a> {
     /// Creates a wire from two requested lines. `clock` must be the kernel's `CLOCK_MONOTONIC`, which timestamps edges;
     /// any other clock has an offset from these timestamps.
     #[must_use]
-    pub fn new(output: &'a Output, input: &'a Input, clock: PosixClock, listening: Listening) -> Self {
+    pub fn new(output: &'a Output, input: &'a Input, clock: PosixClock, listening: EdgeWaiting) -> Self {
         Self { output, input, clock, listening }
     }
 
     /// Returns the read overhead of the clock (the median difference between back-to-back readings) and the smallest
     /// observed step, both in nanoseconds. Both contribute to every measured value.
     #[must_use]
-    pub fn cost_of_looking(&self) -> (u64, Option<u64>) {
+    pub fn clock_read_overhead(&self) -> (u64, Option<u64>) {
         cost_of(|| self.now_ns(), |earlier, later| later.saturating_sub(earlier))
     }
 }
 
-impl Wire for LoopBack<'_> {
+impl Wire for Loopback<'_> {
     #[inline]
     fn now_ns(&self) -> u64 {
         self.clock.ticks()
@@ -100,13 +100,13 @@ impl Wire for LoopBack<'_> {
     #[inline]
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
         match self.listening {
-            Listening::Waiting => {
+            EdgeWaiting::Blocking => {
                 // The system call accepts a timeout only in whole milliseconds. The extra millisecond avoids repeated
                 // calls during the last millisecond.
                 self.input.wait(at_most + Duration::from_millis(1))?;
                 self.input.edge()
             }
-            Listening::Spinning => loop {
+            EdgeWaiting::Polling => loop {
                 let edge = self.input.edge()?;
                 if edge.is_some() || self.now_ns().saturating_sub(since_ns) >= saturating_nanos(at_most) {
                     return Ok(edge);
@@ -120,39 +120,39 @@ impl Wire for LoopBack<'_> {
 /// The times of one edge, from driving the output of a wire until the program has read the edge at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Crossing {
+pub struct EdgeTimes {
     /// The time immediately before the request to drive the line, in nanoseconds on the wire's clock.
-    pub set_ns: u64,
+    pub driven_ns: u64,
     /// The time at which the kernel's interrupt handler detected the edge. `None` if the edge's timestamp is not
     /// between the other two times, which means that the timestamp comes from another clock.
-    pub edge_ns: Option<u64>,
+    pub detected_ns: Option<u64>,
     /// The time immediately after the edge was read, in nanoseconds on the wire's clock.
-    pub known_ns: u64,
+    pub read_ns: u64,
 }
 
-impl Crossing {
+impl EdgeTimes {
     /// Creates an edge with these times, in nanoseconds.
     #[must_use]
-    pub const fn new(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> Self {
-        Self { set_ns, edge_ns, known_ns }
+    pub const fn new(driven_ns: u64, detected_ns: Option<u64>, read_ns: u64) -> Self {
+        Self { driven_ns, detected_ns, read_ns }
     }
 
     /// Returns the time from driving the line until the kernel detected the edge, in nanoseconds.
     #[must_use]
-    pub fn set_to_edge_ns(&self) -> Option<u64> {
-        self.edge_ns.map(|edge_ns| edge_ns.saturating_sub(self.set_ns))
+    pub fn output_to_irq_ns(&self) -> Option<u64> {
+        self.detected_ns.map(|detected_ns| detected_ns.saturating_sub(self.driven_ns))
     }
 
     /// Returns the time from the kernel's detection of the edge until the program had read the edge, in nanoseconds.
     #[must_use]
-    pub fn edge_to_program_ns(&self) -> Option<u64> {
-        self.edge_ns.map(|edge_ns| self.known_ns.saturating_sub(edge_ns))
+    pub fn irq_to_user_ns(&self) -> Option<u64> {
+        self.detected_ns.map(|detected_ns| self.read_ns.saturating_sub(detected_ns))
     }
 
     /// Returns the total time, in nanoseconds.
     #[must_use]
-    pub const fn whole_ns(&self) -> u64 {
-        self.known_ns.saturating_sub(self.set_ns)
+    pub const fn end_to_end_ns(&self) -> u64 {
+        self.read_ns.saturating_sub(self.driven_ns)
     }
 }
 
@@ -161,7 +161,7 @@ impl Crossing {
 #[non_exhaustive]
 pub enum Heard {
     /// The edge arrived, after this number of skipped deadlines.
-    Edge(Crossing, u64),
+    Edge(EdgeTimes, u64),
     /// No edge arrived in time.
     Nothing,
 }
@@ -171,15 +171,15 @@ pub enum Heard {
 #[non_exhaustive]
 pub struct EdgeCounts {
     /// Edges that arrived.
-    pub came: u64,
+    pub arrived: u64,
     /// Edges that did not arrive.
     pub lost: u64,
     /// Edges that were not measured: the line bounced, another device drove it, or the edge arrived after its timeout.
-    pub strange: u64,
+    pub unexpected: u64,
     /// Edges that did not fit into the kernel's buffer.
     pub dropped: u64,
     /// Edges with a timestamp outside the measured interval, because the timestamp comes from another clock.
-    pub elsewhen: u64,
+    pub out_of_window: u64,
 }
 
 /// The state that persists from one edge to the next.
@@ -195,7 +195,7 @@ struct Ear {
 impl Ear {
     const fn new() -> Self {
         Self {
-            counts: EdgeCounts { came: 0, lost: 0, strange: 0, dropped: 0, elsewhen: 0 },
+            counts: EdgeCounts { arrived: 0, lost: 0, unexpected: 0, dropped: 0, out_of_window: 0 },
             number: None,
             is_one_clock: false,
         }
@@ -214,45 +214,45 @@ impl Ear {
         level: bool,
         timeout_ns: u64,
         go_on: impl Fn() -> bool,
-    ) -> io::Result<Option<Option<Crossing>>> {
+    ) -> io::Result<Option<Option<EdgeTimes>>> {
         // The loop is limited, because a line that bounces faster than it is read always has another pending edge.
         for _ in 0..MOST_PENDING {
             let Some(edge) = wire.pending()? else { break };
             self.note_number(edge);
-            self.counts.strange += 1;
+            self.counts.unexpected += 1;
             if !go_on() {
                 return Ok(None);
             }
         }
-        let set_ns = wire.now_ns();
+        let driven_ns = wire.now_ns();
         wire.set(level)?;
-        let until_ns = set_ns.saturating_add(timeout_ns);
-        let mut since_ns = set_ns;
+        let until_ns = driven_ns.saturating_add(timeout_ns);
+        let mut since_ns = driven_ns;
         loop {
             let edge = wire.edge(since_ns, Duration::from_nanos(until_ns.saturating_sub(since_ns)).min(PIECE))?;
-            let known_ns = wire.now_ns();
+            let read_ns = wire.now_ns();
             if let Some(edge) = edge {
                 self.note_number(edge);
-                let is_between = (set_ns..=known_ns).contains(&edge.at_ns);
+                let is_between = (driven_ns..=read_ns).contains(&edge.at_ns);
                 // An edge that timed out may still arrive while the program waits for the next one.
                 if edge.rising != level || (self.is_one_clock && !is_between) {
-                    self.counts.strange += 1;
+                    self.counts.unexpected += 1;
                 } else {
-                    self.counts.came += 1;
+                    self.counts.arrived += 1;
                     self.is_one_clock |= is_between;
-                    self.counts.elsewhen += u64::from(!is_between);
-                    let edge_ns = is_between.then_some(edge.at_ns);
-                    return Ok(Some(Some(Crossing { set_ns, edge_ns, known_ns })));
+                    self.counts.out_of_window += u64::from(!is_between);
+                    let detected_ns = is_between.then_some(edge.at_ns);
+                    return Ok(Some(Some(EdgeTimes { driven_ns, detected_ns, read_ns })));
                 }
             }
-            if known_ns >= until_ns {
+            if read_ns >= until_ns {
                 self.counts.lost += 1;
                 return Ok(Some(None));
             }
             if !go_on() {
                 return Ok(None);
             }
-            since_ns = known_ns;
+            since_ns = read_ns;
         }
     }
 }
@@ -269,7 +269,7 @@ pub fn gpio_edges(
     level: bool,
     (first, period): (Instant, Duration),
     timeout: Duration,
-    rouser: &Rouser,
+    interrupter: &Interrupter,
     go_on: impl Fn() -> bool,
     mut each: impl FnMut(Heard) -> bool,
 ) -> (EdgeCounts, io::Result<()>) {
@@ -277,15 +277,17 @@ pub fn gpio_edges(
     let mut level = level;
     let mut answer = Ok(());
     let timeout_ns = saturating_nanos(timeout);
-    wakes(first, period, Waiting::Parked, rouser, &go_on, |wake| match ear.one(wire, level, timeout_ns, &go_on) {
-        Ok(None) => false,
-        Ok(Some(heard)) => {
-            level = !level;
-            each(heard.map_or(Heard::Nothing, |crossing| Heard::Edge(crossing, wake.missed)))
-        }
-        Err(error) => {
-            answer = Err(error);
-            false
+    wakes(first, period, Waiting::Blocking, interrupter, &go_on, |wake| {
+        match ear.one(wire, level, timeout_ns, &go_on) {
+            Ok(None) => false,
+            Ok(Some(heard)) => {
+                level = !level;
+                each(heard.map_or(Heard::Nothing, |times| Heard::Edge(times, wake.missed)))
+            }
+            Err(error) => {
+                answer = Err(error);
+                false
+            }
         }
     });
     (ear.counts, answer)
@@ -295,7 +297,7 @@ pub fn gpio_edges(
 mod tests {
     use std::{cell::Cell, collections::VecDeque, io, time::Duration};
 
-    use super::{Crossing, Ear, EdgeCounts, Heard, MOST_PENDING, PIECE, Rouser, Wire, gpio_edges};
+    use super::{Ear, EdgeCounts, EdgeTimes, Heard, Interrupter, MOST_PENDING, PIECE, Wire, gpio_edges};
     use crate::{clock::Instant, gpio::Edge, units::saturating_nanos};
 
     /// A scripted wire for tests. Each read of the clock takes a nanosecond.
@@ -354,12 +356,11 @@ mod tests {
     fn an_edge_has_three_figures_that_add_up() {
         let mut wire = scripted(&[(9_000, 2_000, true, 1)]);
         let mut ear = Ear::new();
-        let crossing =
-            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
-        assert_eq!((crossing.set_to_edge_ns(), crossing.edge_to_program_ns()), (Some(2_000), Some(7_001)));
-        assert_eq!(crossing.whole_ns(), 9_001);
+        let times = ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        assert_eq!((times.output_to_irq_ns(), times.irq_to_user_ns()), (Some(2_000), Some(7_001)));
+        assert_eq!(times.end_to_end_ns(), 9_001);
         assert_eq!(wire.levels, [true]);
-        assert_eq!(ear.counts, EdgeCounts { came: 1, ..EdgeCounts::default() });
+        assert_eq!(ear.counts, EdgeCounts { arrived: 1, ..EdgeCounts::default() });
     }
 
     #[test]
@@ -372,10 +373,9 @@ mod tests {
         // One edge arrives before the next one is requested, and one while the program waits for it.
         wire.pending.push_back(Edge::new(5, true, 1));
         wire.script = VecDeque::from([(1_000, Edge::new(500, true, 2)), (3_000, Edge::new(2_000, false, 3))]);
-        let crossing =
-            ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
-        assert_eq!(crossing.set_to_edge_ns(), Some(2_000));
-        assert_eq!(ear.counts, EdgeCounts { came: 1, lost: 1, strange: 2, ..EdgeCounts::default() });
+        let times = ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        assert_eq!(times.output_to_irq_ns(), Some(2_000));
+        assert_eq!(ear.counts, EdgeCounts { arrived: 1, lost: 1, unexpected: 2, ..EdgeCounts::default() });
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(ear.counts.dropped, 0, "edges before the start do not count");
         wire.script.push_back((10, Edge::new(5, false, 3)));
         assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
-        assert_eq!((ear.counts.dropped, ear.counts.came), (3, 2));
+        assert_eq!((ear.counts.dropped, ear.counts.arrived), (3, 2));
     }
 
     #[test]
@@ -394,18 +394,16 @@ mod tests {
         let far = u64::MAX - 1_000_000;
         let mut wire = scripted(&[(10, far, true, 1)]);
         let mut ear = Ear::new();
-        let crossing =
-            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
-        assert_eq!((crossing.edge_ns, crossing.set_to_edge_ns(), crossing.whole_ns()), (None, None, 11));
-        assert_eq!((ear.counts.elsewhen, ear.counts.came), (1, 1));
+        let times = ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        assert_eq!((times.detected_ns, times.output_to_irq_ns(), times.end_to_end_ns()), (None, None, 11));
+        assert_eq!((ear.counts.out_of_window, ear.counts.arrived), (1, 1));
         // Once timestamps have matched, one that does not belongs to another edge.
         wire.script = VecDeque::from([(10, Edge::new(5, false, 2))]);
         assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
         wire.script = VecDeque::from([(10, Edge::new(far, true, 3)), (20, Edge::new(15, true, 4))]);
-        let crossing =
-            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
-        assert_eq!(crossing.set_to_edge_ns(), Some(15));
-        assert_eq!((ear.counts.elsewhen, ear.counts.strange, ear.counts.came), (1, 1, 3));
+        let times = ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        assert_eq!(times.output_to_irq_ns(), Some(15));
+        assert_eq!((ear.counts.out_of_window, ear.counts.unexpected, ear.counts.arrived), (1, 1, 3));
     }
 
     #[test]
@@ -415,7 +413,7 @@ mod tests {
         let mut wire = scripted(&ringing);
         let mut ear = Ear::new();
         assert_eq!(ear.one(&mut wire, true, 3_000, || true).expect("no error"), Some(None));
-        assert_eq!((ear.counts.lost, ear.counts.strange), (1, 31));
+        assert_eq!((ear.counts.lost, ear.counts.unexpected), (1, 31));
     }
 
     #[test]
@@ -442,7 +440,7 @@ mod tests {
             false,
             when,
             Duration::from_secs(1),
-            &Rouser::default(),
+            &Interrupter::default(),
             || true,
             |one| {
                 heard.push(one);
@@ -451,8 +449,8 @@ mod tests {
         );
         assert!(answer.is_ok());
         assert_eq!(wire.levels, [false, true, false, true, false, true]);
-        assert_eq!(counts, EdgeCounts { came: 6, ..EdgeCounts::default() });
-        assert!(heard.iter().all(|one| matches!(one, Heard::Edge(Crossing { set_ns, edge_ns: Some(edge_ns), .. }, _) if edge_ns - set_ns == 10)));
+        assert_eq!(counts, EdgeCounts { arrived: 6, ..EdgeCounts::default() });
+        assert!(heard.iter().all(|one| matches!(one, Heard::Edge(EdgeTimes { driven_ns, detected_ns: Some(detected_ns), .. }, _) if detected_ns - driven_ns == 10)));
     }
 
     #[test]
@@ -478,7 +476,7 @@ mod tests {
             true,
             when,
             Duration::from_secs(1),
-            &Rouser::default(),
+            &Interrupter::default(),
             || true,
             |_| panic!("nothing came"),
         );
@@ -506,7 +504,7 @@ mod tests {
         }
         let mut ear = Ear::new();
         assert_eq!(ear.one(&mut Ringing(0), true, 10, || true).expect("no error"), Some(None));
-        assert_eq!((ear.counts.strange, ear.counts.lost), (MOST_PENDING as u64 + 10, 1));
+        assert_eq!((ear.counts.unexpected, ear.counts.lost), (MOST_PENDING as u64 + 10, 1));
         for may_ask in [2, MOST_PENDING + 3] {
             let asked = Cell::new(0);
             let go_on = || {

@@ -63,7 +63,7 @@ impl Counter {
 /// The increases between two reads. Values that could not be read are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct CounterDeltas {
     /// The time since the previous read, in nanoseconds.
     pub window_ns: u64,
     /// Voluntary context switches: the thread waited for something, or was stopped.
@@ -85,7 +85,7 @@ pub struct Moved {
     pub counts: Option<Vec<(usize, u64)>>,
 }
 
-impl Moved {
+impl CounterDeltas {
     /// Adds the increases from the previous window.
     pub fn add(&mut self, before: &Self) {
         let sum =
@@ -176,7 +176,7 @@ impl CpuCounters {
             before: Standing::default(),
             unread,
         };
-        counters.moved(0);
+        counters.read_deltas(0);
         counters
     }
 
@@ -199,7 +199,7 @@ impl CpuCounters {
     }
 
     /// Returns the increases since the last call. `now_ns` is the current time, in nanoseconds.
-    pub fn moved(&mut self, now_ns: u64) -> Moved {
+    pub fn read_deltas(&mut self, now_ns: u64) -> CounterDeltas {
         // The thread's own counters are read first, because reading the other counters can take a while.
         let switches = thread_switches().ok();
         let on_cpu = current_cpu();
@@ -211,7 +211,7 @@ impl CpuCounters {
         let mut counts: Option<Vec<(usize, u64)>> = None;
         for table in &mut self.tables {
             let Some(text) = table.file.as_mut().and_then(|file| read(file, &mut self.buffer)) else { continue };
-            let moved = counts.get_or_insert_default();
+            let deltas = counts.get_or_insert_default();
             for (line, found) in count_lines(text, cpu).enumerate() {
                 let Some(place) = table.place(line, found.name, found.label, &mut self.counters) else { break };
                 if self.before.counts.len() <= place {
@@ -220,14 +220,14 @@ impl CpuCounters {
                 let before = self.before.counts[place].replace(found.count);
                 let by = before.map_or(0, |before| forwards(before, found.count));
                 if by > 0 {
-                    moved.push((place, by));
+                    deltas.push((place, by));
                 }
             }
         }
         let before = &self.before;
         let by = |now: Option<u64>, before: Option<u64>| Some(forwards(before?, now?));
         let own = |count: fn(&Switches) -> u64| by(switches.as_ref().map(count), before.switches.as_ref().map(count));
-        let found = Moved {
+        let found = CounterDeltas {
             window_ns: now_ns.saturating_sub(before.at_ns),
             voluntary: own(|switches| switches.voluntary),
             involuntary: own(|switches| switches.involuntary),
@@ -315,7 +315,7 @@ fn smi_count(file: &File) -> Option<u64> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{CounterKind, CpuCounters, Moved, forwards};
+    use super::{CounterDeltas, CounterKind, CpuCounters, forwards};
     use crate::host::{Facts, Host};
 
     fn host(root: &Path) -> Host {
@@ -329,8 +329,8 @@ mod tests {
     }
 
     /// The increases by name.
-    fn named(counters: &CpuCounters, moved: &Moved) -> Vec<(String, u64)> {
-        let counts = moved.counts.iter().flatten();
+    fn named(counters: &CpuCounters, deltas: &CounterDeltas) -> Vec<(String, u64)> {
+        let counts = deltas.counts.iter().flatten();
         counts.map(|&(place, by)| (counters.counters()[place].name.clone(), by)).collect()
     }
 
@@ -346,19 +346,19 @@ mod tests {
         assert_eq!((counters.unread(), counters.counts_firmware()), (&[][..], false));
         let kinds: Vec<_> = counters.counters().iter().map(|counter| counter.kind).collect();
         assert_eq!(kinds, [CounterKind::Interrupt, CounterKind::Interrupt, CounterKind::SoftInterrupt]);
-        let moved = counters.moved(5);
-        assert_eq!(named(&counters, &moved), []);
+        let deltas = counters.read_deltas(5);
+        assert_eq!(named(&counters, &deltas), []);
         // A line was inserted, one counter increased, one wrapped, and there was steal time.
         write(root, "interrupts", "CPU0 CPU1\n 4: 0 9 chip  other\n 5: 7 2 chip  dev\nLOC: 90 23 Local timer\n");
         write(root, "softirqs", "CPU0 CPU1\nTIMER: 3 6\n");
         write(root, "stat", "cpu 0 0 0 0 0 0 0 19\ncpu1 0 0 0 0 0 0 0 7\n");
         write(root, "thread-self/schedstat", "1 150 1\n");
-        let moved = counters.moved(25);
-        assert_eq!(named(&counters, &moved), [("LOC".to_owned(), 3), ("TIMER".to_owned(), 2)]);
-        assert_eq!((moved.window_ns, moved.waited_ns, moved.stolen_ns), (20, Some(50), Some(30_000_000)));
+        let deltas = counters.read_deltas(25);
+        assert_eq!(named(&counters, &deltas), [("LOC".to_owned(), 3), ("TIMER".to_owned(), 2)]);
+        assert_eq!((deltas.window_ns, deltas.waited_ns, deltas.stolen_ns), (20, Some(50), Some(30_000_000)));
         write(root, "interrupts", "CPU0 CPU1\n 4: 0 11 chip  other\n 5: 7 3 chip  dev\nLOC: 90 23 Local timer\n");
-        let moved = counters.moved(30);
-        assert_eq!(named(&counters, &moved), [("4".to_owned(), 2), ("5".to_owned(), 1)]);
+        let deltas = counters.read_deltas(30);
+        assert_eq!(named(&counters, &deltas), [("4".to_owned(), 2), ("5".to_owned(), 1)]);
     }
 
     #[test]
@@ -366,23 +366,23 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
         assert_eq!(counters.unread().len(), 4);
-        let moved = counters.moved(1);
-        assert_eq!((moved.counts, moved.waited_ns, moved.stolen_ns, moved.firmware), (None, None, None, None));
+        let deltas = counters.read_deltas(1);
+        assert_eq!((deltas.counts, deltas.waited_ns, deltas.stolen_ns, deltas.firmware), (None, None, None, None));
         // A file without the CPU's column has no counts for it.
         write(folder.path(), "interrupts", "CPU1\nLOC: 5 Local timer\n");
         write(folder.path(), "softirqs", "");
         let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
-        assert!(counters.counters().is_empty() && counters.moved(1).counts == Some(Vec::new()));
+        assert!(counters.counters().is_empty() && counters.read_deltas(1).counts == Some(Vec::new()));
     }
 
     #[test]
     fn windows_add_up() {
-        let window = |waited_ns, counts: &[(usize, u64)]| Moved {
+        let window = |waited_ns, counts: &[(usize, u64)]| CounterDeltas {
             window_ns: 5,
             waited_ns,
             voluntary: Some(1),
             counts: Some(counts.to_vec()),
-            ..Moved::default()
+            ..CounterDeltas::default()
         };
         let mut both = window(None, &[(0, 1), (2, 5)]);
         both.add(&window(Some(7), &[(2, 1), (3, 4)]));
@@ -398,8 +398,8 @@ mod tests {
     #[test]
     fn counters_of_this_machine_are_readable() {
         let mut counters = CpuCounters::open(&Host::live(), None);
-        let moved = counters.moved(1_000);
-        assert!(moved.window_ns == 1_000 && moved.voluntary.is_some());
+        let deltas = counters.read_deltas(1_000);
+        assert!(deltas.window_ns == 1_000 && deltas.voluntary.is_some());
         if counters.unread().is_empty() {
             assert!(!counters.counters().is_empty());
         } else {

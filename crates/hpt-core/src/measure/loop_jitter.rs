@@ -9,9 +9,9 @@ use crate::{source::TimeSource, stats::Histogram, units::Frequency};
 /// The iterations that were timed with one source.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Beats {
+pub struct LoopJitter {
     /// The time by which each iteration exceeded the period, in ticks of the source.
-    pub longer: Histogram,
+    pub excess: Histogram,
     /// The period, in ticks, rounded up.
     pub period_ticks: u64,
 }
@@ -25,11 +25,11 @@ pub fn beats<S: TimeSource + ?Sized>(
     period: Duration,
     count: u64,
     mut act: impl FnMut(u64) -> bool,
-) -> Beats {
+) -> LoopJitter {
     let period_ticks = (period.as_nanos() * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
     let period_ticks = u64::try_from(period_ticks).unwrap_or(u64::MAX).max(1);
     let width = source.info().width;
-    let mut beats = Beats { longer: Histogram::new(), period_ticks };
+    let mut beats = LoopJitter { excess: Histogram::new(), period_ticks };
     let mut last = source.ticks();
     let mut done = 0;
     while done < count {
@@ -40,7 +40,7 @@ pub fn beats<S: TimeSource + ?Sized>(
             continue;
         }
         last = now;
-        beats.longer.record(passed - period_ticks);
+        beats.excess.record(passed - period_ticks);
         done += 1;
         if !act(done) {
             break;
@@ -64,7 +64,7 @@ mod tests {
     fn a_beat_is_rounded_up_to_whole_steps() {
         let source = ManualSource::new("source").stepping_by(300);
         let found = beats(&source, Frequency::GIGAHERTZ, Duration::from_micros(100), 50, |_| true);
-        let spread = found.longer.spread(1.0).expect("fifty");
+        let spread = found.excess.spread(1.0).expect("fifty");
         assert_eq!((spread.samples, spread.min_ns, spread.max_ns), (50, 200.0, 200.0));
     }
 
@@ -74,7 +74,7 @@ mod tests {
         info.width = Width::BITS_32;
         let source = ManualSource::with_info(info).stepping_by(1 << 20);
         let found = beats(&source, Frequency::GIGAHERTZ, Duration::from_millis(10), 2_000, |done| done < 1_500);
-        assert_eq!((found.longer.samples(), found.period_ticks), (1_500, 10_000_000));
-        assert_eq!(found.longer.spread(1.0).map(|spread| spread.max_ns), Some(f64::from(10 << 20) - 1e7));
+        assert_eq!((found.excess.samples(), found.period_ticks), (1_500, 10_000_000));
+        assert_eq!(found.excess.spread(1.0).map(|spread| spread.max_ns), Some(f64::from(10 << 20) - 1e7));
     }
 }

@@ -93,11 +93,11 @@ impl<'a> SleepMethod<'a> {
 /// The overshoot of the sleeps of one method.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct SleepMiss {
+pub struct SleepOvershoot {
     /// The name of the method.
     pub method: &'static str,
     /// The distribution of the overshoot, in nanoseconds; `None` if there were no sleeps.
-    pub late: Option<Spread>,
+    pub overshoot: Option<Spread>,
     /// The mean overshoot without the largest 1 % of the samples, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
     /// The number of sleeps that returned before their deadline.
@@ -109,12 +109,12 @@ pub struct SleepMiss {
 /// Sleeps `rounds` times for `duration` with each method. The order of the methods changes in every round, because a
 /// spinning method leaves the machine in a different state from a blocking method. Calls `keep_going` after each sleep,
 /// with the number of sleeps made so far. If it returns false, returns the results so far.
-pub fn sleep_miss(
+pub fn sleep_overshoot(
     duration: Duration,
     rounds: u64,
     methods: &mut [SleepMethod<'_>],
     mut keep_going: impl FnMut(u64) -> bool,
-) -> Vec<SleepMiss> {
+) -> Vec<SleepOvershoot> {
     let mut tallies: Vec<Tally> = methods.iter().map(|method| Tally::new(method.name)).collect();
     let mut sleeps = 0;
     let mut orders = Orders::of(methods.len());
@@ -152,7 +152,7 @@ fn cpu_time_ns() -> u64 {
 #[derive(Debug)]
 struct Tally {
     method: &'static str,
-    late_ns: Vec<u64>,
+    overshoot_ns: Vec<u64>,
     early: u64,
     cpu_ns: u64,
     wall_ns: u64,
@@ -160,23 +160,23 @@ struct Tally {
 
 impl Tally {
     const fn new(method: &'static str) -> Self {
-        Self { method, late_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 }
+        Self { method, overshoot_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 }
     }
 
     fn add(&mut self, deadline: Instant, end: Instant, cpu_ns: u64, wall_ns: u64) {
         self.early += u64::from(end < deadline);
-        self.late_ns.push(end.nanos_since(deadline));
+        self.overshoot_ns.push(end.nanos_since(deadline));
         self.cpu_ns += cpu_ns;
         self.wall_ns += wall_ns;
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
-    fn result(mut self) -> SleepMiss {
-        self.late_ns.sort_unstable();
-        SleepMiss {
+    fn result(mut self) -> SleepOvershoot {
+        self.overshoot_ns.sort_unstable();
+        SleepOvershoot {
             method: self.method,
-            late: spread(&self.late_ns),
-            trimmed_mean_ns: mean_without(&self.late_ns, TRIMMED),
+            overshoot: spread(&self.overshoot_ns),
+            trimmed_mean_ns: mean_without(&self.overshoot_ns, TRIMMED),
             early: self.early,
             // If a sandbox forbids the CPU-time clock, its readings are zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
@@ -216,7 +216,7 @@ fn mean_without(sorted_ns: &[u64], part: f64) -> Option<f64> {
 mod tests {
     use std::time::Duration;
 
-    use super::{SleepMethod, mean_without, sleep_miss, spread};
+    use super::{SleepMethod, mean_without, sleep_overshoot, spread};
     use crate::sleep::Sleeper;
 
     #[test]
@@ -234,13 +234,13 @@ mod tests {
         let mut sleeper = Sleeper::new();
         let mut own = 0;
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
-        let sleeps = sleep_miss(Duration::from_micros(200), 5, &mut methods, |_| true);
+        let sleeps = sleep_overshoot(Duration::from_micros(200), 5, &mut methods, |_| true);
         drop(methods);
         // One hour: no machine is so busy that an hour passes before the thread sleeps.
         let unslept =
-            sleep_miss(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| true);
+            sleep_overshoot(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| true);
         for (sleep, name) in sleeps.iter().zip(SleepMethod::NAMES) {
-            assert_eq!((sleep.method, sleep.late.map(|late| late.samples)), (name, Some(5)));
+            assert_eq!((sleep.method, sleep.overshoot.map(|overshoot| overshoot.samples)), (name, Some(5)));
             // The kernel's own sleeps end on the kernel's clock, which Instant may be behind by its bound.
             assert!(sleep.early == 0 || ["std", "nanosleep"].contains(&name), "{sleep:?}");
         }
@@ -252,8 +252,9 @@ mod tests {
     fn an_interrupted_run_keeps_its_samples() {
         let mut sleeper = Sleeper::new();
         let mut methods = SleepMethod::all(&mut sleeper);
-        let sleeps = sleep_miss(Duration::from_micros(50), 1_000, &mut methods, |sleeps| sleeps < 6);
-        let mut samples: Vec<_> = sleeps.iter().map(|sleep| sleep.late.map_or(0, |late| late.samples)).collect();
+        let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |sleeps| sleeps < 6);
+        let mut samples: Vec<_> =
+            sleeps.iter().map(|sleep| sleep.overshoot.map_or(0, |overshoot| overshoot.samples)).collect();
         samples.sort_unstable();
         assert_eq!(samples, [1, 1, 1, 1, 2]);
         assert!(sleeps.iter().all(|sleep| sleep.cpu_share.is_none_or(|share| share <= 1.0)), "{sleeps:?}");
