@@ -131,7 +131,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
             runs.extend(run);
         }
     }
-    let (read_ns, _) = clock_read_overhead();
+    let read_ns = clock_read_overhead().overhead_ns;
     let found = Found {
         interrupted: interrupt.came(),
         interval_us: args.interval.as_micros(),

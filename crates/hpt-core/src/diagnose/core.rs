@@ -11,8 +11,8 @@ pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
     let accepted_ns = limits.core_offset.as_secs_f64() * 1e9;
     let apart = offset.least_ns > accepted_ns || offset.most_ns < -accepted_ns;
     apart.then_some(Fault::CoresApart {
-        first_cpu: offset.cpus.0,
-        second_cpu: offset.cpus.1,
+        first_cpu: offset.cpus.first,
+        second_cpu: offset.cpus.second,
         least_ns: offset.least_ns,
         most_ns: offset.most_ns,
     })
@@ -21,11 +21,12 @@ pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use super::{Limits, core_fault};
-    use crate::measure::CoreOffset;
+    use crate::measure::{CoreOffset, CpuPair};
 
     #[test]
     fn only_an_offset_that_no_handover_explains_is_a_fault() {
-        let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 100 };
+        let offset =
+            |least_ns, most_ns| CoreOffset { cpus: CpuPair { first: 0, second: 1 }, least_ns, most_ns, handovers: 100 };
         let fault = |least_ns, most_ns| core_fault(&offset(least_ns, most_ns), &Limits::default());
         // Five microseconds apart, in either direction.
         assert!(fault(4_900.0, 5_100.0).is_some() && fault(-5_100.0, -4_900.0).is_some());

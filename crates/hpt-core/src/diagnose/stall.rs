@@ -1,7 +1,7 @@
 //! Determines the likely cause of a stall. The kernel's counts during the stall are compared with its counts without a
 //! stall. Counters that increased are evidence, but not proof.
 
-use crate::measure::{CounterDeltas, Stall};
+use crate::measure::{CounterDelta, CounterDeltas, Stall};
 
 /// The divisor of a stall's length: a wait or steal time is the cause of a stall if it covers at least half of the
 /// stall. Steal time is reported in whole hundredths of a second. If an entire stall of 10 ms or more was stolen,
@@ -121,12 +121,12 @@ impl Habits {
         let seen = if stalled { &mut self.stalled } else { &mut self.quiet };
         seen.windows += 1;
         seen.ns += u128::from(deltas.window_ns);
-        for &(place, by) in deltas.counts.iter().flatten() {
+        for &CounterDelta { counter: place, increase } in deltas.counts.iter().flatten() {
             if seen.counts.len() <= place {
                 seen.counts.resize(place + 1, Count::default());
             }
             seen.counts[place].windows += 1;
-            seen.counts[place].by += by;
+            seen.counts[place].by += increase;
         }
     }
 
@@ -191,7 +191,10 @@ const fn take(count: &mut Option<u64>) -> bool {
 impl<'a> Left<'a> {
     fn of(deltas: &'a CounterDeltas, habits: &Habits) -> Self {
         let unusual = deltas.counts.as_ref().map(|counts| {
-            let excess = |&(place, by): &(usize, u64)| Some((habits.excess(place, by, deltas.window_ns)?, place));
+            let excess = |delta: &CounterDelta| {
+                let excess = habits.excess(delta.counter, delta.increase, deltas.window_ns)?;
+                Some((excess, delta.counter))
+            };
             let mut unusual: Vec<(f64, usize)> = counts.iter().filter_map(excess).collect();
             unusual.sort_by(|one, other| other.0.total_cmp(&one.0));
             unusual.into_iter().map(|(_, place)| place).collect()
@@ -299,10 +302,14 @@ mod tests {
     use super::{Cause, Habits, WindowCounts, stall_causes};
     use crate::{
         clock::Instant,
-        measure::{CounterDeltas, Stall},
+        measure::{CounterDelta, CounterDeltas, Stall},
     };
 
     const MS: u64 = 1_000_000;
+
+    fn counts_of(counts: &[(usize, u64)]) -> Vec<CounterDelta> {
+        counts.iter().map(|&(counter, increase)| CounterDelta::new(counter, increase)).collect()
+    }
 
     fn deltas(change: impl FnOnce(&mut CounterDeltas)) -> CounterDeltas {
         let mut deltas = CounterDeltas {
@@ -348,7 +355,7 @@ mod tests {
     fn stalls_in_one_window_share_the_increases_and_the_longest_comes_first() {
         let none = Habits::default();
         let tick = || Cause::Interrupts(vec![0]);
-        let ticks = |deltas: &mut CounterDeltas| deltas.counts = Some(vec![(0, 24)]);
+        let ticks = |deltas: &mut CounterDeltas| deltas.counts = Some(vec![CounterDelta::new(0, 24)]);
         // Stopped during ticks: it waited a little for its CPU afterwards.
         let mut lengths: Vec<u64> = (0..24).map(|number| 11_000 + number * 1_000).collect();
         lengths.insert(7, 20 * MS);
@@ -405,15 +412,15 @@ mod tests {
         let mut habits = Habits::default();
         // The tick arrives five times in a window, a device once in a hundred windows.
         for number in 0..1_000 {
-            let counts = if number % 100 == 0 { vec![(0, 5), (1, 1)] } else { vec![(0, 5)] };
-            habits.record(&deltas(|deltas| deltas.counts = Some(counts)), false);
+            let counts = if number % 100 == 0 { &[(0, 5), (1, 1)][..] } else { &[(0, 5)] };
+            habits.record(&deltas(|deltas| deltas.counts = Some(counts_of(counts))), false);
         }
-        let because = |counts: &[(usize, u64)]| cause(|deltas| deltas.counts = Some(counts.to_vec()), &habits);
+        let because = |counts: &[(usize, u64)]| cause(|deltas| deltas.counts = Some(counts_of(counts)), &habits);
         assert_eq!(because(&[(0, 5)]), Cause::AsUsual);
         assert_eq!(because(&[(0, 6), (1, 1)]), Cause::Interrupts(vec![1]));
         assert_eq!(because(&[(0, 50), (1, 1)]), Cause::Interrupts(vec![0, 1]));
         assert_eq!(because(&[]), Cause::Nothing);
-        habits.record(&deltas(|deltas| deltas.counts = Some(vec![(1, 1)])), true);
+        habits.record(&deltas(|deltas| deltas.counts = Some(counts_of(&[(1, 1)]))), true);
         let habit = habits.of(1);
         assert_eq!(habits.windows(), WindowCounts { with_stall: 1, without_stall: 1_000 });
         assert_eq!((habit.with, habit.without), (1, 10));
@@ -424,7 +431,7 @@ mod tests {
     #[test]
     fn without_windows_to_compare_with_every_increase_is_named() {
         let none = Habits::default();
-        assert_eq!(cause(|deltas| deltas.counts = Some(vec![(3, 1)]), &none), Cause::Interrupts(vec![3]));
+        assert_eq!(cause(|deltas| deltas.counts = Some(counts_of(&[(3, 1)])), &none), Cause::Interrupts(vec![3]));
         assert_eq!(none.of(3).usual_hz, None);
     }
 

@@ -30,11 +30,30 @@ pub struct Handover {
     pub returned: u64,
 }
 
+/// The two CPUs whose counters are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CpuPair {
+    /// The CPU that sends the first timestamp.
+    pub first: usize,
+    /// The CPU that answers.
+    pub second: usize,
+}
+
+/// The limits of the lead of the second CPU's counter over the first CPU's counter, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OffsetLimits {
+    /// The lower limit, in ticks.
+    pub least_ticks: i64,
+    /// The upper limit, in ticks.
+    pub most_ticks: i64,
+}
+
 /// The lead of the second CPU's counter over the first CPU's counter, as bounded by the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreOffset {
     /// The first CPU and the second CPU.
-    pub cpus: (usize, usize),
+    pub cpus: CpuPair,
     /// The lower limit of the lead, in nanoseconds.
     pub least_ns: f64,
     /// The upper limit of the lead, in nanoseconds.
@@ -47,10 +66,11 @@ pub struct CoreOffset {
 /// order of the readings, because the second reading was taken between the other two. The limits hold as long as both
 /// counters run at the same rate. Returns `None` if `handovers` is empty, or if no value satisfies all limits.
 #[must_use]
-pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
-    let least = handovers.iter().map(|handover| width.signed_difference(handover.returned, handover.remote)).max()?;
-    let most = handovers.iter().map(|handover| width.signed_difference(handover.sent, handover.remote)).min()?;
-    (least <= most).then_some((least, most))
+pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<OffsetLimits> {
+    let least_ticks =
+        handovers.iter().map(|handover| width.signed_difference(handover.returned, handover.remote)).max()?;
+    let most_ticks = handovers.iter().map(|handover| width.signed_difference(handover.sent, handover.remote)).min()?;
+    (least_ticks <= most_ticks).then_some(OffsetLimits { least_ticks, most_ticks })
 }
 
 /// Passes timestamps from `source` between two CPUs, either `rounds` times or until `keep_going` returns false. During
@@ -65,7 +85,7 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
 pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     source: &S,
     frequency: Frequency,
-    cpus: (usize, usize),
+    cpus: CpuPair,
     rounds: u32,
     keep_going: &(dyn Fn() -> bool + Sync),
 ) -> io::Result<Option<CoreOffset>> {
@@ -73,17 +93,17 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     let handovers = thread::scope(|scope| {
         // The asking thread is started second. If it cannot be started, the answering thread is ended.
         let answering = thread::Builder::new().spawn_scoped(scope, || {
-            let answered = CpuSet::only(cpus.1).apply().map(|()| {
+            let answered = CpuSet::only(cpus.second).apply().map(|()| {
                 channel.answer(source);
-                is_pinned_to(cpus.1)
+                is_pinned_to(cpus.second)
             });
             channel.over.store(true, Ordering::Release);
             answered
         })?;
         let asking = thread::Builder::new().spawn_scoped(scope, || {
-            let asked = CpuSet::only(cpus.0).apply().map(|()| {
+            let asked = CpuSet::only(cpus.first).apply().map(|()| {
                 let handovers = channel.ask(source, rounds, keep_going);
-                if is_pinned_to(cpus.0) { handovers } else { Vec::new() }
+                if is_pinned_to(cpus.first) { handovers } else { Vec::new() }
             });
             channel.over.store(true, Ordering::Release);
             asked
@@ -94,11 +114,11 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
         asked.map(|handovers| if stayed { handovers } else { Vec::new() })
     })?;
     let tick_ns = frequency.tick_ns_f64();
-    Ok(offset_limits(&handovers, source.info().width).map(|(least, most)| CoreOffset {
+    Ok(offset_limits(&handovers, source.info().width).map(|limits| CoreOffset {
         cpus,
-        least_ns: least as f64 * tick_ns,
+        least_ns: limits.least_ticks as f64 * tick_ns,
         // A counter keeps its value until the next tick, so the upper limit is one tick higher.
-        most_ns: (most as f64 + 1.0) * tick_ns,
+        most_ns: (limits.most_ticks as f64 + 1.0) * tick_ns,
         handovers: handovers.len() as u64,
     }))
 }
@@ -171,10 +191,10 @@ impl Channel {
 mod tests {
     use proptest::{
         collection::vec,
-        prelude::{prop_assert, prop_assert_eq, proptest},
+        prelude::{prop_assert, proptest},
     };
 
-    use super::{Handover, core_offset, offset_limits};
+    use super::{CpuPair, Handover, core_offset, offset_limits};
     use crate::{
         realtime::allowed_cpus,
         source::TimeSource,
@@ -202,7 +222,8 @@ mod tests {
         };
         // Each read advances it by one: the order of the readings is its time.
         let source = ManualSource::new("shared").stepping_by(1);
-        let found = core_offset(&source, Frequency::GIGAHERTZ, (first, second), 50, &|| true).expect("allowed CPUs");
+        let found =
+            core_offset(&source, Frequency::GIGAHERTZ, CpuPair { first, second }, 50, &|| true).expect("allowed CPUs");
         let found = found.expect("both threads ran");
         assert!(found.least_ns <= 0.0 && found.most_ns >= 0.0 && found.handovers > 0, "{found:?}");
         assert!(source.ticks() >= 3 * found.handovers);
@@ -220,9 +241,10 @@ mod tests {
                 now += pause;
                 handover
             }).collect();
-            let (least, most) = offset_limits(&handovers, Width::BITS_32).expect("they agree");
-            prop_assert!(least <= offset && offset <= most, "{least} {offset} {most}");
-            prop_assert_eq!(offset_limits(&handovers[..1], Width::BITS_32).map(|(first_least, first_most)| first_least <= least && most <= first_most), Some(true));
+            let limits = offset_limits(&handovers, Width::BITS_32).expect("they agree");
+            prop_assert!(limits.least_ticks <= offset && offset <= limits.most_ticks, "{limits:?} {offset}");
+            let first = offset_limits(&handovers[..1], Width::BITS_32).expect("one handover");
+            prop_assert!(first.least_ticks <= limits.least_ticks && limits.most_ticks <= first.most_ticks);
         }
     }
 }

@@ -60,6 +60,41 @@ impl Counter {
     }
 }
 
+/// The increase of one counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CounterDelta {
+    /// The index of the counter in [`CpuCounters::counters`].
+    pub counter: usize,
+    /// The amount by which the counter increased.
+    pub increase: u64,
+}
+
+impl CounterDelta {
+    /// Creates an increase of the counter with this index.
+    #[must_use]
+    pub const fn new(counter: usize, increase: u64) -> Self {
+        Self { counter, increase }
+    }
+}
+
+/// A file that could not be opened.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct UnreadableFile {
+    /// The path of the file.
+    pub path: &'static str,
+    /// The error that the kernel returned.
+    pub cause: OsError,
+}
+
+impl UnreadableFile {
+    /// Creates a file with this path that could not be opened because of this error.
+    pub fn new(path: &'static str, cause: impl Into<OsError>) -> Self {
+        Self { path, cause: cause.into() }
+    }
+}
+
 /// The increases between two reads. Values that could not be read are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -80,9 +115,8 @@ pub struct CounterDeltas {
     pub stolen_ns: Option<u64>,
     /// The number of firmware interrupts (SMI) on this core.
     pub firmware: Option<u64>,
-    /// The counters that increased, as indices into [`CpuCounters::counters`], each with its increase; `None` if
-    /// neither /proc/interrupts nor /proc/softirqs could be read.
-    pub counts: Option<Vec<(usize, u64)>>,
+    /// The counters that increased; `None` if neither /proc/interrupts nor /proc/softirqs could be read.
+    pub counts: Option<Vec<CounterDelta>>,
 }
 
 impl CounterDeltas {
@@ -98,11 +132,11 @@ impl CounterDeltas {
         self.migrated |= before.migrated;
         self.stolen_ns = sum(self.stolen_ns, before.stolen_ns);
         self.firmware = sum(self.firmware, before.firmware);
-        for &(counter, by) in before.counts.iter().flatten() {
+        for &delta in before.counts.iter().flatten() {
             let counts = self.counts.get_or_insert_default();
-            match counts.iter_mut().find(|(other, _)| *other == counter) {
-                Some((_, count)) => *count += by,
-                None => counts.push((counter, by)),
+            match counts.iter_mut().find(|other| other.counter == delta.counter) {
+                Some(sum) => sum.increase += delta.increase,
+                None => counts.push(delta),
             }
         }
     }
@@ -120,7 +154,7 @@ pub struct CpuCounters {
     buffer: Vec<u8>,
     counters: Vec<Counter>,
     before: Standing,
-    unread: Vec<(&'static str, OsError)>,
+    unreadable: Vec<UnreadableFile>,
 }
 
 /// A file in which each line contains the counts of one counter for all CPUs.
@@ -150,11 +184,11 @@ impl CpuCounters {
     /// thread is not pinned, `cpu` is `None`, and the counts of all CPUs are added up.
     #[must_use]
     pub fn open(host: &Host, cpu: Option<usize>) -> Self {
-        let mut unread = Vec::new();
+        let mut unreadable = Vec::new();
         let mut opened = |path: &'static str| match host.open_to_read(path) {
             Ok(file) => Some(file),
             Err(cause) => {
-                unread.push((path, cause.into()));
+                unreadable.push(UnreadableFile::new(path, OsError::from(cause)));
                 None
             }
         };
@@ -174,7 +208,7 @@ impl CpuCounters {
             buffer: vec![0; 16 << 10],
             counters: Vec::new(),
             before: Standing::default(),
-            unread,
+            unreadable,
         };
         counters.read_deltas(0);
         counters
@@ -188,8 +222,8 @@ impl CpuCounters {
 
     /// Returns the files that could not be opened, each with the reason.
     #[must_use]
-    pub fn unread(&self) -> &[(&'static str, OsError)] {
-        &self.unread
+    pub fn unreadable(&self) -> &[UnreadableFile] {
+        &self.unreadable
     }
 
     /// Returns whether the count of firmware interrupts on this core can be read.
@@ -208,7 +242,7 @@ impl CpuCounters {
         let cpu = self.cpu;
         let stolen = self.statistics.as_mut().and_then(|file| read(file, &mut self.buffer));
         let stolen = stolen.and_then(|text| stolen_hundredths(text, cpu));
-        let mut counts: Option<Vec<(usize, u64)>> = None;
+        let mut counts: Option<Vec<CounterDelta>> = None;
         for table in &mut self.tables {
             let Some(text) = table.file.as_mut().and_then(|file| read(file, &mut self.buffer)) else { continue };
             let deltas = counts.get_or_insert_default();
@@ -218,9 +252,9 @@ impl CpuCounters {
                     self.before.counts.resize(place + 1, None);
                 }
                 let before = self.before.counts[place].replace(found.count);
-                let by = before.map_or(0, |before| forwards(before, found.count));
-                if by > 0 {
-                    deltas.push((place, by));
+                let increase = before.map_or(0, |before| forwards(before, found.count));
+                if increase > 0 {
+                    deltas.push(CounterDelta::new(place, increase));
                 }
             }
         }
@@ -315,7 +349,7 @@ fn smi_count(file: &File) -> Option<u64> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{CounterDeltas, CounterKind, CpuCounters, forwards};
+    use super::{CounterDelta, CounterDeltas, CounterKind, CpuCounters, forwards};
     use crate::host::{Facts, Host};
 
     fn host(root: &Path) -> Host {
@@ -328,10 +362,14 @@ mod tests {
         fs::write(path, text).expect("ours");
     }
 
+    fn deltas_of(counts: &[(usize, u64)]) -> Vec<CounterDelta> {
+        counts.iter().map(|&(counter, increase)| CounterDelta::new(counter, increase)).collect()
+    }
+
     /// The increases by name.
     fn named(counters: &CpuCounters, deltas: &CounterDeltas) -> Vec<(String, u64)> {
         let counts = deltas.counts.iter().flatten();
-        counts.map(|&(place, by)| (counters.counters()[place].name.clone(), by)).collect()
+        counts.map(|delta| (counters.counters()[delta.counter].name.clone(), delta.increase)).collect()
     }
 
     #[test]
@@ -343,7 +381,7 @@ mod tests {
         write(root, "stat", "cpu 0 0 0 0 0 0 0 9\ncpu1 0 0 0 0 0 0 0 4\n");
         write(root, "thread-self/schedstat", "1 100 1\n");
         let mut counters = CpuCounters::open(&host(root), Some(1));
-        assert_eq!((counters.unread(), counters.counts_firmware()), (&[][..], false));
+        assert_eq!((counters.unreadable(), counters.counts_firmware()), (&[][..], false));
         let kinds: Vec<_> = counters.counters().iter().map(|counter| counter.kind).collect();
         assert_eq!(kinds, [CounterKind::Interrupt, CounterKind::Interrupt, CounterKind::SoftInterrupt]);
         let deltas = counters.read_deltas(5);
@@ -365,7 +403,7 @@ mod tests {
     fn missing_counters_are_named_and_have_no_values() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
-        assert_eq!(counters.unread().len(), 4);
+        assert_eq!(counters.unreadable().len(), 4);
         let deltas = counters.read_deltas(1);
         assert_eq!((deltas.counts, deltas.waited_ns, deltas.stolen_ns, deltas.firmware), (None, None, None, None));
         // A file without the CPU's column has no counts for it.
@@ -381,13 +419,13 @@ mod tests {
             window_ns: 5,
             waited_ns,
             voluntary: Some(1),
-            counts: Some(counts.to_vec()),
+            counts: Some(deltas_of(counts)),
             ..CounterDeltas::default()
         };
         let mut both = window(None, &[(0, 1), (2, 5)]);
         both.add(&window(Some(7), &[(2, 1), (3, 4)]));
         assert_eq!((both.window_ns, both.waited_ns, both.voluntary), (10, Some(7), Some(2)));
-        assert_eq!(both.counts, Some(vec![(0, 1), (2, 6), (3, 4)]));
+        assert_eq!(both.counts, Some(deltas_of(&[(0, 1), (2, 6), (3, 4)])));
     }
 
     #[test]
@@ -400,10 +438,10 @@ mod tests {
         let mut counters = CpuCounters::open(&Host::live(), None);
         let deltas = counters.read_deltas(1_000);
         assert!(deltas.window_ns == 1_000 && deltas.voluntary.is_some());
-        if counters.unread().is_empty() {
+        if counters.unreadable().is_empty() {
             assert!(!counters.counters().is_empty());
         } else {
-            skipped!("{:?}", counters.unread());
+            skipped!("{:?}", counters.unreadable());
         }
     }
 }

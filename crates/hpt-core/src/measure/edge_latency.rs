@@ -4,7 +4,7 @@
 
 use std::{io, time::Duration};
 
-use super::wakes::{Interrupter, Waiting, cost_of, wakes};
+use super::wakes::{Interrupter, ReadOverhead, Waiting, read_overhead, wakes};
 use crate::{
     clock::Instant,
     gpio::{Edge, Input, Output},
@@ -74,11 +74,10 @@ impl<'a> Loopback<'a> {
         Self { output, input, clock, listening }
     }
 
-    /// Returns the read overhead of the clock (the median difference between back-to-back readings) and the smallest
-    /// observed step, both in nanoseconds. Both contribute to every measured value.
+    /// Measures the read overhead of the clock.
     #[must_use]
-    pub fn clock_read_overhead(&self) -> (u64, Option<u64>) {
-        cost_of(|| self.now_ns(), |earlier, later| later.saturating_sub(earlier))
+    pub fn clock_read_overhead(&self) -> ReadOverhead {
+        read_overhead(|| self.now_ns(), |earlier, later| later.saturating_sub(earlier))
     }
 }
 

@@ -20,16 +20,18 @@ pub use self::edge_latency::{EdgeCounts, EdgeTimes, EdgeWaiting, Heard, Loopback
 pub use self::{
     back_to_back::{BackToBackReads, back_to_back_reads},
     burst::{Burst, BurstReader},
-    core_offset::{CoreOffset, Handover, core_offset, offset_limits},
-    cpu_counters::{Counter, CounterDeltas, CounterKind, CpuCounters},
+    core_offset::{CoreOffset, CpuPair, Handover, OffsetLimits, core_offset, offset_limits},
+    cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     granularity::{Granularity, granularity},
     loop_jitter::{LoopJitter, beats},
     read_cost::{Instruments, ReadCost, read_cost},
     sleep_overshoot::{SleepMethod, SleepOvershoot, sleep_overshoot},
     stall::{
-        PollCost, Recurrence, Stall, StallWatchStats, Stalls, Told, Window, poll_cost, recurrence, watch_for_stalls,
+        KeptStall, PollCost, Recurrence, Stall, StallWatchStats, Stalls, Told, Window, poll_cost, recurrence,
+        watch_for_stalls,
     },
     wakes::{
-        Interrupter, Latencies, Waiting, Wake, clock_read_overhead, wakes, wakes_by_wall, wall_clock_read_overhead,
+        Interrupter, Latencies, ReadOverhead, Waiting, Wake, clock_read_overhead, wakes, wakes_by_wall,
+        wall_clock_read_overhead,
     },
 };

@@ -367,14 +367,24 @@ impl Usual {
     }
 }
 
+/// A stall that [`Stalls`] stores, and the caller's value for it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeptStall<T> {
+    /// The stall.
+    pub stall: Stall,
+    /// The caller's value.
+    pub details: T,
+}
+
 /// The stalls of a thread, stored in bounded memory. All stalls are counted. The longest and the newest stalls are also
 /// stored individually, each with a `T` from the caller.
 #[derive(Clone, Debug)]
 pub struct Stalls<T> {
     lengths: Latencies,
     kept: usize,
-    longest: Vec<(Stall, T)>,
-    newest: std::collections::VecDeque<(Stall, T)>,
+    longest: Vec<KeptStall<T>>,
+    newest: std::collections::VecDeque<KeptStall<T>>,
     starts_ns: std::collections::VecDeque<u64>,
     stalled_ns: u64,
 }
@@ -397,7 +407,7 @@ impl<T: Clone> Stalls<T> {
     }
 
     /// Adds a stall, together with the caller's value for it.
-    pub fn record(&mut self, stall: Stall, beside: T) {
+    pub fn record(&mut self, stall: Stall, details: T) {
         self.lengths.record(Wake::new(stall.start, stall.length_ns));
         self.stalled_ns = self.stalled_ns.saturating_add(stall.length_ns);
         self.starts_ns.push_back(stall.start.kernel_nanos());
@@ -407,12 +417,12 @@ impl<T: Clone> Stalls<T> {
         if self.kept == 0 {
             return;
         }
-        let place = self.longest.partition_point(|(longer, _)| longer.length_ns >= stall.length_ns);
+        let place = self.longest.partition_point(|longer| longer.stall.length_ns >= stall.length_ns);
         if place < self.kept {
-            self.longest.insert(place, (stall, beside.clone()));
+            self.longest.insert(place, KeptStall { stall, details: details.clone() });
             self.longest.truncate(self.kept);
         }
-        self.newest.push_back((stall, beside));
+        self.newest.push_back(KeptStall { stall, details });
         if self.newest.len() > self.kept {
             self.newest.pop_front();
         }
@@ -432,12 +442,12 @@ impl<T: Clone> Stalls<T> {
 
     /// Returns the longest stalls, in descending order of length.
     #[must_use]
-    pub fn longest(&self) -> &[(Stall, T)] {
+    pub fn longest(&self) -> &[KeptStall<T>] {
         &self.longest
     }
 
     /// Returns the newest stalls, in chronological order.
-    pub fn newest(&self) -> impl Iterator<Item = &(Stall, T)> {
+    pub fn newest(&self) -> impl Iterator<Item = &KeptStall<T>> {
         self.newest.iter()
     }
 
@@ -844,8 +854,8 @@ mod tests {
         for number in 0..1_000_u64 {
             stalls.record(Stall::new(Instant::from_kernel_nanos(number * MS), 10 + number * 7 % 1_000), number);
         }
-        let longest: Vec<_> = stalls.longest().iter().map(|(stall, _)| stall.length_ns).collect();
-        let newest: Vec<_> = stalls.newest().map(|&(_, number)| number).collect();
+        let longest: Vec<_> = stalls.longest().iter().map(|kept| kept.stall.length_ns).collect();
+        let newest: Vec<_> = stalls.newest().map(|kept| kept.details).collect();
         assert_eq!((longest, newest), (vec![1_009, 1_008, 1_007], vec![997, 998, 999]));
         assert_eq!((stalls.lengths().histogram().samples(), stalls.stalled_ns()), (1_000, 10_000 + 499_500));
         assert_eq!(stalls.recurrence().map(|found| found.period_ns), Some(MS));

@@ -442,30 +442,38 @@ impl Latencies {
     }
 }
 
-/// Returns the overhead that reading [`Instant`] adds to every measured value (the median difference between
-/// back-to-back readings) and the smallest observed step, both in nanoseconds.
-#[must_use]
-pub fn clock_read_overhead() -> (u64, Option<u64>) {
-    cost_of(Instant::now, |earlier, later| later.nanos_since(earlier))
+/// The read overhead and the granularity of a clock. Both contribute to every measured value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadOverhead {
+    /// The median difference between back-to-back readings, in nanoseconds.
+    pub overhead_ns: u64,
+    /// The smallest observed step, in nanoseconds; `None` if the clock did not advance.
+    pub granularity_ns: Option<u64>,
 }
 
-/// Returns the read overhead of the wall clock, which [`wakes_by_wall`] reads, and the smallest observed step, both in
-/// nanoseconds.
+/// Measures the overhead that reading [`Instant`] adds to every measured value.
 #[must_use]
-pub fn wall_clock_read_overhead() -> (u64, Option<u64>) {
-    cost_of(SystemTime::now, |earlier, later| {
+pub fn clock_read_overhead() -> ReadOverhead {
+    read_overhead(Instant::now, |earlier, later| later.nanos_since(earlier))
+}
+
+/// Measures the read overhead of the wall clock, which [`wakes_by_wall`] reads.
+#[must_use]
+pub fn wall_clock_read_overhead() -> ReadOverhead {
+    read_overhead(SystemTime::now, |earlier, later| {
         let difference = later.duration_since(earlier).unwrap_or_default();
         saturating_nanos(difference)
     })
 }
 
-/// Returns the read overhead of the clock that `look` reads, and the smallest observed step, both in nanoseconds.
-pub(super) fn cost_of<T: Copy>(mut look: impl FnMut() -> T, difference: impl Fn(T, T) -> u64) -> (u64, Option<u64>) {
-    let mut readings = [look(); READINGS];
-    readings.fill_with(look);
+/// Measures the read overhead of the clock that `read` reads.
+pub(super) fn read_overhead<T: Copy>(mut read: impl FnMut() -> T, difference: impl Fn(T, T) -> u64) -> ReadOverhead {
+    let mut readings = [read(); READINGS];
+    readings.fill_with(read);
     let mut differences: Vec<_> = readings.windows(2).map(|two| difference(two[0], two[1])).collect();
-    let step = differences.iter().copied().filter(|&difference| difference > 0).min();
-    (median(&mut differences).unwrap_or(0), step)
+    let granularity_ns = differences.iter().copied().filter(|&difference| difference > 0).min();
+    ReadOverhead { overhead_ns: median(&mut differences).unwrap_or(0), granularity_ns }
 }
 
 #[cfg(test)]
@@ -793,8 +801,8 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_clock_read_is_plausible() {
-        for (cost_ns, step_ns) in [clock_read_overhead(), wall_clock_read_overhead()] {
-            assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
+        for found in [clock_read_overhead(), wall_clock_read_overhead()] {
+            assert!(found.granularity_ns.is_none_or(|step| step > 0) && found.overhead_ns < 1_000_000_000);
         }
     }
 

@@ -6,7 +6,7 @@ use hpt_core::{
     FrequencyEstimate, Instant, Opened, SourceId, SourceInfo, TimeSource,
     diagnose::{Expected, Surroundings},
     host::CpuList,
-    measure::{BurstReader, CoreOffset, core_offset},
+    measure::{BurstReader, CoreOffset, CpuPair, core_offset},
     source::{self, ReadPath, Scope, are_one_reading},
 };
 
@@ -173,13 +173,16 @@ pub(super) fn has_a_counter_on_each_core(opened: &Opened) -> bool {
     matches!(opened, Opened::Shared(_)) && info.rate.is_steady() && info.read_path == ReadPath::Register
 }
 
-pub(super) fn hand_over(opened: &Opened, cpus: (usize, usize)) -> io::Result<Option<(SourceId, CoreOffset)>> {
+pub(super) fn hand_over(
+    opened: &Opened,
+    (first, second): (usize, usize),
+) -> io::Result<Option<(SourceId, CoreOffset)>> {
     let Opened::Shared(source) = opened else { return Ok(None) };
     let info = source.info();
     let Some(nominal) = &info.nominal else { return Ok(None) };
     let begun = Instant::now();
     let in_time = || begun.elapsed() < LONGEST_HANDOVER;
-    let offset = core_offset(source.as_ref(), nominal.frequency, cpus, HANDOVERS, &in_time)?;
+    let offset = core_offset(source.as_ref(), nominal.frequency, CpuPair { first, second }, HANDOVERS, &in_time)?;
     Ok(offset.map(|offset| (info.id.clone(), offset)))
 }
 

@@ -175,7 +175,7 @@ pub(super) fn synchronized(is: &Synchronization) -> String {
 mod tests {
     use hpt_core::{
         diagnose::{Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
-        measure::CoreOffset,
+        measure::{CoreOffset, CpuPair},
     };
 
     use hpt_document::{
@@ -230,7 +230,8 @@ mod tests {
             .zip(&intervals)
             .map(|(id, interval)| row(1, 1.006, id, interval))
             .collect();
-        let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 400 };
+        let offset =
+            |least_ns, most_ns| CoreOffset { cpus: CpuPair { first: 0, second: 1 }, least_ns, most_ns, handovers: 400 };
         let apart = vec![cores("tsc", &offset(4_900.0, 5_100.0), &Limits::default())];
         let message = "the machine was suspended for 5.999 s".to_owned();
         let events = vec![MachineEvent {

@@ -337,8 +337,8 @@ pub(super) fn happening(event: &SourceEvent) -> String {
 pub(super) fn cores(source: &str, offset: &CoreOffset, limits: &Limits) -> CpuOffset {
     CpuOffset {
         source: source.to_owned(),
-        first_cpu: offset.cpus.0,
-        second_cpu: offset.cpus.1,
+        first_cpu: offset.cpus.first,
+        second_cpu: offset.cpus.second,
         min_ns: rounded(offset.least_ns),
         max_ns: rounded(offset.most_ns),
         handovers: offset.handovers,
@@ -359,14 +359,21 @@ pub(super) fn is_worse(one: &CpuOffset, other: &CpuOffset) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{diagnose::Limits, measure::CoreOffset};
+    use hpt_core::{
+        diagnose::Limits,
+        measure::{CoreOffset, CpuPair},
+    };
 
     use super::{cores, is_worse};
 
     #[test]
     fn a_fault_of_two_cores_is_kept_before_the_tightest_limits() {
         let found = |least_ns, most_ns| {
-            cores("tsc", &CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 1 }, &Limits::default())
+            cores(
+                "tsc",
+                &CoreOffset { cpus: CpuPair { first: 0, second: 1 }, least_ns, most_ns, handovers: 1 },
+                &Limits::default(),
+            )
         };
         let (tight, wide, apart) = (found(-10.0, 10.0), found(-1e6, 1e6), found(2_000.0, 9_000.0));
         assert!(is_worse(&tight, &wide) && is_worse(&apart, &tight) && !is_worse(&tight, &apart));

@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let input = Input::request(&input.chip, input.line.offset, CONSUMER)?;
     let output = Output::request(&out.chip, out.line.offset, CONSUMER)?;
     let mut wire = Loopback::new(&output, &input, clock, listening);
-    let (read_ns, step_ns) = wire.clock_read_overhead();
+    let reads = wire.clock_read_overhead();
 
     let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
     let three = Mutex::new(EdgeFigures::new());
@@ -234,7 +234,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         timeout_ns: saturating_nanos(arguments.timeout),
         cpu,
         measuring: LatencyThread { thread: settings.thread, source },
-        reads: ClockReads { clock_read_ns: read_ns, clock_granularity_ns: step_ns },
+        reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
         time,
         lost: counts.lost,
         unexpected: counts.unexpected,

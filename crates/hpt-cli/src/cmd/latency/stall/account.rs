@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use hpt_core::{
     diagnose::{Cause, Habits, stall_causes},
-    measure::{Counter, CounterDeltas, PollCost, Stall, StallWatchStats, Stalls, Window},
+    measure::{Counter, CounterDeltas, PollCost, Stall, StallWatchStats, Stalls, UnreadableFile, Window},
     realtime::Absence,
 };
 use hpt_document::cpu_absence::CpuAbsence;
@@ -65,7 +65,7 @@ fn keep_the_most_unusual(deltas: &mut CounterDeltas, cause: &Cause) {
     let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
     let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
     if let Some(counts) = &mut deltas.counts {
-        counts.sort_by_key(|&(place, by)| (rank(place), std::cmp::Reverse(by)));
+        counts.sort_by_key(|delta| (rank(delta.counter), std::cmp::Reverse(delta.increase)));
         counts.truncate(MOVERS);
     }
 }
@@ -106,7 +106,7 @@ pub(super) struct ThreadOutcome {
     pub(super) poll_cost: PollCost,
     pub(super) above_ns: u64,
     pub(super) counters: Vec<Counter>,
-    pub(super) unread: Vec<(&'static str, String)>,
+    pub(super) unreadable: Vec<UnreadableFile>,
     pub(super) counts_firmware: bool,
 }
 
@@ -121,14 +121,12 @@ impl ThreadOutcome {
 /// Returns notes on the results.
 pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
-    unread.sort();
-    unread.dedup();
-    notes.extend(
-        unread
-            .iter()
-            .map(|(path, why)| format!("cannot read {path} ({why}); its counters are missing from the result")),
-    );
+    let mut unreadable: Vec<_> = ended.iter().flat_map(|one| &one.unreadable).collect();
+    unreadable.sort_by_key(|file| file.path);
+    unreadable.dedup();
+    notes.extend(unreadable.iter().map(|UnreadableFile { path, cause, .. }| {
+        format!("cannot read {path} ({reason}); its counters are missing from the result")
+    }));
     if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
         notes.push("another hpt thread shares a CPU with a measuring thread; the other thread wakes up once a minute, or more often if hpt runs on a terminal".to_owned());
     }

@@ -3,7 +3,7 @@
 use hpt_core::{
     Instant,
     diagnose::Cause,
-    measure::{Counter, CounterKind, Recurrence, Stall},
+    measure::{Counter, CounterDelta, CounterKind, KeptStall, Recurrence},
 };
 use hpt_document::{
     latency::MicrosecondCount,
@@ -132,11 +132,11 @@ pub(super) fn chosen<'a, I, K>(
     order: impl Fn(&StallRow) -> K,
 ) -> Vec<StallWithWords>
 where
-    I: Iterator<Item = &'a (Stall, StallDetails)>,
+    I: Iterator<Item = &'a KeptStall<StallDetails>>,
     K: Ord,
 {
     let rows = ended.iter().flat_map(|one| {
-        of(&one.account).map(|found| (stall_row(one, found), words(&found.1, &one.counters, one.counts_firmware)))
+        of(&one.account).map(|found| (stall_row(one, found), words(&found.details, &one.counters, one.counts_firmware)))
     });
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|(row, _)| order(row));
@@ -144,10 +144,10 @@ where
     rows
 }
 
-fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) -> StallRow {
+fn stall_row(ended: &ThreadOutcome, KeptStall { stall, details, .. }: &KeptStall<StallDetails>) -> StallRow {
     let deltas = &details.deltas;
     let named = deltas.counts.iter().flatten();
-    let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
+    let named = named.filter_map(|delta| Some((ended.counters.get(delta.counter)?, delta.increase)));
     StallRow {
         cpu: ended.cpu,
         start_ns: stall.start.nanos_since(Instant::EPOCH),
@@ -173,14 +173,14 @@ fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) ->
 pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmware: bool) -> String {
     let deltas = &details.deltas;
     let time = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
-    let counted = |(place, by): &(usize, u64)| {
-        let counter = counters.get(*place)?;
+    let counted = |delta: &CounterDelta| {
+        let counter = counters.get(delta.counter)?;
         let named = if counter.name.bytes().all(|byte| byte.is_ascii_digit()) && !counter.label.is_empty() {
             format!("{} ({})", counter.name, counter.label)
         } else {
             counter.name.clone()
         };
-        Some(format!("{named} +{by}"))
+        Some(format!("{named} +{}", delta.increase))
     };
     let counts = |most: usize| {
         let counts = deltas.counts.iter().flatten().filter_map(counted).take(most);

@@ -364,7 +364,7 @@ impl OneThread<'_> {
             poll_cost,
             above_ns,
             counters: counters.counters().to_vec(),
-            unread: counters.unread().iter().map(|(path, cause)| (*path, cause.to_string())).collect(),
+            unreadable: counters.unreadable().to_vec(),
             counts_firmware: counters.counts_firmware(),
         })
     }

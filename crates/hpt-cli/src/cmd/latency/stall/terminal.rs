@@ -154,7 +154,10 @@ mod tests {
     use hpt_core::{
         Frequency, Instant,
         diagnose::Cause,
-        measure::{Counter, CounterDeltas, CounterKind, Latencies, Stall, StallWatchStats, poll_cost},
+        measure::{
+            Counter, CounterDelta, CounterDeltas, CounterKind, Latencies, Stall, StallWatchStats, UnreadableFile,
+            poll_cost,
+        },
         testing::ManualSource,
     };
 
@@ -184,10 +187,14 @@ mod tests {
         ]
     }
 
+    fn counts(increases: &[(usize, u64)]) -> Vec<CounterDelta> {
+        increases.iter().map(|&(counter, increase)| CounterDelta::new(counter, increase)).collect()
+    }
+
     fn deltas(change: impl FnOnce(&mut CounterDeltas)) -> CounterDeltas {
         let mut deltas = CounterDeltas::default();
         (deltas.window_ns, deltas.voluntary, deltas.involuntary) = (20 * MS, Some(0), Some(0));
-        (deltas.waited_ns, deltas.stolen_ns, deltas.counts) = (Some(0), Some(0), Some(vec![(0, 5)]));
+        (deltas.waited_ns, deltas.stolen_ns, deltas.counts) = (Some(0), Some(0), Some(counts(&[(0, 5)])));
         change(&mut deltas);
         deltas
     }
@@ -212,7 +219,10 @@ mod tests {
             poll_cost: poll_cost(&source, Frequency::GIGAHERTZ, &clock),
             above_ns: 10_000,
             counters: counters(),
-            unread: vec![("/proc/thread-self/schedstat", "No such file or directory (os error 2)".to_owned())],
+            unreadable: vec![UnreadableFile::new(
+                "/proc/thread-self/schedstat",
+                "No such file or directory (os error 2)",
+            )],
             counts_firmware: false,
         }
     }
@@ -223,7 +233,7 @@ mod tests {
         let mut quiet = |number: usize| {
             account.record(
                 &[],
-                &deltas(|deltas| deltas.counts = Some([(0, 5), (2, 1)][..1 + number % 2].to_vec())),
+                &deltas(|deltas| deltas.counts = Some(counts(&[(0, 5), (2, 1)][..1 + number % 2]))),
                 |_, _| {},
             );
         };
@@ -234,13 +244,13 @@ mod tests {
             &deltas(|deltas| (deltas.waited_ns, deltas.involuntary) = (Some(2 * MS), Some(1))),
         );
         record(&[stall(1_103, 30 * MS)], &deltas(|deltas| deltas.voluntary = Some(1)));
-        record(&[stall(1_207, 40_000)], &deltas(|deltas| deltas.counts = Some(vec![(0, 5), (1, 1), (2, 2)])));
+        record(&[stall(1_207, 40_000)], &deltas(|deltas| deltas.counts = Some(counts(&[(0, 5), (1, 1), (2, 2)]))));
         record(&[stall(1_339, 12_000)], &deltas(|_| {}));
         record(&[stall(1_476, 90_000)], &deltas(|deltas| deltas.counts = Some(Vec::new())));
         record(&[stall(1_501, 15 * MS)], &deltas(|deltas| deltas.stolen_ns = Some(10 * MS)));
         record(&[stall(1_602, 20_000), stall(1_603, 21_000)], &deltas(|deltas| deltas.counts = None));
         let mut tick = Account::new();
-        let often = deltas(|deltas| (deltas.window_ns, deltas.counts) = (4 * MS, Some(vec![(0, 1)])));
+        let often = deltas(|deltas| (deltas.window_ns, deltas.counts) = (4 * MS, Some(counts(&[(0, 1)]))));
         (0..50).for_each(|number| tick.record(&[stall(4 * number, 11_000 + number)], &often, |_, _| {}));
         [ended(Some(0), account), ended(Some(1), tick)]
     }

@@ -258,7 +258,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
-    let (read_ns, step_ns) = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
+    let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
     let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
@@ -313,7 +313,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         wait_method: waited_by(waiting),
         pulse: pulse_name,
         measuring: LatencyThread { thread: settings.thread, source: timed_by_name.to_string() },
-        reads: ClockReads { clock_read_ns: read_ns, clock_granularity_ns: step_ns },
+        reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
         time,
         end,
         results,
