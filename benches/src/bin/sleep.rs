@@ -2,7 +2,7 @@
 //! crate spin_sleep.
 //! Runs the methods in turn, in one run. `hpt_core::measure` sleeps.
 
-use std::{error::Error, process::ExitCode, time::Duration};
+use std::{error::Error, ops::ControlFlow, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table};
@@ -76,7 +76,9 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
         // Default configuration: the kernel sleeps until 125 µs before the end.
         let spin_sleep = spin_sleep::SpinSleeper::default();
         methods.push(SleepMethod::new("spin_sleep", move |duration, _| spin_sleep.sleep(duration)));
-        let overshoots = sleep_overshoot(duration, args.count, &mut methods, |_| !interrupt.came());
+        let overshoots = sleep_overshoot(duration, args.count, &mut methods, |_| {
+            if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
         sleeps.extend(lines(duration, &overshoots));
         if interrupt.came() {
             break;

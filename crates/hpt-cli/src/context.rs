@@ -3,6 +3,7 @@
 
 use std::{
     env,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -162,6 +163,11 @@ impl Context {
         self.signals.interrupted()
     }
 
+    /// Returns `Break` if Ctrl-C or SIGTERM asked hpt to stop.
+    pub(crate) fn check(&self) -> ControlFlow<()> {
+        continue_if(!self.interrupted())
+    }
+
     /// Returns the notes that every result contains.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -285,6 +291,11 @@ fn in_turn(store: &Store) -> Result<Locked, Failure> {
             None => return Err(Failure::SavedByAnother(store.path(CALIBRATIONS))),
         }
     }
+}
+
+/// Returns `Continue` if a measurement is to continue, and `Break` if it is to end.
+pub(crate) const fn continue_if(more: bool) -> ControlFlow<()> {
+    if more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 #[cfg(test)]

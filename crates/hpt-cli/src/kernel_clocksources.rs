@@ -246,7 +246,7 @@ pub(crate) fn measure(
         let before = results.len() as u64 * calls;
         let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {
             progress(before.saturating_add(done));
-            !context.interrupted()
+            context.check()
         });
         let info = opened.as_dyn().info();
         let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         progress.name(source.info().id.as_str());
         let cost = read_cost(source, instruments, arguments.count, |done| {
             progress.at(arguments.count.saturating_mul(before).saturating_add(done));
-            !context.interrupted()
+            context.check()
         });
         if cost.cut_short {
             cut_short.push(source.info().id.to_string());

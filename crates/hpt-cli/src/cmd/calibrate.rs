@@ -104,7 +104,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         calibrate_together(&borrowed, reference.as_dyn(), arguments.duration, || {
             let done = started.elapsed().as_secs_f64() / arguments.duration.as_secs_f64();
             progress.at_fraction(done);
-            !context.interrupted()
+            context.check()
         })
     };
     let stayed = parts.end("all of them");

@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         methods.retain(|method| wanted(method.name()));
         let overshoots = sleep_overshoot(duration, arguments.count.into(), &mut methods, |done| {
             progress.at(sleeps * before + done);
-            !context.interrupted()
+            context.check()
         });
         drop(methods);
         parts.end(exact_time(duration));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hpt_core::{
     Frequency, Opened, TimeSource,
-    measure::{Instruments, ReadCost, beats, read_cost},
+    measure::{Instruments, PollLoop, ReadCost, read_cost},
 };
 
 use super::{
@@ -44,7 +44,7 @@ impl Bench {
         };
         read_cost(source, instruments, run.count, |done| {
             (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
-            run.goes_on()
+            run.context.check()
         })
     }
 
@@ -168,14 +168,15 @@ pub(super) fn beats_of(
     let source = chosen.opened.as_dyn();
     let rate = run.rate(source)?;
     let stretch = u64::try_from(STRETCH.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX).max(1);
-    let (mut longer, mut done) = (Tally::default(), 0);
+    let (mut excess, mut done) = (Tally::default(), 0);
     while done < run.count && run.goes_on() {
-        let beats = beats(source, rate, period, stretch.min(run.count - done), |_| run.goes_on());
-        longer.add_ticks(&beats.excess, rate.tick_ns_f64());
+        let poll_loop = PollLoop::new(source, rate, period).with_count(stretch.min(run.count - done));
+        let jitter = poll_loop.run(|_| run.context.check());
+        excess.add_ticks(&jitter.excess, rate.tick_ns_f64());
         done += stretch.min(run.count - done);
         (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
     }
-    Ok((longer, format!("{}{}", chosen.how, cycles_remark(source))))
+    Ok((excess, format!("{}{}", chosen.how, cycles_remark(source))))
 }
 
 /// Returns a remark for cycle counters, whose cycles are converted at the rate of a busy core.

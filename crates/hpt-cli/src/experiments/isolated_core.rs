@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use hpt_core::{
-    Instant,
-    measure::{Interrupter, Latencies, Waiting, wakes},
+    measure::{Latencies, Waiting, Wakes},
     realtime::Behavior,
 };
 
@@ -13,7 +12,7 @@ use super::{
     figure::{Measured, Tally},
 };
 use crate::{
-    context::Context,
+    context::{Context, continue_if},
     exit::Failure,
     sampling::{realtime_options::RealtimeOptions, realtime_settings::EffectiveSettings},
 };
@@ -109,18 +108,12 @@ fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
     let (mut latencies, mut done, mut kept) = (Latencies::new(), 0_u64, std::time::Instant::now());
     while done < run.count && run.goes_on() {
         let end = run.count.min(done + STRETCH);
-        wakes(
-            Instant::now() + PERIOD,
-            PERIOD,
-            Waiting::Polling,
-            &Interrupter::default(),
-            || run.goes_on(),
-            |wake| {
-                latencies.record(wake);
-                done += 1;
-                done < end && run.goes_on()
-            },
-        );
+        let wakes = Wakes::new(PERIOD).with_waiting(Waiting::Polling).with_check(|| run.context.check());
+        wakes.run(|wake| {
+            latencies.record(wake);
+            done += 1;
+            continue_if(done < end && run.goes_on())
+        });
         // The bar is drawn and the counts are saved between stretches, where this does not delay a sample.
         (run.progress)(done as f64 / run.count as f64);
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {

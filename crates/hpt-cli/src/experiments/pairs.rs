@@ -9,7 +9,7 @@ use super::{
     figure::{Measured, Tally},
     instruments::{Chosen, cycles, cycles_remark, preflight_of},
 };
-use crate::{exit::Failure, signals::Signals};
+use crate::{context::continue_if, exit::Failure, signals::Signals};
 
 const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
@@ -111,7 +111,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
         let pairs = back_to_back_reads(&sources, waits, asked, |wait| {
             (run.progress)(done as f64 / run.count as f64);
             done += 1;
-            run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on()
+            continue_if(run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on())
         });
         if waits.is_empty() {
             (run.progress)(done as f64 / run.count as f64);

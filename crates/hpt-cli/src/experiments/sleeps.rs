@@ -76,7 +76,7 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
     methods.retain(|method| names.iter().any(|(name, _)| *name == method.name()));
     let overshoots = sleep_overshoot(length, run.count, &mut methods, |done| {
         (run.progress)(done as f64 / run.count as f64 / 3.0);
-        run.goes_on()
+        run.context.check()
     });
     let mut found = Vec::new();
     for overshoot in &overshoots {

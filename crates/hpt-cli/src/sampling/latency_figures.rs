@@ -145,11 +145,11 @@ pub(crate) fn bars(latencies: &Latencies, what: (&'static str, &'static str)) ->
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::time::Duration;
+    use std::{ops::ControlFlow, time::Duration};
 
     use hpt_core::{
         Instant,
-        measure::{Interrupter, Latencies, Waiting, wakes},
+        measure::{Latencies, Wakes},
     };
 
     use super::{COLUMNS, cells, classes, figures};
@@ -170,19 +170,11 @@ pub(crate) mod tests {
         );
         assert_eq!(classes(&Latencies::new()), []);
         let mut live = Latencies::new();
-        let mut left = 50;
-        wakes(
-            Instant::now(),
-            Duration::from_micros(50),
-            Waiting::Blocking,
-            &Interrupter::default(),
-            || true,
-            |wake| {
-                live.record(wake);
-                left -= 1;
-                left > 0
-            },
-        );
+        let wakes = Wakes::new(Duration::from_micros(50)).with_start(Instant::now()).with_count(50);
+        wakes.run(|wake| {
+            live.record(wake);
+            ControlFlow::Continue(())
+        });
         assert_eq!(classes(&live).iter().map(|&(_, count)| count).sum::<u64>(), 50);
     }
 

@@ -2,6 +2,7 @@
 //! nothing.
 
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
@@ -11,6 +12,7 @@ use std::{
 use hpt_core::{Instant, measure::Interrupter};
 
 use super::trace_marker::Trace;
+use crate::context::continue_if;
 
 /// The interval at which sleeping threads are woken repeatedly at the end of a run.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(5);
@@ -82,6 +84,11 @@ impl RunState {
 
     pub(crate) fn goes_on(&self) -> bool {
         !self.ends.load(Ordering::Relaxed)
+    }
+
+    /// Returns `Break` if the run has ended.
+    pub(crate) fn check(&self) -> ControlFlow<()> {
+        continue_if(self.goes_on())
     }
 
     pub(crate) fn end(&self) {

@@ -4,7 +4,7 @@ mod fit;
 mod pair;
 mod stated;
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 pub use self::{
     fit::{Fit, FitError, Granules, fit},
@@ -164,19 +164,19 @@ where
     S: TimeSource + ?Sized,
     R: TimeSource + ?Sized,
 {
-    let mut results = calibrate_together(&[&source], &reference, window, || true);
+    let mut results = calibrate_together(&[&source], &reference, window, || ControlFlow::Continue(()));
     results.pop().expect("there is one result per source")
 }
 
-/// Calibrates several sources in the same window by reading them in turn. The window ends early if `keep_going` returns
-/// false; the limits then follow from the readings taken until then.
+/// Calibrates several sources in the same window by reading them in turn. The window ends early if `check` returns
+/// [`ControlFlow::Break`]; the limits then follow from the readings taken until then.
 ///
-/// The results are in the order of `sources`. `keep_going` is called between readings, never within a bracket.
+/// The results are in the order of `sources`. `check` is called between readings, never within a bracket.
 pub fn calibrate_together(
     sources: &[&dyn TimeSource],
     reference: &dyn TimeSource,
     window: Duration,
-    mut keep_going: impl FnMut() -> bool,
+    mut check: impl FnMut() -> ControlFlow<()>,
 ) -> Vec<Result<Calibration, CalibrateError>> {
     let all_fail = |reason: CalibrateError| sources.iter().map(|_| Err(reason.clone())).collect();
     let id = || reference.info().id.clone();
@@ -213,7 +213,7 @@ pub fn calibrate_together(
         if line.stood_still_for(REFERENCE_STANDS_STILL) {
             return all_fail(CalibrateError::ReferenceStandsStill(id()));
         }
-        if sources.is_empty() || over || !keep_going() {
+        if sources.is_empty() || over || check().is_break() {
             break;
         }
     }
@@ -316,6 +316,7 @@ const LATENESS: u64 = 2;
 #[cfg(test)]
 mod tests {
     use std::{
+        ops::ControlFlow,
         sync::atomic::{AtomicU32, Ordering},
         time::Duration,
     };
@@ -437,7 +438,7 @@ mod tests {
         let sources: [&dyn TimeSource; 1] = [&source];
         let results = calibrate_together(&sources, &reference, Duration::from_secs(1000), || {
             rounds += 1;
-            rounds < 10_000
+            if rounds < 10_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         assert_eq!(rounds, 10_000);
         let limits = results[0].as_ref().expect("ten thousand rounds").limits.expect("measured limits");

@@ -2,7 +2,7 @@
 //! the reads. Reads in a loop are fast, but a program that reads a source once per second encounters cold caches and a
 //! core at a low frequency. This module does not wait by itself and does not convert ticks.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use super::order::Orders;
 use crate::{source::TimeSource, stats::Histogram};
@@ -18,19 +18,19 @@ pub struct BackToBackReads {
 
 /// Reads each of `sources` twice back to back, and repeats this `count` times. Before each repetition, calls `wait`
 /// with the next duration from `waits`, which are used in turn. The order of the sources changes in every repetition.
-/// If `wait` returns false, returns the results so far.
+/// If `wait` returns [`ControlFlow::Break`], returns the results so far.
 pub fn back_to_back_reads(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
     count: u64,
-    mut wait: impl FnMut(Duration) -> bool,
+    mut wait: impl FnMut(Duration) -> ControlFlow<()>,
 ) -> Vec<BackToBackReads> {
     let mut pairs = vec![BackToBackReads { differences: Histogram::new() }; sources.len()];
     let mut waits = waits.iter().cycle();
     let mut orders = Orders::of(sources.len());
     for _ in 0..count {
         if let Some(&duration) = waits.next()
-            && !wait(duration)
+            && wait(duration).is_break()
         {
             break;
         }
@@ -50,7 +50,10 @@ pub fn back_to_back_reads(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        ops::ControlFlow::{Break, Continue},
+        time::Duration,
+    };
 
     use super::back_to_back_reads;
     use crate::{
@@ -66,22 +69,22 @@ mod tests {
         info.width = Width::BITS_32;
         let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
         let sources: [&dyn TimeSource; 2] = [&wide, &narrow];
-        let pairs = back_to_back_reads(&sources, &[], 100, |_| true);
+        let pairs = back_to_back_reads(&sources, &[], 100, |_| Continue(()));
         let found = pairs.iter().map(|pairs| pairs.differences.spread(1.0).expect("a hundred"));
         let found: Vec<_> = found.map(|spread| (spread.samples, spread.min_ns, spread.max_ns)).collect();
         assert_eq!(found, [(100, 7.0, 7.0), (100, 9e8, 9e8)]);
     }
 
     #[test]
-    fn waits_alternate_until_the_callback_returns_false() {
+    fn waits_alternate_until_the_callback_breaks() {
         let source = ManualSource::new("source").stepping_by(1);
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();
         let pairs = back_to_back_reads(&[&source], &waits, 1_000, |wait| {
             waited.push(wait.as_secs());
-            waited.len() < 4
+            if waited.len() < 4 { Continue(()) } else { Break(()) }
         });
         assert_eq!((waited, pairs[0].differences.samples()), (vec![1, 5, 1, 5], 3));
-        assert_eq!(back_to_back_reads(&[], &waits, 3, |_| true), []);
+        assert_eq!(back_to_back_reads(&[], &waits, 3, |_| Continue(())), []);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    ops::ControlFlow,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
@@ -73,7 +74,7 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<OffsetLimit
     (least_ticks <= most_ticks).then_some(OffsetLimits { least_ticks, most_ticks })
 }
 
-/// Passes timestamps from `source` between two CPUs, either `rounds` times or until `keep_going` returns false. During
+/// Passes timestamps from `source` between two CPUs, either `rounds` times or until `check` returns [`ControlFlow::Break`]. During
 /// that time, a thread runs on each CPU. Returns `None` if the timestamps implied no limits, for example because one of
 /// the CPUs was always busy with other threads or went offline. If a CPU goes offline, the kernel moves its thread to
 /// another CPU, and all timestamps are discarded.
@@ -87,7 +88,7 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     frequency: Frequency,
     cpus: CpuPair,
     rounds: u32,
-    keep_going: &(dyn Fn() -> bool + Sync),
+    check: &(dyn Fn() -> ControlFlow<()> + Sync),
 ) -> io::Result<Option<CoreOffset>> {
     let channel = Channel::default();
     let handovers = thread::scope(|scope| {
@@ -102,7 +103,7 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
         })?;
         let asking = thread::Builder::new().spawn_scoped(scope, || {
             let asked = CpuSet::only(cpus.first).apply().map(|()| {
-                let handovers = channel.ask(source, rounds, keep_going);
+                let handovers = channel.ask(source, rounds, check);
                 if is_pinned_to(cpus.first) { handovers } else { Vec::new() }
             });
             channel.over.store(true, Ordering::Release);
@@ -141,7 +142,12 @@ struct Channel {
 }
 
 impl Channel {
-    fn ask<S: TimeSource + ?Sized>(&self, source: &S, rounds: u32, keep_going: &dyn Fn() -> bool) -> Vec<Handover> {
+    fn ask<S: TimeSource + ?Sized>(
+        &self,
+        source: &S,
+        rounds: u32,
+        check: &dyn Fn() -> ControlFlow<()>,
+    ) -> Vec<Handover> {
         let mut handovers = Vec::new();
         for number in 1..=u64::from(rounds) {
             // This reading is ordered after all preceding and before all following instructions.
@@ -152,7 +158,7 @@ impl Channel {
             }
             let back = source.ticks_end();
             handovers.push(Handover { sent: left, remote: self.seen.load(Ordering::Relaxed), returned: back });
-            if !keep_going() {
+            if check().is_break() {
                 break;
             }
         }
@@ -189,6 +195,8 @@ impl Channel {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow::Continue;
+
     use proptest::{
         collection::vec,
         prelude::{prop_assert, proptest},
@@ -222,8 +230,8 @@ mod tests {
         };
         // Each read advances it by one: the order of the readings is its time.
         let source = ManualSource::new("shared").stepping_by(1);
-        let found =
-            core_offset(&source, Frequency::GIGAHERTZ, CpuPair { first, second }, 50, &|| true).expect("allowed CPUs");
+        let found = core_offset(&source, Frequency::GIGAHERTZ, CpuPair { first, second }, 50, &|| Continue(()))
+            .expect("allowed CPUs");
         let found = found.expect("both threads ran");
         assert!(found.least_ns <= 0.0 && found.most_ns >= 0.0 && found.handovers > 0, "{found:?}");
         assert!(source.ticks() >= 3 * found.handovers);

@@ -2,9 +2,9 @@
 //! connected line, and the time from then until a program has read the edge. This module does not request lines; the
 //! caller does.
 
-use std::{io, time::Duration};
+use std::{fmt, io, ops::ControlFlow, time::Duration};
 
-use super::wakes::{Interrupter, ReadOverhead, Waiting, read_overhead, wakes};
+use super::wakes::{Interrupter, ReadOverhead, Wakes, read_overhead};
 use crate::{
     clock::Instant,
     gpio::{Edge, Input, Output},
@@ -12,6 +12,8 @@ use crate::{
     units::saturating_nanos,
 };
 
+/// The default time after which an edge counts as lost.
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest single wait. A longer wait is split into several waits, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
 /// The largest number of edges that the kernel buffers for a line. Any edges beyond this number arrived while the
@@ -158,11 +160,26 @@ impl EdgeTimes {
 /// The result of driving the line once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Heard {
-    /// The edge arrived, after this number of skipped deadlines.
-    Edge(EdgeTimes, u64),
+pub enum EdgeOutcome {
+    /// The edge arrived.
+    Arrived {
+        /// The times of the edge.
+        times: EdgeTimes,
+        /// The number of deadlines that were skipped before the line was driven.
+        missed: u64,
+    },
     /// No edge arrived in time.
-    Nothing,
+    Lost,
+}
+
+/// The counts of a run, and the error that ended it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EdgeReport {
+    /// The numbers of edges by outcome.
+    pub counts: EdgeCounts,
+    /// The kernel's error if a line could not be driven or read; `None` if the run ended as requested.
+    pub error: Option<io::Error>,
 }
 
 /// The numbers of edges by outcome, including edges that were not measured.
@@ -183,7 +200,7 @@ pub struct EdgeCounts {
 
 /// The state that persists from one edge to the next.
 #[derive(Debug)]
-struct Ear {
+struct Receiver {
     counts: EdgeCounts,
     number: Option<u32>,
     /// Whether a timestamp was between the two times around it, which shows that edges are timestamped with the wire's
@@ -191,7 +208,7 @@ struct Ear {
     is_one_clock: bool,
 }
 
-impl Ear {
+impl Receiver {
     const fn new() -> Self {
         Self {
             counts: EdgeCounts { arrived: 0, lost: 0, unexpected: 0, dropped: 0, out_of_window: 0 },
@@ -206,20 +223,20 @@ impl Ear {
         }
     }
 
-    /// Drives the wire to `level` and waits for the edge. Returns `Ok(None)` if `go_on` returned false.
+    /// Drives the wire to `level` and waits for the edge. Returns `Ok(None)` if `check` ended the run.
     fn one(
         &mut self,
         wire: &mut impl Wire,
         level: bool,
         timeout_ns: u64,
-        go_on: impl Fn() -> bool,
+        check: impl Fn() -> ControlFlow<()>,
     ) -> io::Result<Option<Option<EdgeTimes>>> {
         // The loop is limited, because a line that bounces faster than it is read always has another pending edge.
         for _ in 0..MOST_PENDING {
             let Some(edge) = wire.pending()? else { break };
             self.note_number(edge);
             self.counts.unexpected += 1;
-            if !go_on() {
+            if check().is_break() {
                 return Ok(None);
             }
         }
@@ -248,7 +265,7 @@ impl Ear {
                 self.counts.lost += 1;
                 return Ok(Some(None));
             }
-            if !go_on() {
+            if check().is_break() {
                 return Ok(None);
             }
             since_ns = read_ns;
@@ -256,47 +273,126 @@ impl Ear {
     }
 }
 
-/// Drives the wire to `level` at the time `first`, and then to the opposite of its previous level once per `period` (at
-/// least one microsecond). Waits at most `timeout` for each edge, and passes the result to `each`. Calls `go_on` during
-/// long waits for an edge, and when the thread is interrupted. Ends when `each` or `go_on` returns false.
+/// A measurement of GPIO edge latency: drives a wire to the opposite level once per period, and waits for each edge.
 ///
-/// # Errors
+/// The first edge is one period after the start, unless [`with_start`](Self::with_start) sets its time. It rises, unless
+/// [`with_first_level`](Self::with_first_level) sets its level. An edge is lost after one second, unless
+/// [`with_timeout`](Self::with_timeout) sets another time.
 ///
-/// If a line cannot be driven or read, returns the kernel's error together with the counts so far.
-pub fn gpio_edges(
-    wire: &mut impl Wire,
-    level: bool,
-    (first, period): (Instant, Duration),
+/// # Examples
+///
+/// ```no_run
+/// use std::{ops::ControlFlow, time::Duration};
+/// use hpt_core::measure::{EdgeLatency, EdgeOutcome, Loopback};
+///
+/// # fn example(mut wire: Loopback<'_>) {
+/// let report = EdgeLatency::new(&mut wire, Duration::from_millis(1)).run(|outcome| match outcome {
+///     EdgeOutcome::Arrived { times, .. } => ControlFlow::Continue(println!("{} ns", times.end_to_end_ns())),
+///     _ => ControlFlow::Break(()),
+/// });
+/// println!("{:?} {:?}", report.counts, report.error);
+/// # }
+/// ```
+#[must_use = "it does nothing until it runs"]
+pub struct EdgeLatency<'a, W, F = fn() -> ControlFlow<()>> {
+    wire: &'a mut W,
+    period: Duration,
+    start: Option<Instant>,
+    first_level: bool,
     timeout: Duration,
-    interrupter: &Interrupter,
-    go_on: impl Fn() -> bool,
-    mut each: impl FnMut(Heard) -> bool,
-) -> (EdgeCounts, io::Result<()>) {
-    let mut ear = Ear::new();
-    let mut level = level;
-    let mut answer = Ok(());
-    let timeout_ns = saturating_nanos(timeout);
-    wakes(first, period, Waiting::Blocking, interrupter, &go_on, |wake| {
-        match ear.one(wire, level, timeout_ns, &go_on) {
-            Ok(None) => false,
-            Ok(Some(heard)) => {
-                level = !level;
-                each(heard.map_or(Heard::Nothing, |times| Heard::Edge(times, wake.missed)))
-            }
-            Err(error) => {
-                answer = Err(error);
-                false
-            }
+    interrupter: Option<&'a Interrupter>,
+    check: F,
+}
+
+impl<W, F> fmt::Debug for EdgeLatency<'_, W, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeLatency")
+            .field("period", &self.period)
+            .field("start", &self.start)
+            .field("first_level", &self.first_level)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, W: Wire> EdgeLatency<'a, W> {
+    /// Creates a measurement with one edge per `period` (at least one microsecond) on `wire`.
+    pub fn new(wire: &'a mut W, period: Duration) -> Self {
+        let check: fn() -> ControlFlow<()> = || ControlFlow::Continue(());
+        Self { wire, period, start: None, first_level: true, timeout: TIMEOUT, interrupter: None, check }
+    }
+}
+
+impl<'a, W: Wire, F: Fn() -> ControlFlow<()>> EdgeLatency<'a, W, F> {
+    /// Sets the time of the first edge.
+    pub fn with_start(self, first: Instant) -> Self {
+        Self { start: Some(first), ..self }
+    }
+
+    /// Sets the level to which the wire is driven first.
+    pub fn with_first_level(self, first_level: bool) -> Self {
+        Self { first_level, ..self }
+    }
+
+    /// Sets the time after which an edge counts as lost.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Lets `interrupter` interrupt the thread while it sleeps until the next edge is due.
+    pub fn with_interrupter(self, interrupter: &'a Interrupter) -> Self {
+        Self { interrupter: Some(interrupter), ..self }
+    }
+
+    /// Sets a check that can end the run. It is called during long waits for an edge, and when the thread is
+    /// interrupted.
+    pub fn with_check<G: Fn() -> ControlFlow<()>>(self, check: G) -> EdgeLatency<'a, W, G> {
+        let Self { wire, period, start, first_level, timeout, interrupter, check: _ } = self;
+        EdgeLatency { wire, period, start, first_level, timeout, interrupter, check }
+    }
+
+    /// Blocks until the run ends, and passes the result of driving the line to `on_outcome` each time. The run ends
+    /// when `on_outcome` or the check returns [`ControlFlow::Break`], or if a line cannot be driven or read.
+    pub fn run(self, mut on_outcome: impl FnMut(EdgeOutcome) -> ControlFlow<()>) -> EdgeReport {
+        let Self { wire, period, start, first_level, timeout, interrupter, check } = self;
+        let mut receiver = Receiver::new();
+        let mut level = first_level;
+        let mut error = None;
+        let timeout_ns = saturating_nanos(timeout);
+        let mut wakes = Wakes::new(period).with_check(&check);
+        if let Some(start) = start {
+            wakes = wakes.with_start(start);
         }
-    });
-    (ear.counts, answer)
+        if let Some(interrupter) = interrupter {
+            wakes = wakes.with_interrupter(interrupter);
+        }
+        wakes.run(|wake| match receiver.one(wire, level, timeout_ns, &check) {
+            Ok(None) => ControlFlow::Break(()),
+            Ok(Some(times)) => {
+                level = !level;
+                let missed = wake.missed;
+                on_outcome(times.map_or(EdgeOutcome::Lost, |times| EdgeOutcome::Arrived { times, missed }))
+            }
+            Err(cause) => {
+                error = Some(cause);
+                ControlFlow::Break(())
+            }
+        });
+        EdgeReport { counts: receiver.counts, error }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, collections::VecDeque, io, time::Duration};
+    use std::{
+        cell::Cell,
+        collections::VecDeque,
+        io,
+        ops::ControlFlow::{Break, Continue},
+        time::Duration,
+    };
 
-    use super::{Ear, EdgeCounts, EdgeTimes, Heard, Interrupter, MOST_PENDING, PIECE, Wire, gpio_edges};
+    use super::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeTimes, MOST_PENDING, PIECE, Receiver, Wire};
     use crate::{clock::Instant, gpio::Edge, units::saturating_nanos};
 
     /// A scripted wire for tests. Each read of the clock takes a nanosecond.
@@ -354,55 +450,71 @@ mod tests {
     #[test]
     fn an_edge_has_three_figures_that_add_up() {
         let mut wire = scripted(&[(9_000, 2_000, true, 1)]);
-        let mut ear = Ear::new();
-        let times = ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        let mut receiver = Receiver::new();
+        let times = receiver
+            .one(&mut wire, true, SECOND_NS, || Continue(()))
+            .expect("no error")
+            .expect("go on")
+            .expect("an edge");
         assert_eq!((times.output_to_irq_ns(), times.irq_to_user_ns()), (Some(2_000), Some(7_001)));
         assert_eq!(times.end_to_end_ns(), 9_001);
         assert_eq!(wire.levels, [true]);
-        assert_eq!(ear.counts, EdgeCounts { arrived: 1, ..EdgeCounts::default() });
+        assert_eq!(receiver.counts, EdgeCounts { arrived: 1, ..EdgeCounts::default() });
     }
 
     #[test]
     fn a_missing_edge_times_out_and_is_recognized_when_it_arrives_late() {
         let mut wire = scripted(&[]);
-        let mut ear = Ear::new();
-        assert_eq!(ear.one(&mut wire, true, SECOND_NS, || true).expect("no error"), Some(None));
-        assert_eq!(ear.counts.lost, 1);
+        let mut receiver = Receiver::new();
+        assert_eq!(receiver.one(&mut wire, true, SECOND_NS, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.counts.lost, 1);
         assert!(wire.now_ns.get() >= 1_000_000 + SECOND_NS);
         // One edge arrives before the next one is requested, and one while the program waits for it.
         wire.pending.push_back(Edge::new(5, true, 1));
         wire.script = VecDeque::from([(1_000, Edge::new(500, true, 2)), (3_000, Edge::new(2_000, false, 3))]);
-        let times = ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        let times = receiver
+            .one(&mut wire, false, SECOND_NS, || Continue(()))
+            .expect("no error")
+            .expect("go on")
+            .expect("an edge");
         assert_eq!(times.output_to_irq_ns(), Some(2_000));
-        assert_eq!(ear.counts, EdgeCounts { arrived: 1, lost: 1, unexpected: 2, ..EdgeCounts::default() });
+        assert_eq!(receiver.counts, EdgeCounts { arrived: 1, lost: 1, unexpected: 2, ..EdgeCounts::default() });
     }
 
     #[test]
     fn gaps_in_sequence_numbers_are_edges_that_the_kernel_dropped() {
         let mut wire = scripted(&[(10, 5, true, u32::MAX)]);
-        let mut ear = Ear::new();
-        assert!(ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").is_some());
-        assert_eq!(ear.counts.dropped, 0, "edges before the start do not count");
+        let mut receiver = Receiver::new();
+        assert!(receiver.one(&mut wire, true, SECOND_NS, || Continue(())).expect("no error").is_some());
+        assert_eq!(receiver.counts.dropped, 0, "edges before the start do not count");
         wire.script.push_back((10, Edge::new(5, false, 3)));
-        assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
-        assert_eq!((ear.counts.dropped, ear.counts.arrived), (3, 2));
+        assert!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error").is_some());
+        assert_eq!((receiver.counts.dropped, receiver.counts.arrived), (3, 2));
     }
 
     #[test]
     fn a_timestamp_of_another_clock_is_rejected_and_is_not_confused_with_a_stale_one() {
         let far = u64::MAX - 1_000_000;
         let mut wire = scripted(&[(10, far, true, 1)]);
-        let mut ear = Ear::new();
-        let times = ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        let mut receiver = Receiver::new();
+        let times = receiver
+            .one(&mut wire, true, SECOND_NS, || Continue(()))
+            .expect("no error")
+            .expect("go on")
+            .expect("an edge");
         assert_eq!((times.detected_ns, times.output_to_irq_ns(), times.end_to_end_ns()), (None, None, 11));
-        assert_eq!((ear.counts.out_of_window, ear.counts.arrived), (1, 1));
+        assert_eq!((receiver.counts.out_of_window, receiver.counts.arrived), (1, 1));
         // Once timestamps have matched, one that does not belongs to another edge.
         wire.script = VecDeque::from([(10, Edge::new(5, false, 2))]);
-        assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
+        assert!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error").is_some());
         wire.script = VecDeque::from([(10, Edge::new(far, true, 3)), (20, Edge::new(15, true, 4))]);
-        let times = ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
+        let times = receiver
+            .one(&mut wire, true, SECOND_NS, || Continue(()))
+            .expect("no error")
+            .expect("go on")
+            .expect("an edge");
         assert_eq!(times.output_to_irq_ns(), Some(15));
-        assert_eq!((ear.counts.out_of_window, ear.counts.unexpected, ear.counts.arrived), (1, 1, 3));
+        assert_eq!((receiver.counts.out_of_window, receiver.counts.unexpected, receiver.counts.arrived), (1, 1, 3));
     }
 
     #[test]
@@ -410,20 +522,20 @@ mod tests {
         let ringing: Vec<_> =
             (0..50).map(|number| (u64::from(number) * 100, u64::from(number) * 100, false, number)).collect();
         let mut wire = scripted(&ringing);
-        let mut ear = Ear::new();
-        assert_eq!(ear.one(&mut wire, true, 3_000, || true).expect("no error"), Some(None));
-        assert_eq!((ear.counts.lost, ear.counts.unexpected), (1, 31));
+        let mut receiver = Receiver::new();
+        assert_eq!(receiver.one(&mut wire, true, 3_000, || Continue(())).expect("no error"), Some(None));
+        assert_eq!((receiver.counts.lost, receiver.counts.unexpected), (1, 31));
     }
 
     #[test]
     fn a_long_wait_can_be_interrupted() {
         let mut wire = scripted(&[]);
         let asked = Cell::new(0);
-        let go_on = || {
+        let check = || {
             asked.set(asked.get() + 1);
-            asked.get() < 3
+            if asked.get() < 3 { Continue(()) } else { Break(()) }
         };
-        assert_eq!(Ear::new().one(&mut wire, true, 1_000 * SECOND_NS, go_on).expect("no error"), None);
+        assert_eq!(Receiver::new().one(&mut wire, true, 1_000 * SECOND_NS, check).expect("no error"), None);
         assert_eq!(asked.get(), 3);
         assert!(wire.now_ns.get() < 1_000_000 + 4 * saturating_nanos(PIECE));
     }
@@ -432,24 +544,22 @@ mod tests {
     fn the_line_is_driven_to_the_other_level_each_time() {
         let edges: Vec<_> = (1..=6).map(|number| (20, 10, number % 2 == 0, number)).collect();
         let mut wire = scripted(&edges);
-        let mut heard = Vec::new();
-        let when = (Instant::now(), Duration::from_micros(50));
-        let (counts, answer) = gpio_edges(
-            &mut wire,
-            false,
-            when,
-            Duration::from_secs(1),
-            &Interrupter::default(),
-            || true,
-            |one| {
-                heard.push(one);
-                heard.len() < 6
-            },
-        );
-        assert!(answer.is_ok());
+        let mut outcomes = Vec::new();
+        let edges = EdgeLatency::new(&mut wire, Duration::from_micros(50)).with_first_level(false);
+        let report = edges.run(|outcome| {
+            outcomes.push(outcome);
+            if outcomes.len() < 6 { Continue(()) } else { Break(()) }
+        });
+        assert!(report.error.is_none());
         assert_eq!(wire.levels, [false, true, false, true, false, true]);
-        assert_eq!(counts, EdgeCounts { arrived: 6, ..EdgeCounts::default() });
-        assert!(heard.iter().all(|one| matches!(one, Heard::Edge(EdgeTimes { driven_ns, detected_ns: Some(detected_ns), .. }, _) if detected_ns - driven_ns == 10)));
+        assert_eq!(report.counts, EdgeCounts { arrived: 6, ..EdgeCounts::default() });
+        let is_as_scripted = |outcome: &EdgeOutcome| {
+            let EdgeOutcome::Arrived { times: EdgeTimes { driven_ns, detected_ns, .. }, .. } = *outcome else {
+                return false;
+            };
+            detected_ns == Some(driven_ns + 10)
+        };
+        assert!(outcomes.iter().all(is_as_scripted), "{outcomes:?}");
     }
 
     #[test]
@@ -469,18 +579,11 @@ mod tests {
                 Ok(None)
             }
         }
-        let when = (Instant::now(), Duration::from_micros(50));
-        let (counts, answer) = gpio_edges(
-            &mut Gone,
-            true,
-            when,
-            Duration::from_secs(1),
-            &Interrupter::default(),
-            || true,
-            |_| panic!("nothing came"),
-        );
-        assert_eq!(answer.expect_err("the chip was removed").raw_os_error(), Some(libc::ENODEV));
-        assert_eq!(counts, EdgeCounts::default());
+        let mut wire = Gone;
+        let edges = EdgeLatency::new(&mut wire, Duration::from_micros(50)).with_start(Instant::now());
+        let report = edges.run(|_| panic!("nothing came"));
+        assert_eq!(report.error.expect("the chip was removed").raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(report.counts, EdgeCounts::default());
     }
 
     #[test]
@@ -501,16 +604,16 @@ mod tests {
                 self.pending()
             }
         }
-        let mut ear = Ear::new();
-        assert_eq!(ear.one(&mut Ringing(0), true, 10, || true).expect("no error"), Some(None));
-        assert_eq!((ear.counts.unexpected, ear.counts.lost), (MOST_PENDING as u64 + 10, 1));
+        let mut receiver = Receiver::new();
+        assert_eq!(receiver.one(&mut Ringing(0), true, 10, || Continue(())).expect("no error"), Some(None));
+        assert_eq!((receiver.counts.unexpected, receiver.counts.lost), (MOST_PENDING as u64 + 10, 1));
         for may_ask in [2, MOST_PENDING + 3] {
             let asked = Cell::new(0);
-            let go_on = || {
+            let check = || {
                 asked.set(asked.get() + 1);
-                asked.get() < may_ask
+                if asked.get() < may_ask { Continue(()) } else { Break(()) }
             };
-            assert_eq!(Ear::new().one(&mut Ringing(0), true, SECOND_NS, go_on).expect("no error"), None);
+            assert_eq!(Receiver::new().one(&mut Ringing(0), true, SECOND_NS, check).expect("no error"), None);
             assert_eq!(asked.get(), may_ask);
         }
     }

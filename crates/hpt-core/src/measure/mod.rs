@@ -16,22 +16,23 @@ mod stall;
 mod wakes;
 
 #[cfg(feature = "gpio")]
-pub use self::edge_latency::{EdgeCounts, EdgeTimes, EdgeWaiting, Heard, Loopback, Wire, gpio_edges};
+pub use self::edge_latency::{
+    EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, Wire,
+};
 pub use self::{
     back_to_back::{BackToBackReads, back_to_back_reads},
     burst::{Burst, BurstReader},
     core_offset::{CoreOffset, CpuPair, Handover, OffsetLimits, core_offset, offset_limits},
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     granularity::{Granularity, granularity},
-    loop_jitter::{LoopJitter, beats},
+    loop_jitter::{LoopJitter, PollLoop},
     read_cost::{Instruments, ReadCost, read_cost},
     sleep_overshoot::{SleepMethod, SleepOvershoot, sleep_overshoot},
     stall::{
-        KeptStall, PollCost, Recurrence, Stall, StallWatchStats, Stalls, Told, Window, poll_cost, recurrence,
-        watch_for_stalls,
+        CallbackTime, KeptStall, PollCost, Recurrence, Stall, StallWatch, StallWatchStats, Stalls, Window, poll_cost,
+        recurrence,
     },
     wakes::{
-        Interrupter, Latencies, ReadOverhead, Waiting, Wake, clock_read_overhead, wakes, wakes_by_wall,
-        wall_clock_read_overhead,
+        Interrupter, Latencies, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead, wall_clock_read_overhead,
     },
 };

@@ -1,7 +1,7 @@
 //! Read overhead: many back-to-back reads determine the mean, and single reads determine the distribution. This module
 //! subtracts nothing; the overhead of timing a single read is reported with the result.
 
-use std::{hint::black_box, time::Duration};
+use std::{hint::black_box, ops::ControlFlow, time::Duration};
 
 use crate::{
     scale::Scale,
@@ -11,7 +11,7 @@ use crate::{
     units::Frequency,
 };
 
-/// The maximum number of back-to-back reads between two reads of the wall clock, and between two calls of `keep_going`.
+/// The maximum number of back-to-back reads between two reads of the wall clock, and between two calls of `check`.
 const BATCH: u32 = 10_000;
 /// The largest number of timed single reads: enough for 100 samples above p99.9.
 const MOST_SINGLES: u64 = 100_000;
@@ -85,13 +85,13 @@ impl ReadCost {
 /// Reads `source` `calls` times back to back, then one at a time. If a read takes 10 µs or more, the back-to-back reads
 /// are limited to about two seconds. If a single read takes 10 µs or more, including the overhead of the stopwatch, the
 /// single reads are limited to about one second. [`ReadCost::cut_short`] reports whether a limit was reached.
-/// `keep_going` receives the number of reads made so far and is called between timed regions. If it returns false,
-/// returns the results so far.
+/// `check` receives the number of reads made so far and is called between timed regions. If it returns
+/// [`ControlFlow::Break`], returns the results so far.
 pub fn read_cost(
     source: &dyn TimeSource,
     instruments: Instruments<'_>,
     calls: u64,
-    mut keep_going: impl FnMut(u64) -> bool,
+    mut check: impl FnMut(u64) -> ControlFlow<()>,
 ) -> ReadCost {
     let Instruments { wall, stopwatch, stopwatch_frequency, cycles } = instruments;
     let wall_scale = wall.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
@@ -137,7 +137,7 @@ pub fn read_cost(
             });
         cost.user += user_after.saturating_sub(user);
         cost.system += system_after.saturating_sub(system);
-        if cost.calls < calls && !keep_going(cost.calls) {
+        if cost.calls < calls && check(cost.calls).is_break() {
             cost.complete = false;
             break;
         }
@@ -159,7 +159,7 @@ pub fn read_cost(
         cost.cut_short |= fewer < count;
         count = fewer;
     }
-    let (singles, empty) = single_reads(source, stopwatch, count, most, || keep_going(calls));
+    let (singles, empty) = single_reads(source, stopwatch, count, most, || check(calls));
     cost.singles = singles.spread(tick_ns);
     cost.empty = empty.spread(tick_ns);
     cost
@@ -196,7 +196,7 @@ fn single_reads(
     stopwatch: &dyn TimeSource,
     count: u64,
     batch: u32,
-    mut keep_going: impl FnMut() -> bool,
+    mut check: impl FnMut() -> ControlFlow<()>,
 ) -> (Histogram, Histogram) {
     let width = stopwatch.info().width;
     let (mut singles, mut empty) = (Histogram::new(), Histogram::new());
@@ -208,7 +208,7 @@ fn single_reads(
         let empty_end = stopwatch.ticks_end();
         singles.record(width.difference(start, end));
         empty.record(width.difference(empty_start, empty_end));
-        if done % u64::from(batch) == 0 && !keep_going() {
+        if done % u64::from(batch) == 0 && check().is_break() {
             break;
         }
     }
@@ -218,6 +218,7 @@ fn single_reads(
 #[cfg(test)]
 mod tests {
     use std::{
+        ops::ControlFlow::{Break, Continue},
         sync::atomic::{AtomicU32, Ordering},
         time::Duration,
     };
@@ -234,7 +235,7 @@ mod tests {
         let clock = ManualSource::new("clock").stepping_by(5);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&ManualSource::new("source"), instruments, 0, |_| true);
+        let cost = read_cost(&ManualSource::new("source"), instruments, 0, |_| Continue(()));
         assert_eq!((cost.calls, cost.per_call_ns(), cost.singles, cost.complete), (0, None, None, true));
     }
 
@@ -244,7 +245,7 @@ mod tests {
         let clock = ManualSource::new("clock").stepping_by(40);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&clock, instruments, 25_000, |_| true);
+        let cost = read_cost(&clock, instruments, 25_000, |_| Continue(()));
         // Three batches, each with one more read that closes its bracket.
         assert_eq!((cost.calls, cost.total), (25_000, Duration::from_nanos(25_003 * 40)));
         let (singles, empty) = (cost.singles.expect("25 000"), cost.empty.expect("25 000"));
@@ -265,7 +266,7 @@ mod tests {
             let (wall, stopwatch) = (&clock, &clock);
             let instruments =
                 Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: Some(&cycles) };
-            read_cost(&clock, instruments, 20_000, |_| true).cycles
+            read_cost(&clock, instruments, 20_000, |_| Continue(())).cycles
         };
         // Two batches. The source advances once during each.
         assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(14), Some(14)));
@@ -284,7 +285,7 @@ mod tests {
             let mut looks = 0;
             let cost = read_cost(&clock, instruments, calls, |_| {
                 looks += 1;
-                true
+                Continue(())
             });
             (cost, looks)
         };
@@ -335,7 +336,7 @@ mod tests {
         let source = Stopped { clock: &clock, readings: AtomicU32::new(0) };
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&source, instruments, 200_000, |_| true);
+        let cost = read_cost(&source, instruments, 200_000, |_| Continue(()));
         assert!(cost.total.as_secs() >= 10, "{cost:?}");
         assert_eq!((cost.calls, cost.complete, cost.cut_short), (200_000, true, false));
     }
@@ -345,7 +346,8 @@ mod tests {
         let clock = ManualSource::new("clock").stepping_by(1);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&clock, instruments, 1_000_000, |done| done < 20_000);
+        let cost =
+            read_cost(&clock, instruments, 1_000_000, |done| if done < 20_000 { Continue(()) } else { Break(()) });
         assert_eq!((cost.calls, cost.complete), (20_000, false));
         assert!(cost.singles.is_some());
     }

@@ -1,7 +1,7 @@
 //! The overshoot and the CPU time of sleeps, measured for several methods in turn. This module changes neither the CPU
 //! nor the scheduling policy of the thread; the caller does.
 
-use std::{fmt, thread, time::Duration};
+use std::{fmt, ops::ControlFlow, thread, time::Duration};
 
 use super::order::Orders;
 use crate::{
@@ -107,13 +107,13 @@ pub struct SleepOvershoot {
 }
 
 /// Sleeps `rounds` times for `duration` with each method. The order of the methods changes in every round, because a
-/// spinning method leaves the machine in a different state from a blocking method. Calls `keep_going` after each sleep,
-/// with the number of sleeps made so far. If it returns false, returns the results so far.
+/// spinning method leaves the machine in a different state from a blocking method. Calls `check` after each sleep,
+/// with the number of sleeps made so far. If it returns [`ControlFlow::Break`], returns the results so far.
 pub fn sleep_overshoot(
     duration: Duration,
     rounds: u64,
     methods: &mut [SleepMethod<'_>],
-    mut keep_going: impl FnMut(u64) -> bool,
+    mut check: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Vec<SleepOvershoot> {
     let mut tallies: Vec<Tally> = methods.iter().map(|method| Tally::new(method.name)).collect();
     let mut sleeps = 0;
@@ -132,7 +132,7 @@ pub fn sleep_overshoot(
             let cpu_ns = cpu_time_ns().saturating_sub(cpu_before);
             tally.add(deadline, end, cpu_ns, Instant::now().nanos_since(outer_start));
             sleeps += 1;
-            if !keep_going(sleeps) {
+            if check(sleeps).is_break() {
                 break 'rounds;
             }
         }
@@ -214,7 +214,10 @@ fn mean_without(sorted_ns: &[u64], part: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        ops::ControlFlow::{Break, Continue},
+        time::Duration,
+    };
 
     use super::{SleepMethod, mean_without, sleep_overshoot, spread};
     use crate::sleep::Sleeper;
@@ -234,11 +237,13 @@ mod tests {
         let mut sleeper = Sleeper::new();
         let mut own = 0;
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
-        let sleeps = sleep_overshoot(Duration::from_micros(200), 5, &mut methods, |_| true);
+        let sleeps = sleep_overshoot(Duration::from_micros(200), 5, &mut methods, |_| Continue(()));
         drop(methods);
         // One hour: no machine is so busy that an hour passes before the thread sleeps.
         let unslept =
-            sleep_overshoot(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| true);
+            sleep_overshoot(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| {
+                Continue(())
+            });
         for (sleep, name) in sleeps.iter().zip(SleepMethod::NAMES) {
             assert_eq!((sleep.method, sleep.overshoot.map(|overshoot| overshoot.samples)), (name, Some(5)));
             // The kernel's own sleeps end on the kernel's clock, which Instant may be behind by its bound.
@@ -252,7 +257,9 @@ mod tests {
     fn an_interrupted_run_keeps_its_samples() {
         let mut sleeper = Sleeper::new();
         let mut methods = SleepMethod::all(&mut sleeper);
-        let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |sleeps| sleeps < 6);
+        let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |sleeps| {
+            if sleeps < 6 { Continue(()) } else { Break(()) }
+        });
         let mut samples: Vec<_> =
             sleeps.iter().map(|sleep| sleep.overshoot.map_or(0, |overshoot| overshoot.samples)).collect();
         samples.sort_unstable();

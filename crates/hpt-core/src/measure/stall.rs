@@ -2,35 +2,37 @@
 //! tight loop. This module reads counters with a function that the caller provides. It draws no conclusions about
 //! causes; `diagnose` does.
 
-use std::time::Duration;
+use std::{fmt, ops::ControlFlow, time::Duration};
 
 use super::{CounterDeltas, Latencies, Wake};
 use crate::{
-    clock::{Clock, Instant},
+    clock::{Clock, Instant, SystemClock},
     scale::Scale,
     source::TimeSource,
     stats::{Histogram, median},
     units::{Frequency, Width, saturating_nanos},
 };
 
+/// The default stall threshold.
+const THRESHOLD: Duration = Duration::from_micros(10);
 /// The interval at which the clock is read, in nanoseconds.
 const STRETCH_NS: u64 = 1_000_000;
 /// The number of reads after which the clock is read even if the source does not advance.
 const READS: u32 = 1 << 16;
 /// The minimum interval between two reads of the counters while no stall occurs, as a multiple of the time that it
 /// usually takes to read and report them.
-const ASKED_AT_MOST: u64 = 200;
+const SAMPLING_RATIO: u64 = 200;
 /// The absolute minimum of that interval, in nanoseconds.
-const ASKED_EVERY_NS: u64 = 20_000_000;
+const SAMPLING_INTERVAL_NS: u64 = 20_000_000;
 /// The minimum interval between two reads of the counters after a stall, as a multiple of the time that it usually
 /// takes to read and report them. Even if stalls are frequent, reading and reporting take at most a fifth of the time.
-const AGAIN: u64 = 4;
+const STALL_SAMPLING_RATIO: u64 = 4;
 /// The maximum number of stalls that are kept until the counters are read.
 const WAITING: usize = 32;
 /// The maximum number of attempts to read the clock without a stall during the read.
-const LOOKS_AGAIN: u32 = 4;
+const CLOCK_READS: u32 = 4;
 /// The number of reads of the counters before the run, which determine the usual duration of a read.
-const FIRST_QUESTIONS: usize = 9;
+const FIRST_SAMPLINGS: usize = 9;
 /// The factor that identifies a stalled operation. An operation was stalled if it took longer than this multiple of its
 /// usual duration plus the stall threshold.
 const UNUSUAL: u64 = 3;
@@ -82,16 +84,15 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The result of reporting a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The run continues.
-    GoOn,
-    /// The run continues. Reporting took longer than usual because there was more to do, so the additional time is not
-    /// a stall.
-    Busy,
-    /// The run ends.
-    End,
+/// Whether a callback that took far longer than usual counts as a stall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallbackTime {
+    /// The callback did its usual work. If it took far longer than usual, the thread was stalled during the callback.
+    #[default]
+    Checked,
+    /// The callback had more work than usual, so its time is not checked for stalls.
+    Excluded,
 }
 
 /// Statistics about the time that a run spent on polling and on reading counters.
@@ -113,86 +114,166 @@ pub struct StallWatchStats {
     pub backward_steps: u64,
 }
 
-/// Reads `source`, which ticks at `frequency`, as fast as possible. A gap longer than `above` between two readings is a
-/// stall. Passes the stalls to `each` in windows, together with the increases that `deltas` returns. These increases
-/// cover the time since the previous read of the counters. Also passes windows without a stall, for comparison. Calls
-/// `go_on` once per millisecond. The run ends when `go_on` returns false or `each` returns [`Told::End`].
+/// A measurement of CPU stalls: reads a source as fast as possible. A gap longer than the threshold between two readings
+/// is a stall.
 ///
-/// The source must keep counting while the thread does not run. `clock` is read once per millisecond to resolve wraps
-/// of the source.
-pub fn watch_for_stalls<S, C>(
-    source: &S,
+/// The source must keep counting while the thread does not run. A clock is read once per millisecond to resolve wraps
+/// of the source; it is [`SystemClock`], unless [`with_clock`](Self::with_clock) selects another clock. The threshold
+/// is 10 µs, unless [`with_threshold`](Self::with_threshold) sets it.
+///
+/// # Examples
+///
+/// ```
+/// use std::{ops::ControlFlow, time::Duration};
+/// use hpt_core::{Frequency, Host, Instant, PosixClock, PosixId, measure::{CallbackTime, StallWatch}};
+///
+/// let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
+/// let (end, mut stalls) = (Instant::now() + Duration::from_millis(30), 0);
+/// let watch = StallWatch::new(&clock, Frequency::GIGAHERTZ);
+/// let watch = watch.with_check(|now| if now < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
+/// let stats = watch.run(|window| {
+///     stalls += window.stalls.len();
+///     ControlFlow::Continue(CallbackTime::Checked)
+/// });
+/// println!("{stalls} stalls in {} ns", stats.elapsed_ns);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "it does nothing until it runs"]
+pub struct StallWatch<
+    'a,
+    S: ?Sized,
+    C: ?Sized = SystemClock,
+    F = fn(Instant) -> ControlFlow<()>,
+    D = fn() -> CounterDeltas,
+> {
+    source: &'a S,
     frequency: Frequency,
-    clock: &C,
-    above: Duration,
-    mut go_on: impl FnMut(Instant) -> bool,
-    mut deltas: impl FnMut() -> CounterDeltas,
-    mut each: impl FnMut(Window<'_>) -> Told,
-) -> StallWatchStats
+    clock: &'a C,
+    threshold: Duration,
+    check: F,
+    read_counters: D,
+}
+
+impl<S: ?Sized, C: ?Sized, F, D> fmt::Debug for StallWatch<'_, S, C, F, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StallWatch")
+            .field("frequency", &self.frequency)
+            .field("threshold", &self.threshold)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, S: TimeSource + ?Sized> StallWatch<'a, S> {
+    /// Creates a measurement that reads `source`, which ticks at `frequency`.
+    pub fn new(source: &'a S, frequency: Frequency) -> Self {
+        let check: fn(Instant) -> ControlFlow<()> = |_| ControlFlow::Continue(());
+        let read_counters: fn() -> CounterDeltas = CounterDeltas::default;
+        Self { source, frequency, clock: &SystemClock, threshold: THRESHOLD, check, read_counters }
+    }
+}
+
+impl<'a, S, C, F, D> StallWatch<'a, S, C, F, D>
 where
     S: TimeSource + ?Sized,
     C: Clock + ?Sized,
+    F: FnMut(Instant) -> ControlFlow<()>,
+    D: FnMut() -> CounterDeltas,
 {
-    let above_ns = saturating_nanos(above);
-    let mut loop_ = Loop::new(source, frequency, clock, above_ns);
-    let (mut asking, mut telling) = (Usual::new(), Usual::new());
-    for _ in 0..FIRST_QUESTIONS {
-        let start = clock.now();
-        deltas();
-        asking.record(clock.now().nanos_since(start));
+    /// Sets the stall threshold. A longer gap is a stall. It must not be lower than [`PollCost::step_ns`].
+    pub fn with_threshold(self, threshold: Duration) -> Self {
+        Self { threshold, ..self }
     }
-    let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
-    // The increases from a read that was itself stalled. They are added to the increases from the next read.
-    let mut carried: Option<CounterDeltas> = None;
-    let mut watched = StallWatchStats::default();
-    let (begun, _) = loop_.begin_anew();
-    let mut asked = begun;
-    let ended = loop {
-        waiting.extend(loop_.stretch());
-        let now = loop_.looked_at;
-        let more = go_on(now);
-        let cost_ns = asking.ns() + telling.ns();
-        let least_ns = if waiting.is_empty() { ASKED_EVERY_NS.max(cost_ns * ASKED_AT_MOST) } else { cost_ns * AGAIN };
-        if more && now.nanos_since(asked) < least_ns && waiting.len() < WAITING {
-            continue;
+
+    /// Sets the clock that is read once per millisecond.
+    pub fn with_clock<B: Clock + ?Sized>(self, clock: &'a B) -> StallWatch<'a, S, B, F, D> {
+        let Self { source, frequency, clock: _, threshold, check, read_counters } = self;
+        StallWatch { source, frequency, clock, threshold, check, read_counters }
+    }
+
+    /// Sets a check that can end the run. It is called once per millisecond with the current time.
+    pub fn with_check<G: FnMut(Instant) -> ControlFlow<()>>(self, check: G) -> StallWatch<'a, S, C, G, D> {
+        let Self { source, frequency, clock, threshold, check: _, read_counters } = self;
+        StallWatch { source, frequency, clock, threshold, check, read_counters }
+    }
+
+    /// Sets a function that returns the increases of the kernel's counters since its last call, for example
+    /// [`CpuCounters::read_deltas`](super::CpuCounters::read_deltas). Without this call, no counters are read, and the
+    /// increases of every window are empty.
+    pub fn with_counters<E: FnMut() -> CounterDeltas>(self, read_counters: E) -> StallWatch<'a, S, C, F, E> {
+        let Self { source, frequency, clock, threshold, check, read_counters: _ } = self;
+        StallWatch { source, frequency, clock, threshold, check, read_counters }
+    }
+
+    /// Blocks until the run ends. Passes the stalls to `on_window` in windows, together with the increases of the
+    /// counters since the previous window. Also passes windows without a stall, for comparison. The run ends when
+    /// `on_window` or the check returns [`ControlFlow::Break`].
+    pub fn run(self, mut on_window: impl FnMut(Window<'_>) -> ControlFlow<(), CallbackTime>) -> StallWatchStats {
+        let Self { source, frequency, clock, threshold, mut check, mut read_counters } = self;
+        let above_ns = saturating_nanos(threshold);
+        let mut loop_ = Loop::new(source, frequency, clock, above_ns);
+        let (mut reading, mut reporting) = (Usual::new(), Usual::new());
+        for _ in 0..FIRST_SAMPLINGS {
+            let start = clock.now();
+            read_counters();
+            reading.record(clock.now().nanos_since(start));
         }
-        let mut found = deltas();
-        let told_from = clock.now();
-        if let Some(before) = carried.take() {
-            found.add(&before);
-        }
-        let stalled = asking.judge(now, told_from, above_ns);
-        let is_last = !more;
-        let mut told = Told::GoOn;
-        if stalled.is_some() && !is_last && waiting.len() < WAITING {
-            carried = Some(found);
-        } else {
-            waiting.extend(stalled.filter(|_| is_last));
-            told = each(Window { stalls: &waiting, deltas: &found });
-            waiting.clear();
-        }
-        let (end, between) = loop_.begin_anew();
-        waiting.extend(stalled.filter(|_| !is_last));
-        if told == Told::Busy {
-            // The usual duration of a rare operation is not known, so a stall during it cannot be detected.
-            watched.blind_below_ns = watched.blind_below_ns.max(end.nanos_since(told_from));
-            waiting.extend(between);
-        } else {
-            waiting.extend(telling.judge(told_from, end, above_ns).or(between));
-        }
-        let question_ns = end.nanos_since(now);
-        watched.samplings += 1;
-        watched.sampling_ns += question_ns;
-        watched.longest_sampling_ns = watched.longest_sampling_ns.max(question_ns);
-        watched.blind_below_ns = watched.blind_below_ns.max(asking.limit_ns(above_ns).max(telling.limit_ns(above_ns)));
-        if is_last || told == Told::End {
-            break end;
-        }
-        asked = end;
-    };
-    watched.elapsed_ns = ended.nanos_since(begun);
-    watched.backward_steps = loop_.backward_steps;
-    watched
+        let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
+        // The increases from a read that was itself stalled. They are added to the increases from the next read.
+        let mut carried: Option<CounterDeltas> = None;
+        let mut stats = StallWatchStats::default();
+        let (begun, _) = loop_.restart();
+        let mut sampled = begun;
+        let ended = loop {
+            waiting.extend(loop_.stretch());
+            let now = loop_.clock_at;
+            let is_last = check(now).is_break();
+            let cost_ns = reading.ns() + reporting.ns();
+            let least_ns = if waiting.is_empty() {
+                SAMPLING_INTERVAL_NS.max(cost_ns * SAMPLING_RATIO)
+            } else {
+                cost_ns * STALL_SAMPLING_RATIO
+            };
+            if !is_last && now.nanos_since(sampled) < least_ns && waiting.len() < WAITING {
+                continue;
+            }
+            let mut deltas = read_counters();
+            let reported_from = clock.now();
+            if let Some(before) = carried.take() {
+                deltas.add(&before);
+            }
+            let stalled = reading.judge(now, reported_from, above_ns);
+            let mut answer = ControlFlow::Continue(CallbackTime::Checked);
+            if stalled.is_some() && !is_last && waiting.len() < WAITING {
+                carried = Some(deltas);
+            } else {
+                waiting.extend(stalled.filter(|_| is_last));
+                answer = on_window(Window { stalls: &waiting, deltas: &deltas });
+                waiting.clear();
+            }
+            let (end, between) = loop_.restart();
+            waiting.extend(stalled.filter(|_| !is_last));
+            if answer == ControlFlow::Continue(CallbackTime::Excluded) {
+                // The usual duration of a rare operation is not known, so a stall during it cannot be detected.
+                stats.blind_below_ns = stats.blind_below_ns.max(end.nanos_since(reported_from));
+                waiting.extend(between);
+            } else {
+                waiting.extend(reporting.judge(reported_from, end, above_ns).or(between));
+            }
+            let sampling_ns = end.nanos_since(now);
+            stats.samplings += 1;
+            stats.sampling_ns += sampling_ns;
+            stats.longest_sampling_ns = stats.longest_sampling_ns.max(sampling_ns);
+            let limit_ns = reading.limit_ns(above_ns).max(reporting.limit_ns(above_ns));
+            stats.blind_below_ns = stats.blind_below_ns.max(limit_ns);
+            if is_last || answer.is_break() {
+                break end;
+            }
+            sampled = end;
+        };
+        stats.elapsed_ns = ended.nanos_since(begun);
+        stats.backward_steps = loop_.backward_steps;
+        stats
+    }
 }
 
 /// The state of the tight loop.
@@ -208,13 +289,13 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
     wrap_ns: u128,
     last: u64,
     /// The latest reading of the clock, and the adjacent reading of the source.
-    looked_at: Instant,
-    looked_ticks: u64,
+    clock_at: Instant,
+    clock_ticks: u64,
     backward_steps: u64,
-    /// The usual duration of a clock read, in nanoseconds. A clock read that takes longer than `look_limit_ns` was
+    /// The usual duration of a clock read, in nanoseconds. A clock read that takes longer than `clock_read_limit_ns` was
     /// stalled.
-    look_ns: u64,
-    look_limit_ns: u64,
+    clock_read_ns: u64,
+    clock_read_limit_ns: u64,
 }
 
 impl<'a, S: TimeSource + ?Sized, C: Clock + ?Sized> Loop<'a, S, C> {
@@ -227,15 +308,15 @@ impl<'a, S: TimeSource + ?Sized, C: Clock + ?Sized> Loop<'a, S, C> {
         let width = source.info().width;
         let wrap_ticks = u128::from(width.mask()) + 1;
         let scale = Scale::of(frequency);
-        let mut looks = Usual::new();
+        let mut clock_reads = Usual::new();
         for _ in 0..USUAL_OF {
             let before = source.ticks();
             clock.now();
-            looks.record(scale.nanos(width.difference(before, source.ticks())));
+            clock_reads.record(scale.nanos(width.difference(before, source.ticks())));
         }
         Self {
-            look_ns: looks.ns(),
-            look_limit_ns: looks.limit_ns(above_ns),
+            clock_read_ns: clock_reads.ns(),
+            clock_read_limit_ns: clock_reads.limit_ns(above_ns),
             source,
             clock,
             scale,
@@ -244,22 +325,22 @@ impl<'a, S: TimeSource + ?Sized, C: Clock + ?Sized> Loop<'a, S, C> {
             stretch_ticks: ticks(STRETCH_NS),
             wrap_ns: wrap_ticks * 1_000_000_000_000_000 / u128::from(frequency.microhertz()),
             last: 0,
-            looked_at: Instant::EPOCH,
-            looked_ticks: 0,
+            clock_at: Instant::EPOCH,
+            clock_ticks: 0,
             backward_steps: 0,
         }
     }
 
     /// Restarts the loop at the returned time. Time before that is not part of a gap, but a stall during the clock read
     /// is returned.
-    fn begin_anew(&mut self) -> (Instant, Option<Stall>) {
+    fn restart(&mut self) -> (Instant, Option<Stall>) {
         let before = self.source.ticks();
-        self.looked_at = self.clock.now();
+        self.clock_at = self.clock.now();
         self.last = self.source.ticks();
-        self.looked_ticks = self.last;
+        self.clock_ticks = self.last;
         let length_ns = self.scale.nanos(self.width.difference(before, self.last));
-        let stall = Stall { start: self.looked_at, length_ns, uncertainty_ns: self.look_ns };
-        (self.looked_at, (length_ns > self.look_limit_ns).then_some(stall))
+        let stall = Stall { start: self.clock_at, length_ns, uncertainty_ns: self.clock_read_ns };
+        (self.clock_at, (length_ns > self.clock_read_limit_ns).then_some(stall))
     }
 
     /// Reads the source until a gap occurs or a millisecond has passed, and then reads the clock.
@@ -284,25 +365,25 @@ impl<'a, S: TimeSource + ?Sized, C: Clock + ?Sized> Loop<'a, S, C> {
         // The clock is read between two readings of the source. If the thread was stalled during the clock read, that
         // stall counts too, and the clock is read again. The usual duration of a clock read counts as
         // uncertainty.
-        let (mut uncertainty_ns, mut now) = (0, (self.looked_at, last));
-        for _ in 0..LOOKS_AGAIN {
+        let (mut uncertainty_ns, mut now) = (0, (self.clock_at, last));
+        for _ in 0..CLOCK_READS {
             now = (self.clock.now(), source.ticks());
             let step = width.difference(last, now.1);
-            if self.scale.nanos(step) <= self.look_limit_ns {
+            if self.scale.nanos(step) <= self.clock_read_limit_ns {
                 break;
             }
             let begun = gap.map_or(last, |(before, _)| before);
             gap = Some((begun, width.difference(begun, now.1)));
-            uncertainty_ns = self.look_ns;
+            uncertainty_ns = self.clock_read_ns;
             last = now.1;
         }
         let back_ns = self.scale.nanos(width.difference(last, now.1));
         self.last = now.1;
-        let passed_ns = now.0.nanos_since(self.looked_at);
-        let counted_ns = self.scale.nanos(width.difference(self.looked_ticks, last)).saturating_add(back_ns);
+        let passed_ns = now.0.nanos_since(self.clock_at);
+        let counted_ns = self.scale.nanos(width.difference(self.clock_ticks, last)).saturating_add(back_ns);
         let wraps_ns = self.wraps_ns(passed_ns, counted_ns);
-        self.looked_at = now.0;
-        self.looked_ticks = last;
+        self.clock_at = now.0;
+        self.clock_ticks = last;
         let backwards = gap.is_some_and(|(before, _)| width.signed_difference(before, last) < 0);
         // Half of all gaps in a narrow counter look like backward steps. The clock resolves this ambiguity.
         if backwards && (width.bits() == 64 || passed_ns < self.scale.nanos(above)) {
@@ -604,14 +685,20 @@ pub fn poll_cost<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, time::Duration};
+    use std::{
+        cell::Cell,
+        ops::ControlFlow::{self, Break, Continue},
+    };
 
     use proptest::{
         collection::vec,
         prelude::{prop_assert, prop_assert_eq, proptest},
     };
 
-    use super::{Stall, Stalls, Told, poll_cost, recurrence, watch_for_stalls};
+    use super::{
+        CallbackTime::{Checked, Excluded},
+        Stall, StallWatch, StallWatchStats, Stalls, poll_cost, recurrence,
+    };
     use crate::{
         clock::{Clock, Instant},
         measure::CounterDeltas,
@@ -668,24 +755,24 @@ mod tests {
         }
     }
 
+    fn until(end_ns: u64) -> impl FnMut(Instant) -> ControlFlow<()> {
+        move |now| if now < Instant::from_kernel_nanos(end_ns) { Continue(()) } else { Break(()) }
+    }
+
+    /// A read of the counters that takes this long.
+    fn counters(time: &Scripted, reading_ns: u64) -> CounterDeltas {
+        time.pass(reading_ns);
+        CounterDeltas::default()
+    }
+
     /// All stalls above 10 µs until `end_ns`; a read of the counters takes this long.
-    fn stalls(time: &Scripted, end_ns: u64, sampling_ns: u64) -> (Vec<Stall>, super::StallWatchStats) {
+    fn stalls(time: &Scripted, end_ns: u64, reading_ns: u64) -> (Vec<Stall>, StallWatchStats) {
         let mut seen = Vec::new();
-        let watched = watch_for_stalls(
-            time,
-            Frequency::GIGAHERTZ,
-            time,
-            Duration::from_micros(10),
-            |now| now < Instant::from_kernel_nanos(end_ns),
-            || {
-                time.pass(sampling_ns);
-                CounterDeltas::default()
-            },
-            |window| {
-                seen.extend_from_slice(window.stalls);
-                Told::GoOn
-            },
-        );
+        let watch = StallWatch::new(time, Frequency::GIGAHERTZ).with_clock(time).with_check(until(end_ns));
+        let watched = watch.with_counters(|| counters(time, reading_ns)).run(|window| {
+            seen.extend_from_slice(window.stalls);
+            Continue(Checked)
+        });
         (seen, watched)
     }
 
@@ -784,51 +871,43 @@ mod tests {
             }
         }
         let looks = Cell::new(0);
-        let go_on = |_| {
+        let check = |_| {
             looks.set(looks.get() + 1);
-            looks.get() < 30
+            if looks.get() < 30 { Continue(()) } else { Break(()) }
         };
         let clock = ManualSource::new("clock").stepping_by(20);
-        let above = Duration::from_micros(10);
-        let watch = |source: &dyn TimeSource, go_on: &dyn Fn(Instant) -> bool| {
+        let watch = |source: &dyn TimeSource| {
             let mut stalls = 0;
-            let each = |window: super::Window<'_>| {
+            let watch = StallWatch::new(source, Frequency::GIGAHERTZ).with_clock(&clock).with_check(check);
+            let watched = watch.run(|window| {
                 stalls += window.stalls.len();
-                Told::GoOn
-            };
-            let watched =
-                watch_for_stalls(source, Frequency::GIGAHERTZ, &clock, above, go_on, CounterDeltas::default, each);
+                Continue(Checked)
+            });
             (stalls, watched.backward_steps)
         };
         let unsteady = Unsteady(Cell::new(300), SourceInfo::new(SourceId::new("unsteady")));
-        let (stalls, backward_steps) = watch(&unsteady, &go_on);
+        let (stalls, backward_steps) = watch(&unsteady);
         assert!(stalls == 0 && backward_steps > 10, "{stalls} {backward_steps}");
         looks.set(0);
-        assert_eq!(watch(&ManualSource::new("still"), &go_on), (0, 0));
+        assert_eq!(watch(&ManualSource::new("still")), (0, 0));
     }
 
     #[test]
     fn time_in_the_callback_is_a_stall_unless_the_callback_reports_that_it_was_busy() {
-        for (busy, expected) in [(Told::Busy, 0), (Told::GoOn, 1)] {
+        for (busy, expected) in [(Excluded, 0), (Checked, 1)] {
             let time = Scripted::new(20, &[]);
             let (mut windows, mut seen) = (0, 0);
-            let each = |window: super::Window<'_>| {
+            let watch = StallWatch::new(&time, Frequency::GIGAHERTZ).with_clock(&time).with_check(until(300 * MS));
+            let watched = watch.with_counters(|| counters(&time, 50 * US)).run(|window| {
                 (windows, seen) = (windows + 1, seen + window.stalls.len());
                 if windows != 5 {
-                    return Told::GoOn;
+                    return Continue(Checked);
                 }
                 time.pass(3 * MS);
-                busy
-            };
-            let asks = || {
-                time.pass(50 * US);
-                CounterDeltas::default()
-            };
-            let go_on = |now| now < Instant::from_kernel_nanos(300 * MS);
-            let above = Duration::from_micros(10);
-            let watched = watch_for_stalls(&time, Frequency::GIGAHERTZ, &time, above, go_on, asks, each);
+                Continue(busy)
+            });
             assert!(windows > 6 && seen == expected, "{busy:?}: {seen} in {windows}");
-            assert_eq!(watched.blind_below_ns >= 3 * MS, busy == Told::Busy, "{watched:?}");
+            assert_eq!(watched.blind_below_ns >= 3 * MS, busy == Excluded, "{watched:?}");
         }
     }
 
@@ -836,15 +915,11 @@ mod tests {
     fn the_callback_ends_the_measurement_after_pending_stalls_are_reported() {
         let time = Scripted::new(20, &[(5 * MS, MS), (5 * MS + 1_020 * US, MS), (500 * MS, MS)]);
         let mut seen = 0;
-        let each = |window: super::Window<'_>| {
+        let watch = StallWatch::new(&time, Frequency::GIGAHERTZ).with_clock(&time);
+        watch.with_counters(|| counters(&time, 50 * US)).run(|window| {
             seen += window.stalls.len();
-            if seen < 2 { Told::GoOn } else { Told::End }
-        };
-        let asks = || {
-            time.pass(50 * US);
-            CounterDeltas::default()
-        };
-        watch_for_stalls(&time, Frequency::GIGAHERTZ, &time, Duration::from_micros(10), |_| true, asks, each);
+            if seen < 2 { Continue(Checked) } else { Break(()) }
+        });
         assert_eq!((seen, time.now_ns.get() < 500 * MS), (2, true));
     }
 

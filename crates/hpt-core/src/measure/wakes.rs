@@ -2,6 +2,8 @@
 //! blocked in the kernel or polls the clock. This module does not pin the thread; the caller does.
 
 use std::{
+    fmt,
+    ops::ControlFlow,
     sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -18,7 +20,7 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// The interval at which a busy-polling thread calls `go_on`.
+/// The interval at which a busy-polling thread calls its check.
 const PIECE: Duration = Duration::from_millis(100);
 /// The latency, in microseconds, below which each whole microsecond has a count of its own.
 const MICROSECONDS: usize = 10_000;
@@ -61,7 +63,7 @@ impl Wake {
     }
 }
 
-/// A handle that makes a thread in [`wakes`] or [`wakes_by_wall`] call `go_on` at once, even while the thread sleeps.
+/// A handle that makes a thread in [`Wakes::run`] call its check at once, even while the thread sleeps.
 ///
 /// The handle sends SIGURG to the thread. A handler that does nothing is installed, unless the program has a handler of
 /// its own.
@@ -69,15 +71,19 @@ impl Wake {
 /// # Examples
 ///
 /// ```
-/// use std::{sync::atomic::{AtomicBool, Ordering}, thread, time::Duration};
-/// use hpt_core::{Instant, measure::{Interrupter, Waiting, wakes}};
+/// use std::{ops::ControlFlow, sync::atomic::{AtomicBool, Ordering}, thread, time::Duration};
+/// use hpt_core::{Instant, measure::{Interrupter, Wakes}};
 ///
-/// let (interrupter, goes_on) = (Interrupter::default(), AtomicBool::new(true));
+/// let (interrupter, ends) = (Interrupter::default(), AtomicBool::new(false));
 /// let tomorrow = Instant::now() + Duration::from_secs(86_400);
-/// let go_on = || goes_on.load(Ordering::Relaxed);
+/// let wakes = Wakes::new(Duration::from_secs(1)).with_start(tomorrow).with_interrupter(&interrupter);
+/// let wakes = wakes.with_check(|| match ends.load(Ordering::Relaxed) {
+///     true => ControlFlow::Break(()),
+///     false => ControlFlow::Continue(()),
+/// });
 /// thread::scope(|scope| {
-///     let sleeping = scope.spawn(|| wakes(tomorrow, Duration::from_secs(1), Waiting::Blocking, &interrupter, go_on, |_| true));
-///     goes_on.store(false, Ordering::Relaxed);
+///     let sleeping = scope.spawn(|| wakes.run(|_| ControlFlow::Continue(())));
+///     ends.store(true, Ordering::Relaxed);
 ///     while !sleeping.is_finished() {
 ///         interrupter.interrupt();
 ///         thread::sleep(Duration::from_millis(1));
@@ -128,23 +134,144 @@ impl Drop for Interruptible<'_> {
     }
 }
 
-/// Waits for `first`, and then for one deadline per `period` (at least one microsecond), and passes every wake-up to
-/// `each`. A blocked thread sleeps until each deadline, and calls `go_on` if it is interrupted earlier. A busy-polling
-/// thread calls `go_on` every tenth of a second. The wait ends when `each` or `go_on` returns false.
-pub fn wakes(
+/// A measurement of wake-up latency: waits for one deadline per period, and passes every wake-up to a callback.
+///
+/// The first deadline is one period after the start, unless [`with_start`](Self::with_start) or
+/// [`with_wall_start`](Self::with_wall_start) sets it. The thread blocks between deadlines, unless
+/// [`with_waiting`](Self::with_waiting) selects another method.
+///
+/// # Examples
+///
+/// ```
+/// use std::{ops::ControlFlow, time::Duration};
+/// use hpt_core::measure::{Latencies, Wakes};
+///
+/// let mut latencies = Latencies::new();
+/// Wakes::new(Duration::from_millis(1)).with_count(10).run(|wake| ControlFlow::Continue(latencies.record(wake)));
+/// println!("mean wake-up latency: {:?} ns", latencies.mean_ns());
+/// ```
+#[must_use = "it does nothing until it runs"]
+#[derive(Clone, Copy)]
+pub struct Wakes<'a, F = fn() -> ControlFlow<()>> {
+    period: Duration,
+    start: Start,
+    waiting: Waiting,
+    count: u64,
+    interrupter: Option<&'a Interrupter>,
+    check: F,
+}
+
+/// The first deadline.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    AfterOnePeriod,
+    At(Instant),
+    AtWall(SystemTime),
+}
+
+impl<F> fmt::Debug for Wakes<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wakes")
+            .field("period", &self.period)
+            .field("start", &self.start)
+            .field("waiting", &self.waiting)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Wakes<'_> {
+    /// Creates a measurement with one deadline per `period`. A period below one microsecond counts as one microsecond.
+    pub fn new(period: Duration) -> Self {
+        let check: fn() -> ControlFlow<()> = || ControlFlow::Continue(());
+        Self {
+            period: period.max(Duration::from_micros(1)),
+            start: Start::AfterOnePeriod,
+            waiting: Waiting::default(),
+            count: u64::MAX,
+            interrupter: None,
+            check,
+        }
+    }
+}
+
+impl<'a, F: Fn() -> ControlFlow<()>> Wakes<'a, F> {
+    /// Sets the first deadline.
+    pub fn with_start(self, first: Instant) -> Self {
+        Self { start: Start::At(first), ..self }
+    }
+
+    /// Measures on the wall clock, and sets the first deadline. Deadlines are times of day, and `CLOCK_REALTIME`
+    /// determines both when they are due and how late each wake-up is. If the clock is set during the run, the next
+    /// wake-up reports this.
+    ///
+    /// The first deadline is the time of day `first`, even if the clock is set before then. If the clock is set back,
+    /// the wait is longer; if it is set past `first`, the wait ends at once. Later deadlines keep their times of day.
+    /// If the clock is set forward, skipped deadlines are not reported later. When a blocked thread wakes or is
+    /// interrupted, it checks whether the clock was set. Until then, it waits for its deadline.
+    pub fn with_wall_start(self, first: SystemTime) -> Self {
+        Self { start: Start::AtWall(first), ..self }
+    }
+
+    /// Sets the method by which the thread waits.
+    pub fn with_waiting(self, waiting: Waiting) -> Self {
+        Self { waiting, ..self }
+    }
+
+    /// Ends the run after this number of wake-ups. Without this call, the number is unlimited.
+    pub fn with_count(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+
+    /// Lets `interrupter` interrupt the thread while it waits.
+    pub fn with_interrupter(self, interrupter: &'a Interrupter) -> Self {
+        Self { interrupter: Some(interrupter), ..self }
+    }
+
+    /// Sets a check that can end the run before the next deadline. A blocked thread calls it if it is interrupted
+    /// before its deadline. A busy-polling thread calls it every tenth of a second.
+    pub fn with_check<G: Fn() -> ControlFlow<()>>(self, check: G) -> Wakes<'a, G> {
+        let Self { period, start, waiting, count, interrupter, check: _ } = self;
+        Wakes { period, start, waiting, count, interrupter, check }
+    }
+
+    /// Blocks until the run ends, and passes every wake-up to `on_wake`. The run ends when `on_wake` or the check
+    /// returns [`ControlFlow::Break`], or after the set number of wake-ups.
+    pub fn run(self, mut on_wake: impl FnMut(Wake) -> ControlFlow<()>) {
+        let Self { period, start, waiting, count: mut left, interrupter, check } = self;
+        if left == 0 {
+            return;
+        }
+        let on_wake = |wake| {
+            on_wake(wake)?;
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let sleeper = sleeper(waiting);
+        let _interruptible = interrupter.map(|interrupter| interrupter.interrupts(&sleeper));
+        let _slack = NoSlack::hold();
+        match start {
+            Start::AfterOnePeriod => {
+                monotonic_deadlines(Instant::now().saturating_add(period), period, (waiting, sleeper), check, on_wake);
+            }
+            Start::At(first) => monotonic_deadlines(first, period, (waiting, sleeper), check, on_wake),
+            Start::AtWall(first) => {
+                let mut day = LiveDay { waiting, sleeper, offset: WallOffset::now() };
+                deadlines_of_the_day(&mut day, (first, period), check, on_wake);
+            }
+        }
+    }
+}
+
+fn monotonic_deadlines(
     first: Instant,
     period: Duration,
-    waiting: Waiting,
-    interrupter: &Interrupter,
-    go_on: impl Fn() -> bool,
-    mut each: impl FnMut(Wake) -> bool,
+    (waiting, mut sleeper): (Waiting, Sleeper),
+    check: impl Fn() -> ControlFlow<()>,
+    mut on_wake: impl FnMut(Wake) -> ControlFlow<()>,
 ) {
-    let period = period.max(Duration::from_micros(1));
     let period_ns = saturating_nanos(period);
     let mut deadline = first;
-    let mut sleeper = sleeper(waiting);
-    let _interruptible = interrupter.interrupts(&sleeper);
-    let _slack = NoSlack::hold();
     loop {
         let now = loop {
             let woken = match waiting {
@@ -158,7 +285,7 @@ pub fn wakes(
             if let Some(now) = woken {
                 break now;
             }
-            if !go_on() {
+            if check().is_break() {
                 return;
             }
         };
@@ -166,33 +293,12 @@ pub fn wakes(
         // latency of a deadline that is detected early is therefore zero.
         let latency_ns = now.nanos_since(deadline);
         let missed = latency_ns / period_ns;
-        if !each(Wake { missed, ..Wake::new(deadline, latency_ns) }) {
+        if on_wake(Wake { missed, ..Wake::new(deadline, latency_ns) }).is_break() {
             return;
         }
         deadline = deadline.saturating_add(period.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)));
         deadline = deadline.saturating_add(period);
     }
-}
-
-/// Measures wake-up latency on the wall clock. Deadlines are times of day, and `CLOCK_REALTIME` determines both when
-/// they are due and how late each wake-up is. If the clock is set during the run, the next wake-up reports this.
-///
-/// The first deadline is the time of day `first`, even if the clock is set before then. If the clock is set back, the
-/// wait is longer; if it is set past `first`, the wait ends at once. Later deadlines keep their times of day. If the
-/// clock is set forward, skipped deadlines are not reported later. When a blocked thread wakes or is interrupted, it
-/// checks whether the clock was set. Until then, it waits for its deadline.
-pub fn wakes_by_wall(
-    first: SystemTime,
-    period: Duration,
-    waiting: Waiting,
-    interrupter: &Interrupter,
-    go_on: impl Fn() -> bool,
-    each: impl FnMut(Wake) -> bool,
-) {
-    let sleeper = sleeper(waiting);
-    let _interruptible = interrupter.interrupts(&sleeper);
-    let _slack = NoSlack::hold();
-    moments_of_the_day(&mut LiveDay { waiting, sleeper, offset: WallOffset::now() }, (first, period), go_on, each);
 }
 
 /// The wall clock, and the operation that waits for a time on it.
@@ -247,13 +353,12 @@ impl Day for LiveDay {
     }
 }
 
-fn moments_of_the_day(
+fn deadlines_of_the_day(
     day: &mut impl Day,
     (first, period): (SystemTime, Duration),
-    go_on: impl Fn() -> bool,
-    mut each: impl FnMut(Wake) -> bool,
+    check: impl Fn() -> ControlFlow<()>,
+    mut on_wake: impl FnMut(Wake) -> ControlFlow<()>,
 ) {
-    let period = period.max(Duration::from_micros(1));
     let period_ns = saturating_nanos(period);
     let (mut deadline, mut has_begun) = (first, false);
     loop {
@@ -266,7 +371,7 @@ fn moments_of_the_day(
             if woken >= deadline {
                 break (woken, now);
             }
-            if !go_on() {
+            if check().is_break() {
                 return;
             }
             if is_another_day && has_begun {
@@ -278,7 +383,7 @@ fn moments_of_the_day(
         let latency_ns = saturating_nanos(late);
         let missed = if clock_was_set { 0 } else { latency_ns / period_ns };
         let due = Instant::from_kernel_nanos(now.kernel_nanos().saturating_sub(latency_ns));
-        if !each(Wake { missed, clock_was_set, ..Wake::new(due, latency_ns) }) {
+        if on_wake(Wake { missed, clock_was_set, ..Wake::new(due, latency_ns) }).is_break() {
             return;
         }
         deadline = if clock_was_set {
@@ -458,7 +563,7 @@ pub fn clock_read_overhead() -> ReadOverhead {
     read_overhead(Instant::now, |earlier, later| later.nanos_since(earlier))
 }
 
-/// Measures the read overhead of the wall clock, which [`wakes_by_wall`] reads.
+/// Measures the read overhead of the wall clock, which [`Wakes::with_wall_start`] uses.
 #[must_use]
 pub fn wall_clock_read_overhead() -> ReadOverhead {
     read_overhead(SystemTime::now, |earlier, later| {
@@ -481,6 +586,7 @@ mod tests {
     use std::{
         cell::Cell,
         collections::VecDeque,
+        ops::ControlFlow::{Break, Continue},
         rc::Rc,
         sync::atomic::{AtomicU32, Ordering},
         time::{Duration, SystemTime},
@@ -489,8 +595,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        Day, Interrupter, Latencies, MICROSECONDS, Waiting, Wake, clock_read_overhead, moments_of_the_day, on_the_grid,
-        wakes, wakes_by_wall, wall_clock_read_overhead,
+        Day, Interrupter, Latencies, MICROSECONDS, Waiting, Wake, Wakes, clock_read_overhead, deadlines_of_the_day,
+        on_the_grid, wall_clock_read_overhead,
     };
     use crate::clock::Instant;
 
@@ -504,17 +610,10 @@ mod tests {
             let period = Duration::from_micros(300);
             let first = Instant::now() + Duration::from_millis(1);
             let mut seen = Vec::new();
-            wakes(
-                first,
-                period,
-                waiting,
-                &Interrupter::default(),
-                || true,
-                |wake| {
-                    seen.push(wake);
-                    seen.len() < 20
-                },
-            );
+            Wakes::new(period).with_start(first).with_waiting(waiting).run(|wake| {
+                seen.push(wake);
+                if seen.len() < 20 { Continue(()) } else { Break(()) }
+            });
             let mut due = first;
             for wake in seen {
                 assert_eq!(wake.deadline, due, "{waiting:?}");
@@ -530,17 +629,11 @@ mod tests {
         let first = Instant::now();
         std::thread::sleep(Duration::from_millis(10));
         let mut seen = Vec::new();
-        wakes(
-            first,
-            Duration::from_millis(1),
-            Waiting::Blocking,
-            &Interrupter::default(),
-            || true,
-            |wake| {
-                seen.push(wake);
-                seen.len() < 2
-            },
-        );
+        Wakes::new(Duration::from_millis(1)).with_start(first).with_count(2).run(|wake| {
+            seen.push(wake);
+            Continue(())
+        });
+        assert_eq!(seen.len(), 2);
         assert!(seen[0].missed >= 10, "{seen:?}");
         assert!(seen[1].deadline > first + Duration::from_millis(10));
     }
@@ -551,18 +644,11 @@ mod tests {
             let period = Duration::from_millis(2);
             let first = SystemTime::now() + Duration::from_millis(3);
             let (mut seen, mut clock_was_set) = (Vec::new(), false);
-            wakes_by_wall(
-                first,
-                period,
-                waiting,
-                &Interrupter::default(),
-                || true,
-                |wake| {
-                    clock_was_set |= wake.clock_was_set;
-                    seen.push((wake, SystemTime::now()));
-                    seen.len() < 10
-                },
-            );
+            Wakes::new(period).with_wall_start(first).with_waiting(waiting).run(|wake| {
+                clock_was_set |= wake.clock_was_set;
+                seen.push((wake, SystemTime::now()));
+                if seen.len() < 10 { Continue(()) } else { Break(()) }
+            });
             if clock_was_set {
                 skipped!("the wall clock was set during the test");
                 continue;
@@ -577,32 +663,30 @@ mod tests {
         }
     }
 
-    /// A thread that waits on either clock for a deadline that does not come: it calls `go_on` once for each
+    /// A thread that waits on either clock for a deadline that does not come: it calls its check once for each
     /// interruption, and ends.
-    fn is_ended(waiting: Waiting, wait: impl Fn(&Interrupter, &(dyn Fn() -> bool + Sync)) + Sync) {
+    fn is_ended(wakes: Wakes<'_>) {
         let (interrupter, asked) = (Interrupter::default(), AtomicU32::new(0));
-        let go_on = || asked.fetch_add(1, Ordering::Relaxed) == 0;
+        let check = || if asked.fetch_add(1, Ordering::Relaxed) == 0 { Continue(()) } else { Break(()) };
+        let described = format!("{wakes:?}");
+        let wakes = wakes.with_interrupter(&interrupter).with_check(check);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| wait(&interrupter, &go_on));
+            let waits = scope.spawn(|| wakes.run(|_| panic!("it did not come")));
             while !waits.is_finished() {
                 interrupter.interrupt();
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        assert_eq!(asked.load(Ordering::Relaxed), 2, "{waiting:?}");
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "{described}");
     }
 
     #[test]
     fn a_long_sleep_is_a_single_sleep_and_can_be_interrupted() {
         for waiting in [Waiting::Blocking, Waiting::Polling, Waiting::Precise] {
             let (never, tomorrow) = (Instant::MAX, SystemTime::now() + Duration::from_secs(86_400));
-            let second = Duration::from_secs(1);
-            is_ended(waiting, |interrupter, go_on| {
-                wakes(never, second, waiting, interrupter, go_on, |_| panic!("it did not come"));
-            });
-            is_ended(waiting, |interrupter, go_on| {
-                wakes_by_wall(tomorrow, second, waiting, interrupter, go_on, |_| panic!("it did not come"));
-            });
+            let wakes = Wakes::new(Duration::from_secs(1)).with_waiting(waiting);
+            is_ended(wakes.with_start(never));
+            is_ended(wakes.with_wall_start(tomorrow));
         }
     }
 
@@ -611,16 +695,22 @@ mod tests {
         for waiting in [Waiting::Blocking, Waiting::Precise] {
             let moment = Duration::from_millis(300);
             let asked = || panic!("it was woken before");
-            wakes(Instant::now() + moment, moment, waiting, &Interrupter::default(), asked, |_| false);
+            Wakes::new(moment).with_waiting(waiting).with_check(asked).run(|_| Break(()));
         }
     }
 
     #[test]
     fn a_thread_that_no_longer_waits_is_not_woken() {
         let interrupter = Interrupter::default();
-        wakes(Instant::now(), Duration::from_secs(1), Waiting::Blocking, &interrupter, || true, |_| false);
+        let wakes = Wakes::new(Duration::from_secs(1)).with_start(Instant::now());
+        wakes.with_interrupter(&interrupter).run(|_| Break(()));
         interrupter.interrupt();
         assert!(interrupter.0.lock().expect("no thread panicked").is_none());
+    }
+
+    #[test]
+    fn a_run_of_no_wake_ups_ends_at_once() {
+        Wakes::new(Duration::from_secs(3_600)).with_count(0).run(|_| panic!("it was not requested"));
     }
 
     const NOON_S: u64 = 43_200;
@@ -651,17 +741,17 @@ mod tests {
         fn moments(mut self, how_many: usize) -> Vec<(u64, u64, bool)> {
             let (mut seen, now) = (Vec::new(), Rc::clone(&self.now));
             let when = (at_s(NOON_S + 600), Duration::from_secs(10));
-            moments_of_the_day(
+            deadlines_of_the_day(
                 &mut self,
                 when,
-                || true,
+                || Continue(()),
                 |wake| {
                     let (since, wall) = now.get();
                     assert!(wake.clock_was_set || wake.latency_ns == 1_000, "{wake:?}");
                     assert_eq!(wake.missed, 0);
                     let of_day = wall.duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch");
                     seen.push((since.as_secs(), of_day.as_secs(), !wake.clock_was_set));
-                    seen.len() < how_many
+                    if seen.len() < how_many { Continue(()) } else { Break(()) }
                 },
             );
             seen
@@ -748,7 +838,7 @@ mod tests {
     fn a_run_can_end_while_the_clock_is_set_back() {
         let mut day = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], true);
         let first = at_s(NOON_S + 600);
-        moments_of_the_day(&mut day, (first, Duration::from_secs(10)), || false, |_| panic!("it did not come"));
+        deadlines_of_the_day(&mut day, (first, Duration::from_secs(10)), || Break(()), |_| panic!("it did not come"));
         assert_eq!(day.now.get().0.as_secs(), 60);
     }
 
@@ -815,17 +905,11 @@ mod tests {
         assert_eq!(super::later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
         // An unlimited period: the second deadline is never due.
         let mut seen = 0;
-        wakes_by_wall(
-            now,
-            Duration::MAX,
-            Waiting::Polling,
-            &Interrupter::default(),
-            || false,
-            |_| {
-                seen += 1;
-                true
-            },
-        );
+        let wakes = Wakes::new(Duration::MAX).with_wall_start(now).with_waiting(Waiting::Polling);
+        wakes.with_check(|| Break(())).run(|_| {
+            seen += 1;
+            Continue(())
+        });
         assert_eq!(seen, 1);
     }
 }

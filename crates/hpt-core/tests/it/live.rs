@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{Read, Write},
+    ops::ControlFlow,
     os::unix::net::UnixStream,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -191,7 +192,7 @@ fn sources_are_calibrated_in_one_window_with_the_same_result() {
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let monotonic = PosixClock::open(&host, PosixId::Monotonic).expect("every kernel has it");
     let sources: [&dyn TimeSource; 2] = [&monotonic, &raw];
-    let results = calibrate_together(&sources, &raw, Duration::from_millis(30), || true);
+    let results = calibrate_together(&sources, &raw, Duration::from_millis(30), || ControlFlow::Continue(()));
     for result in results {
         let limits = result.expect("both run").limits.expect("it was measured");
         assert!(limits.lowest <= limits.highest);

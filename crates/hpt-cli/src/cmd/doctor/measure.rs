@@ -7,14 +7,14 @@ use hpt_core::{
     Host, Instant, PosixClock, PosixId, TimeSource,
     diagnose::{Examined, Gap, Gaps, MachineFacts, Verdict, prove},
     host::waited_ns,
-    measure::{Interrupter, Latencies, Waiting, wakes},
+    measure::{Latencies, Waiting, Wakes},
     realtime::{AwakeCpus, Fifo, Pinned},
     source::{ReadPath, self_test},
 };
 use hpt_document::doctor::DoctorMeasurement;
 
 use crate::{
-    context::Context,
+    context::{Context, continue_if},
     output::{one_or_many, progress::Progress, short_time},
 };
 
@@ -123,43 +123,28 @@ fn poll(context: &Context) -> Gaps {
     let end = begun + POLL;
     let mut gaps = Vec::new();
     let mut waited_before = waited();
-    wakes(
-        begun + STEP,
-        STEP,
-        Waiting::Polling,
-        &Interrupter::default(),
-        || !context.interrupted(),
-        |wake| {
-            let length = Duration::from_nanos(wake.latency_ns);
-            if length >= GAP {
-                let waited_by_now = waited();
-                let waited = waited_by_now.zip(waited_before).map(|(now, before)| now.saturating_sub(before));
-                waited_before = waited_by_now;
-                let began = wake.deadline.saturating_duration_since(begun);
-                gaps.push(Gap { began, length, waited });
-            }
-            !context.interrupted() && wake.deadline < end
-        },
-    );
+    let wakes = Wakes::new(STEP).with_start(begun + STEP).with_waiting(Waiting::Polling).with_check(|| context.check());
+    wakes.run(|wake| {
+        let length = Duration::from_nanos(wake.latency_ns);
+        if length >= GAP {
+            let waited_by_now = waited();
+            let waited = waited_by_now.zip(waited_before).map(|(now, before)| now.saturating_sub(before));
+            waited_before = waited_by_now;
+            let began = wake.deadline.saturating_duration_since(begun);
+            gaps.push(Gap { began, length, waited });
+        }
+        continue_if(!context.interrupted() && wake.deadline < end)
+    });
     Gaps { gaps, window: Instant::now().saturating_duration_since(begun) }
 }
 
 /// Sleeps repeatedly with the kernel's timer, and formats the wake-up latency. Returns `None` if nothing was measured.
 fn woken(context: &Context) -> Option<String> {
     let mut latencies = Latencies::new();
-    let mut left = WAKES;
-    wakes(
-        Instant::now() + PERIOD,
-        PERIOD,
-        Waiting::Blocking,
-        &Interrupter::default(),
-        || !context.interrupted(),
-        |wake| {
-            latencies.record(wake);
-            left -= 1;
-            left > 0 && !context.interrupted()
-        },
-    );
+    Wakes::new(PERIOD).with_count(WAKES.into()).with_check(|| context.check()).run(|wake| {
+        latencies.record(wake);
+        context.check()
+    });
     let late = latencies.histogram().spread(1.0)?;
     let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(short_time);
     let noun = one_or_many(late.samples, "wake-up", "wake-ups");

@@ -1,6 +1,6 @@
 //! `hpt latency pairs`: the interval between back-to-back reads, after pauses.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use clap::Args;
 use hpt_core::{
@@ -11,7 +11,7 @@ use hpt_document::pairs::{PairsDocument, PairsRow};
 
 use crate::{
     arguments::{Codes, CpuChoice, after_help, at_least_one, cpu_choice, duration_in, without_metrics},
-    context::Context,
+    context::{Context, continue_if},
     cycle_counters::counts_cycles,
     document_head::{head_of, machine_line},
     exit::Failure,
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             done += 1;
             // Consecutive pairs should be disturbed as little as possible.
             if wait.is_zero() && done % LOOK_EVERY != 0 {
-                return true;
+                return ControlFlow::Continue(());
             }
             progress.at(done);
             pause(wait, &mut sleeper, context)
@@ -171,9 +171,9 @@ fn reads(sources: usize, ways: usize, count: u32) -> Duration {
     GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(sources * ways).unwrap_or(u32::MAX))
 }
 
-/// Pauses with a single sleep. Returns `false` if Ctrl-C ended the sleep.
-fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> bool {
-    !context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted()
+/// Pauses with a single sleep. Returns `Break` if Ctrl-C ended the sleep.
+fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> ControlFlow<()> {
+    continue_if(!context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted())
 }
 
 fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Histogram) -> Option<PairsRow> {

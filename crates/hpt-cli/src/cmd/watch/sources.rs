@@ -10,7 +10,12 @@ use hpt_core::{
     source::{self, ReadPath, Scope, are_one_reading},
 };
 
-use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter, source_rate::Rate};
+use crate::{
+    context::{Context, continue_if},
+    exit::Failure,
+    kernel_clocksources::common_counter,
+    source_rate::Rate,
+};
 
 /// The number of timestamps that two CPUs exchange, and the time limit for the exchange.
 const HANDOVERS: u32 = 400;
@@ -181,7 +186,7 @@ pub(super) fn hand_over(
     let info = source.info();
     let Some(nominal) = &info.nominal else { return Ok(None) };
     let begun = Instant::now();
-    let in_time = || begun.elapsed() < LONGEST_HANDOVER;
+    let in_time = || continue_if(begun.elapsed() < LONGEST_HANDOVER);
     let offset = core_offset(source.as_ref(), nominal.frequency, CpuPair { first, second }, HANDOVERS, &in_time)?;
     Ok(offset.map(|offset| (info.id.clone(), offset)))
 }

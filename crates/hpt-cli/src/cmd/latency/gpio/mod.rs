@@ -8,6 +8,7 @@ mod terminal;
 
 use std::{
     io,
+    ops::ControlFlow,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +17,7 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
     gpio::{GpioError, Input, LineName, Output},
-    measure::{EdgeCounts, EdgeWaiting, Heard, Loopback, gpio_edges},
+    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeWaiting, Loopback},
     realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
@@ -34,7 +35,7 @@ use self::{
 };
 use crate::{
     arguments::{Codes, after_help, duration_in},
-    context::Context,
+    context::{Context, continue_if},
     exit::{Failure, causes},
     output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, saturating_nanos},
     sampling::{
@@ -126,7 +127,7 @@ struct ThreadOutcome {
     cpu: Option<usize>,
     counts: EdgeCounts,
     absences: Vec<CpuAbsence>,
-    answer: io::Result<()>,
+    error: Option<io::Error>,
     warnings: Vec<String>,
 }
 
@@ -185,9 +186,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let settings = held.settings();
         let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
-        let (counts, answer) = measure(&mut wire, first_level, arguments, start, &run.shared, what);
+        let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
-        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, answer, warnings: held.end() })
+        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, error, warnings: held.end() })
     };
     let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
@@ -197,8 +198,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];
     let outcome = outcome?.pop().expect("the only thread has an outcome");
-    let ThreadOutcome { settings, cpu, counts, absences, answer, mut warnings } = outcome;
-    warnings.extend(answer.err().map(|error| format!("the lines can no longer be used: {error}")));
+    let ThreadOutcome { settings, cpu, counts, absences, error, mut warnings } = outcome;
+    warnings.extend(error.map(|error| format!("the lines can no longer be used: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
     warnings.extend(run.finish(&drawn(cpu)));
 
@@ -257,19 +258,23 @@ fn measure(
     start: Instant,
     shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
-) -> (EdgeCounts, io::Result<()>) {
+) -> EdgeReport {
     // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let end = arguments.run_length.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, EdgeFigures::record);
     let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
     let (mut came, mut lost_in_a_row) = (0_u64, 0);
-    let go_on = || shared.goes_on();
-    let when =
-        (Instant::now() + arguments.run_length.interval.min(Duration::from_millis(1)), arguments.run_length.interval);
-    gpio_edges(wire, level, when, arguments.timeout, shared.interrupter(0), go_on, |heard| {
-        match heard {
-            Heard::Edge(times, missed) => {
+    let interval = arguments.run_length.interval;
+    let edges = EdgeLatency::new(wire, interval)
+        .with_start(Instant::now() + interval.min(Duration::from_millis(1)))
+        .with_first_level(level)
+        .with_timeout(arguments.timeout)
+        .with_interrupter(shared.interrupter(0))
+        .with_check(|| shared.check());
+    edges.run(|outcome| {
+        match outcome {
+            EdgeOutcome::Arrived { times, missed } => {
                 // This code runs after the edge has arrived, so no sample includes its duration.
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
@@ -288,12 +293,12 @@ fn measure(
                 shared.count_one();
             }
             // If no edge has arrived so far, the lines are probably not connected.
-            _ if came == 0 => return false,
+            _ if came == 0 => return ControlFlow::Break(()),
             _ => lost_in_a_row += 1,
         }
         let is_enough =
             arguments.run_length.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
-        go_on() && Instant::now() < end && !is_enough
+        continue_if(shared.goes_on() && Instant::now() < end && !is_enough)
     })
 }
 

@@ -6,6 +6,7 @@ mod document;
 mod terminal;
 
 use std::{
+    ops::ControlFlow,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,7 +19,7 @@ use clap::Args;
 use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
-    measure::{CpuCounters, Latencies, Stall, Told, Window, poll_cost, watch_for_stalls},
+    measure::{CallbackTime, CpuCounters, Latencies, Stall, StallWatch, Window, poll_cost},
     realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
@@ -31,7 +32,7 @@ use self::{
 };
 use crate::{
     arguments::{Codes, after_help, at_least_one, duration_in},
-    context::Context,
+    context::{Context, continue_if},
     exit::Failure,
     output::{
         Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, one_or_many, rounded,
@@ -315,7 +316,7 @@ impl OneThread<'_> {
         let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
         let mut presence = self.cpu.map(|cpu| PinWatch::of(cpu, &self.context.host));
         let mut on_other_cpus = OnOtherCpus::default();
-        let go_on = |now| now < end && self.shared.goes_on() && !self.context.interrupted();
+        let check = |now| continue_if(now < end && self.shared.goes_on() && !self.context.interrupted());
         let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));
         let each = |window: Window<'_>| {
             let before = found;
@@ -324,7 +325,8 @@ impl OneThread<'_> {
             let stayed = presence.as_mut().is_none_or(|presence| presence.stayed(start.elapsed()));
             if !on_other_cpus.is_own(stayed, &window) {
                 // Pinning the thread to its CPU again moves the thread, which does not count as a stall.
-                return if self.shared.goes_on() { Told::Busy } else { Told::End };
+                self.shared.check()?;
+                return ControlFlow::Continue(CallbackTime::Excluded);
             }
             account.record(window.stalls, window.deltas, |stall, cause| {
                 if let Some(lines) = &mut lines {
@@ -343,14 +345,12 @@ impl OneThread<'_> {
                 copied = wanted;
                 self.copy.answer(account.stalls.lengths(), wanted);
             }
-            match (self.shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted), busy) {
-                (false, _) => Told::End,
-                (true, true) => Told::Busy,
-                (true, false) => Told::GoOn,
-            }
+            continue_if(self.shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted))?;
+            ControlFlow::Continue(if busy { CallbackTime::Excluded } else { CallbackTime::Checked })
         };
         self.shared.begin(Instant::now());
-        let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, deltas, each);
+        let watch = StallWatch::new(source, rate).with_threshold(above);
+        let watched = watch.with_check(check).with_counters(deltas).run(each);
         drop(lines);
         // Publish the final counts of this thread now, because other threads may continue for a long time.
         self.copy.answer(account.stalls.lengths(), u64::MAX);

@@ -13,9 +13,7 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, SourceId, clock,
     gpio::LineName,
-    measure::{
-        Interrupter, Latencies, Waiting, Wake, clock_read_overhead, wakes, wakes_by_wall, wall_clock_read_overhead,
-    },
+    measure::{Interrupter, Latencies, Waiting, Wake, Wakes, clock_read_overhead, wall_clock_read_overhead},
     realtime::{Absence, Behavior, PinWatch},
 };
 use hpt_document::{
@@ -32,7 +30,7 @@ use self::{
 };
 use crate::{
     arguments::{Codes, after_help},
-    context::{Context, DEVICE},
+    context::{Context, DEVICE, continue_if},
     exit::Failure,
     output::{
         Answer, Document,
@@ -373,7 +371,6 @@ fn measure(
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
     // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let mut thread_progress = ThreadProgress::of(arguments.run_length);
-    let go_on = || shared.goes_on();
     let mut first_deadline = None;
     let each = |wake: Wake| {
         if let Some(pulse) = pulse {
@@ -399,15 +396,15 @@ fn measure(
             lines.add(wake);
         }
         shared.count_one();
-        thread_progress.goes_on_after(wake) && go_on()
+        continue_if(thread_progress.goes_on_after(wake) && shared.goes_on())
     };
     let interval = arguments.run_length.interval;
-    if let Some(at) = at {
-        wakes_by_wall(at, interval, waiting, interrupter, go_on, each);
-    } else {
-        let first = Instant::now() + interval.min(Duration::from_millis(1));
-        wakes(first, interval, waiting, interrupter, go_on, each);
-    }
+    let wakes = Wakes::new(interval).with_waiting(waiting).with_interrupter(interrupter).with_check(|| shared.check());
+    let wakes = match at {
+        Some(at) => wakes.with_wall_start(at),
+        None => wakes.with_start(Instant::now() + interval.min(Duration::from_millis(1))),
+    };
+    wakes.run(each);
     if let Some(presence) = presence {
         *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
     }
