@@ -125,7 +125,7 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
     unreadable.sort_by_key(|file| file.path);
     unreadable.dedup();
     notes.extend(unreadable.iter().map(|UnreadableFile { path, cause, .. }| {
-        format!("cannot read {path} ({reason}); its counters are missing from the result")
+        format!("cannot read {path} ({cause}); its counters are missing from the result")
     }));
     if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
         notes.push("another hpt thread shares a CPU with a measuring thread; the other thread wakes up once a minute, or more often if hpt runs on a terminal".to_owned());

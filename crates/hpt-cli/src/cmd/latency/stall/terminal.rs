@@ -221,7 +221,7 @@ mod tests {
             counters: counters(),
             unreadable: vec![UnreadableFile::new(
                 "/proc/thread-self/schedstat",
-                "No such file or directory (os error 2)",
+                std::io::Error::from_raw_os_error(libc::ENOENT),
             )],
             counts_firmware: false,
         }
