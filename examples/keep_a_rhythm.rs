@@ -6,7 +6,7 @@ use std::time::Duration;
 use hpt_core::Pacer;
 
 fn main() {
-    let mut pacer = Pacer::every(Duration::from_millis(1));
+    let mut pacer = Pacer::new(Duration::from_millis(1));
     for _ in 0..500 {
         let tick = pacer.wait();
         // The work of one period. Here it only reports skipped periods.

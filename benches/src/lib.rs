@@ -27,5 +27,5 @@ pub use contender::{Contender, Gives, Group, Skipped};
 ///
 /// [`PinError`] if the kernel rejects the request.
 pub fn pin() -> Result<Pinned, PinError> {
-    Pinned::to(allowed_cpus().last().copied().unwrap_or(0))
+    Pinned::new(allowed_cpus().last().copied().unwrap_or(0))
 }

@@ -63,8 +63,8 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let interrupt = Interrupt::listen()?;
     let pinned = hpt_benches::pin()?;
-    let _fifo = args.fifo.map(Fifo::at).transpose()?;
-    let _awake = args.awake.then(AwakeCpus::hold).transpose()?;
+    let _fifo = args.fifo.map(Fifo::new).transpose()?;
+    let _awake = args.awake.then(AwakeCpus::new).transpose()?;
     clock::prime();
     let mut sleeps = Vec::new();
     for duration in [100, 250, 1_000, 10_000].map(Duration::from_micros) {

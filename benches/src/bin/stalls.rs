@@ -102,7 +102,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let [here, .., there] = allowed[..] else {
         return Err("skipped: requires two CPUs, one for the stalls and one for the injector".into());
     };
-    drop(Fifo::at(PRIORITY).map_err(|error| format!("skipped: {error}"))?);
+    drop(Fifo::new(PRIORITY).map_err(|error| format!("skipped: {error}"))?);
     let raw = std::env::temp_dir().join(format!("hpt-stalls-{}", std::process::id()));
     let beside = std::env::current_exe()?.with_file_name("hpt");
     let mut command = Command::new(args.hpt.unwrap_or(beside));
@@ -189,8 +189,8 @@ fn make(
 
 /// Stops the process from another CPU.
 fn by_signal((process, thread): (u32, u32), cpu: usize, length: Duration) -> Result<Made, Box<dyn Error>> {
-    let _there = Pinned::to(cpu)?;
-    let _first = Fifo::at(PRIORITY + 20)?;
+    let _there = Pinned::new(cpu)?;
+    let _first = Fifo::new(PRIORITY + 20)?;
     let begins_from = Instant::now();
     signal::stop(process, thread)?;
     let begins_until = Instant::now();
@@ -206,9 +206,9 @@ fn by_signal((process, thread): (u32, u32), cpu: usize, length: Duration) -> Res
 fn by_hog(cpus: (usize, usize), length: Duration) -> Result<Made, Box<dyn Error>> {
     let hog = thread::spawn(move || -> Result<Made, Box<dyn Error + Send + Sync>> {
         // The policy first: a thread with default scheduling would not run on that CPU.
-        let first = Fifo::at(PRIORITY + 10)?;
+        let first = Fifo::new(PRIORITY + 10)?;
         let begins_from = Instant::now();
-        let there = Pinned::to(cpus.1)?;
+        let there = Pinned::new(cpus.1)?;
         let begins_until = Instant::now();
         let end = begins_until + length;
         while Instant::now() < end {
@@ -216,7 +216,7 @@ fn by_hog(cpus: (usize, usize), length: Duration) -> Result<Made, Box<dyn Error>
         }
         let ends_from = Instant::now();
         drop(there);
-        let away = Pinned::to(cpus.0)?;
+        let away = Pinned::new(cpus.0)?;
         let ends_until = Instant::now();
         drop((away, first));
         Ok(Made::new("hog", [begins_from, begins_until, ends_from, ends_until]))

@@ -223,7 +223,7 @@ impl Context {
 
     /// Pins this thread as requested. The returned guard provides the CPU number.
     pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
-        let pinned = Self::cpu(choice).map(Pinned::to).transpose()?;
+        let pinned = Self::cpu(choice).map(Pinned::new).transpose()?;
         if let Some(pinned) = &pinned {
             message::detail(format_args!("pinned to CPU {}", pinned.cpu()));
         }
@@ -243,7 +243,7 @@ impl Context {
 
     /// Returns the binding that ties a saved file to this boot and this processor.
     pub(crate) fn binding(&self) -> Result<Binding, Failure> {
-        Binding::of(&self.host).ok_or(Failure::NoBootId)
+        Binding::new(&self.host).ok_or(Failure::NoBootId)
     }
 
     /// Returns the calibrations saved in `store`, if they belong to this boot and this processor.

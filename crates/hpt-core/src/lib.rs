@@ -9,20 +9,23 @@
 //! | [run a thread with real-time priority](#run-a-thread-with-real-time-priority) | [`realtime::Setup`]: sets policy, CPU, memory, idle states, RT throttling |
 //! | [time a piece of work](#time-a-piece-of-work) | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
 //! | [find the best counter](#find-and-calibrate-a-counter), and know how accurate it is | [`source::choose`], which also explains the choice, and [`calibrate`] |
-//! | add a counter of my own | [`TimeSource`] to read it, and [`FixedRateClock`] to convert its ticks to nanoseconds |
-//! | test code that reads the time or waits | [`testing::FrozenClock`], which replaces the time of a thread |
+//! | add a counter of my own | [`TimeSource`] to read it, [`Widened`] if it has fewer than 64 bits, [`FixedRateClock`] to convert its ticks to nanoseconds |
+//! | measure wake-up latency, OS noise or read overhead | [`measure`] (feature `measure`) |
+//! | [test code](#test-code-that-depends-on-time) that reads the time or waits | [`testing::FrozenClock`], which replaces the time of a thread |
 //!
 //! # Read the time
 //!
 //! [`Instant`] has every method and trait of [`std::time::Instant`]: replace `use std::time::Instant` by
-//! `use hpt_core::Instant`.
+//! `use hpt_core::Instant`. [`clock::prime`] is optional: it learns the rate of the counter before the first reading
+//! instead of in the first millisecond after it.
 //!
 //! ```
-//! use hpt_core::Instant;
+//! use hpt_core::{Instant, clock};
 //!
+//! clock::prime();
 //! let start = Instant::now();
 //! let sum: u64 = (0..1000).sum();
-//! println!("{sum} after {:?}, within {:?} of the kernel's clock", start.elapsed(), hpt_core::clock::status().bound);
+//! println!("{sum} after {:?}, within {:?} of the kernel's clock", start.elapsed(), clock::status().bound);
 //! ```
 //!
 //! # Sleep until a deadline
@@ -44,7 +47,7 @@
 //! use std::time::Duration;
 //! use hpt_core::Pacer;
 //!
-//! let mut pacer = Pacer::every(Duration::from_millis(1));
+//! let mut pacer = Pacer::new(Duration::from_millis(1));
 //! for _ in 0..3 {
 //!     let tick = pacer.wait();
 //!     println!("{:?} late, {} periods skipped", tick.late, tick.skipped);
@@ -74,14 +77,16 @@
 //! A [`Stopwatch`] knows the cost of reading its counter, and whether the work was long enough for its resolution.
 //!
 //! ```
+//! use std::hint::black_box;
 //! use hpt_core::{Host, Stopwatch, source};
 //!
 //! let host = Host::live();
 //! let chosen = source::choose(&host)?;
 //! println!("{}", chosen.reason());
 //! let stopwatch = Stopwatch::calibrated(&host, chosen.source)?;
-//! let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
-//! println!("{sum}: {} ns, of which {} ns for reading the counter", lap.nanos(), lap.own_cost_ns());
+//! // `black_box` keeps the compiler from computing the sum in advance.
+//! let (sum, lap) = stopwatch.time(|| (0..1000_u64).map(black_box).sum::<u64>());
+//! println!("{sum}: {:?}, plus {} ns for reading the counter", lap.without_own_cost(), lap.own_cost_ns());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -97,7 +102,7 @@
 //! for report in source::probe(&host) {
 //!     match report.availability {
 //!         Ok(info) => println!("{}: {} bits", report.id, info.width),
-//!         Err(reason) => println!("{}: {reason}", report.id),
+//!         Err(reason) => println!("{}: {reason}; fix: {}", report.id, reason.remedy().unwrap_or("none".into())),
 //!     }
 //! }
 //! let counter = source::choose(&host)?.source;
@@ -107,13 +112,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Test code that depends on time
+//!
+//! In `Cargo.toml`, enable the feature `testing` for tests only:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! hpt-core = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::time::Duration;
+//! use hpt_core::{Instant, Pacer, testing::FrozenClock};
+//!
+//! let clock = FrozenClock::new();
+//! let _entered = clock.enter();
+//! let start = Instant::now();
+//! let mut pacer = Pacer::new(Duration::from_secs(60));
+//! for _ in 0..60 {
+//!     pacer.wait();
+//! }
+//! assert_eq!(start.elapsed(), Duration::from_secs(3600));
+//! # }
+//! ```
+//!
 //! # Guarantees
 //!
 //! An [`Instant`] never goes back, also between threads, except for the two cases that [`Instant::now`] documents. Its
 //! distance from the kernel's `CLOCK_MONOTONIC` stays within the bound that [`clock::status`] reports. A calibration
 //! states whether its error is a bound or a standard uncertainty. A sleep never ends before its deadline, unless it is
-//! interrupted. Opening a source can fail; the error then states the reason and a fix. Reading an open source never
-//! fails. No code runs before `main`, and no thread runs in the background. The only global state is the clock behind
+//! interrupted. Opening a source can fail; the error then states the reason, and [`Unavailable::remedy`] returns a fix,
+//! if there is one. Reading an open source never fails. No code runs before `main`, and no thread runs in the background. The only global state is the clock behind
 //! [`Instant`].
 //!
 //! # Platforms

@@ -13,7 +13,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
-    /// Skips the missed periods: the next deadline is the first grid point in the future.
+    /// Skips the periods that have passed completely. The period that is already running starts at once, late by less
+    /// than a period; the following periods start on the grid.
     #[default]
     Skip,
     /// Catches up: starts each missed period immediately, until the next deadline is in the future again.
@@ -45,14 +46,17 @@ pub struct Tick {
 pub struct Counts {
     /// The number of periods that were started.
     pub ticks: u64,
-    /// The number of periods whose deadline had already passed when the wait for them began.
+    /// The number of started periods whose deadline had already passed when the wait for them began: the work of the
+    /// period before took too long.
     pub overruns: u64,
-    /// The number of periods that were skipped.
+    /// The number of periods that never started.
     pub skipped: u64,
 }
 
 /// A timer that starts periods one after another. The deadline of each period is a fixed time after the previous
 /// deadline, not after the end of the previous work, so delays do not accumulate.
+///
+/// A pacer is not [`Send`]: create it on the thread that waits.
 ///
 /// # Examples
 ///
@@ -60,7 +64,7 @@ pub struct Counts {
 /// use std::time::Duration;
 /// use hpt_core::Pacer;
 ///
-/// let mut pacer = Pacer::every(Duration::from_millis(1));
+/// let mut pacer = Pacer::new(Duration::from_millis(1));
 /// let first = pacer.wait();
 /// let second = pacer.wait();
 /// // However late either tick is, their deadlines are a whole number of periods apart.
@@ -81,7 +85,7 @@ impl Pacer {
     /// Creates a pacer with the period `period`, or one nanosecond if `period` is zero. The first deadline is one
     /// period from now.
     #[must_use]
-    pub fn every(period: Duration) -> Self {
+    pub fn new(period: Duration) -> Self {
         Self::with_sleeper(period, Sleeper::new())
     }
 
@@ -226,7 +230,7 @@ mod tests {
     fn latency_does_not_accumulate() {
         let period = Duration::from_micros(500);
         let first = Instant::now() + period;
-        let mut pacer = Pacer::every(period).starting_at(first).with_overrun(Overrun::CatchUp);
+        let mut pacer = Pacer::new(period).starting_at(first).with_overrun(Overrun::CatchUp);
         for number in 0..20_u32 {
             let tick = pacer.wait();
             assert_eq!(tick.deadline, first + number * period);
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn missed_periods_are_counted() {
-        let mut pacer = Pacer::every(PERIOD);
+        let mut pacer = Pacer::new(PERIOD);
         pacer.wait();
         thread::sleep(4 * PERIOD);
         let tick = pacer.wait();
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_wait_keeps_its_deadline() {
-        let mut pacer = Pacer::every(Duration::from_secs(3_600));
+        let mut pacer = Pacer::new(Duration::from_secs(3_600));
         pacer.waker().wake();
         let interrupted = pacer.wait();
         assert!(interrupted.interrupted.is_some_and(|left| left > Duration::from_secs(3_000)));
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn an_interruption_does_not_hide_an_overrun() {
         for overrun in [Overrun::Skip, Overrun::Reset, Overrun::CatchUp] {
-            let mut pacer = Pacer::every(PERIOD).with_overrun(overrun);
+            let mut pacer = Pacer::new(PERIOD).with_overrun(overrun);
             thread::sleep(4 * PERIOD);
             pacer.waker().wake();
             assert!(pacer.wait().interrupted.is_some(), "{overrun:?}");
@@ -272,9 +276,9 @@ mod tests {
 
     #[test]
     fn the_shortest_and_the_longest_period_are_valid() {
-        let mut shortest = Pacer::every(Duration::ZERO);
+        let mut shortest = Pacer::new(Duration::ZERO);
         shortest.wait();
-        let mut longest = Pacer::every(Duration::MAX);
+        let mut longest = Pacer::new(Duration::MAX);
         longest.waker().wake();
         assert_eq!(longest.wait().deadline, Instant::MAX);
     }

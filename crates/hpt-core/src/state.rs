@@ -30,7 +30,7 @@ pub struct Binding {
 impl Binding {
     /// Returns the binding to this host's current boot; `None` if /proc does not contain the boot ID.
     #[must_use]
-    pub fn of(host: &Host) -> Option<Self> {
+    pub fn new(host: &Host) -> Option<Self> {
         Some(Self { boot: host.boot_id()?, processor: host.cpu().signature().to_owned() })
     }
 }

@@ -96,7 +96,7 @@ fn process(
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let bounds = scope.spawn(|| stated_bounds(&ended));
-        let played = Pinned::to(cpu).map_err(|error| error.to_string()).and_then(|_pinned| {
+        let played = Pinned::new(cpu).map_err(|error| error.to_string()).and_then(|_pinned| {
             let keep_going = || {
                 let go_on = !interrupt.came()
                     && start.elapsed() < args.longest

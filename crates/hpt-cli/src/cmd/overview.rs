@@ -27,7 +27,7 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
         return Err(Failure::Usage("hpt without a command prints text only; specify a command, for example hpt probe"));
     }
     let title = |text: &str| Block::Text(text.to_owned());
-    let facts = MachineFacts::of(&context.host);
+    let facts = MachineFacts::new(&context.host);
     let examined = examine(&facts, None);
     let mut found: Vec<(&Rule, &Finding)> = examined
         .iter()

@@ -124,7 +124,7 @@ fn without(setting: &str, reason: &str) {
 
 fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) -> Result<u8, Failure> {
     let options = &arguments.realtime;
-    let pinned = match cpu.map(Pinned::to).transpose() {
+    let pinned = match cpu.map(Pinned::new).transpose() {
         Err(refused) if options.is_by_best_effort() => {
             without("cpu", &causes(&refused));
             None

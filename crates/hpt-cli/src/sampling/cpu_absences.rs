@@ -56,7 +56,7 @@ pub(crate) struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// Starts to track the calling thread, which is pinned to `cpu`, or is not pinned if `cpu` is `None`.
     pub(crate) fn of(cpu: Option<usize>, context: &'a Context) -> Self {
-        let presence = cpu.map(|cpu| PinWatch::of(cpu, &context.host));
+        let presence = cpu.map(|cpu| PinWatch::new(cpu, &context.host));
         Self { begun: Instant::now(), presence, disturbed: Vec::new() }
     }
 

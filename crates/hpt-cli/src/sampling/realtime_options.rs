@@ -336,7 +336,7 @@ impl RealtimeOptions {
             setup = setup.with_memory_locked();
         }
         if let Some(us) = self.dma_latency {
-            setup = setup.with_cpus_waking_within(Duration::from_micros(us.into()));
+            setup = setup.with_max_wakeup_latency(Duration::from_micros(us.into()));
         }
         if self.no_throttling {
             setup = setup.without_throttling();

@@ -111,7 +111,7 @@ impl<'a, S: RawSample> Run<'a, S> {
             });
             let members = thread_group::begin_together(scope, works)?;
             drop(tell);
-            let _spared = attention.cpu().and_then(|cpu| Pinned::to(cpu).ok());
+            let _spared = attention.cpu().and_then(|cpu| Pinned::new(cpu).ok());
             self.watch((run_length, what, attention), (&members, started), &ended, write);
             if attention == Attention::Constant {
                 self.shared.end_all(|| members.iter().all(Member::is_finished));

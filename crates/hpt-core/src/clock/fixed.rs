@@ -84,7 +84,7 @@ impl<S: TimeSource> FixedRateClock<S> {
     /// # Errors
     ///
     /// Returns [`ClockError::TooNarrow`] if the source wraps within ten years.
-    pub fn anchored_to<R>(source: S, frequency: Frequency, reference: &R) -> Result<Self, ClockError>
+    pub fn with_anchor<R>(source: S, frequency: Frequency, reference: &R) -> Result<Self, ClockError>
     where
         R: TimeSource + ?Sized,
     {
@@ -280,7 +280,7 @@ mod tests {
         let (source, reference) = (ManualSource::new("source"), ManualSource::new("reference"));
         source.set(5_000_000);
         reference.set(77);
-        let clock = FixedRateClock::anchored_to(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
+        let clock = FixedRateClock::with_anchor(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
         assert_eq!(clock.since_epoch_ns(clock.now()), 77);
         source.advance(3);
         assert_eq!(clock.since_epoch_ns(clock.now()), 80);

@@ -408,7 +408,9 @@ pub struct Status {
     /// corrections), its rate changes by more. The effect of this additional change is computed from the values that
     /// adjtimex(2) reports, and added to the bound. If adjtimex no longer reports a change, its effect is added as soon
     /// as a reading is found to be outside the bound. If the kernel's clock itself is read, the bound is zero, or the
-    /// lead of the last segment over that clock.
+    /// lead of the last segment over that clock. In the first millisecond after the first reading, the rate of the
+    /// counter is not known yet: instants then read the kernel's clock, even if `source` names a counter. Call
+    /// [`prime`] to skip this phase.
     pub bound: Duration,
     /// The deviation of the counter's rate from its nominal frequency, in parts per million; `None` if the rate or the
     /// nominal frequency is not known.

@@ -83,7 +83,7 @@ impl Expectation {
     /// Returns the expected behavior of `source` compared with `reference`, according to their nominal rates; `None` if
     /// `source` has no nominal rate.
     #[must_use]
-    pub fn of(source: &SourceInfo, reference: &SourceInfo, granules: Granules) -> Option<Self> {
+    pub fn new(source: &SourceInfo, reference: &SourceInfo, granules: Granules) -> Option<Self> {
         let nominal = source.nominal?;
         let (own, others) = (nature(source), nature(reference));
         let bent_ppm = if own.max(others) == Nature::Steady { 0.0 } else { BENT_PPM };
@@ -215,7 +215,7 @@ mod tests {
     fn the_accepted_difference_follows_from_the_origin_of_the_rate_and_from_slewing() {
         let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
         let accepted = |source, reference| {
-            let expected = Expectation::of(&source, &reference, EXACT).expect("stated");
+            let expected = Expectation::new(&source, &reference, EXACT).expect("stated");
             expected.accepted_ppm(&limits)
         };
         let program = || info(StatedBy::Program, false);
@@ -228,14 +228,14 @@ mod tests {
 
     #[test]
     fn the_kernels_clock_and_its_counter_must_agree() {
-        let expected = Expectation::of(&info(StatedBy::BogoMips, false), &info(StatedBy::Definition, false), EXACT);
+        let expected = Expectation::new(&info(StatedBy::BogoMips, false), &info(StatedBy::Definition, false), EXACT);
         let expected = expected.expect("stated").counted_by_the_reference(3.0);
         assert_eq!(expected.accepted_ppm(&Limits::default()), 53.0);
     }
 
     #[test]
     fn a_measured_rate_is_accepted_within_its_uncertainty() {
-        let expected = Expectation::of(&info(StatedBy::Program, false), &info(StatedBy::Program, false), EXACT);
+        let expected = Expectation::new(&info(StatedBy::Program, false), &info(StatedBy::Program, false), EXACT);
         let expected = expected.expect("stated").measured_within(120.0);
         assert_eq!(expected.accepted_ppm(&Limits::default()), 170.0);
         let strict = Limits { rate_ppm: 1.0, statements_may_be_wrong: false, ..Limits::default() };
@@ -246,14 +246,14 @@ mod tests {
     fn a_source_of_unknown_rate_has_no_expectation() {
         let mut unknown = info(StatedBy::Program, false);
         unknown.nominal = None;
-        assert_eq!(Expectation::of(&unknown, &info(StatedBy::Definition, false), EXACT), None);
+        assert_eq!(Expectation::new(&unknown, &info(StatedBy::Definition, false), EXACT), None);
     }
 
     #[test]
     fn slewing_or_setting_the_reference_is_not_a_fault_of_the_source() {
         let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
         let beside = |reference: SourceInfo| {
-            let expected = Expectation::of(&info(StatedBy::Program, false), &reference, EXACT).expect("stated");
+            let expected = Expectation::new(&info(StatedBy::Program, false), &reference, EXACT).expect("stated");
             (expected.nature, expected.may_be_set, expected.accepted_ppm(&limits))
         };
         assert_eq!(beside(info(StatedBy::Program, false)), (Nature::Steady, false, 50.0));
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn an_emulated_counter_may_be_slewed_by_its_host() {
         let program = || info(StatedBy::Program, false);
-        let expected = Expectation::of(&program(), &program(), EXACT).expect("stated").of_an_emulated_source();
+        let expected = Expectation::new(&program(), &program(), EXACT).expect("stated").of_an_emulated_source();
         assert_eq!((expected.nature, expected.may_be_set, expected.bent_ppm), (Nature::Bent, false, 1_000.0));
         assert_eq!(expected.with_tick_off_by(500.0).with_tick_off_by(0.0), expected);
     }
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_changed_tick_changes_the_rate_of_kernel_clocks_but_not_of_counters() {
         let of = |slewed| {
-            let expected = Expectation::of(&info(StatedBy::Program, slewed), &info(StatedBy::Program, false), EXACT);
+            let expected = Expectation::new(&info(StatedBy::Program, slewed), &info(StatedBy::Program, false), EXACT);
             expected.expect("stated").with_tick_off_by(-2_000.0)
         };
         assert_eq!((of(true).nature, of(true).bent_ppm), (Nature::Bent, 3_000.0));

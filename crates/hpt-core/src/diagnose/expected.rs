@@ -1,5 +1,5 @@
 //! The expected behavior of a source compared with a reference, which depends on the kind of the source and on the
-//! counter that the kernel currently uses. Only [`Surroundings::of`] reads facts from a host; all other functions take
+//! counter that the kernel currently uses. Only [`Surroundings::new`] reads facts from a host; all other functions take
 //! them as parameters.
 
 use super::Expectation;
@@ -26,7 +26,7 @@ pub struct Surroundings {
 impl Surroundings {
     /// Returns the facts that `host` reports.
     #[must_use]
-    pub fn of(host: &Host) -> Self {
+    pub fn new(host: &Host) -> Self {
         Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
     }
 }
@@ -47,7 +47,7 @@ impl Expected {
     /// Returns the expectation according to the nominal rates of the source and the reference; `None` if the source has
     /// no nominal rate.
     #[must_use]
-    pub fn by_statements(
+    pub fn from_statements(
         mut info: SourceInfo,
         reference: &SourceInfo,
         granules: Granules,
@@ -57,7 +57,7 @@ impl Expected {
         if let Some(FrequencyEstimate { frequency, .. }) = kernels {
             info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Kernel });
         }
-        let alone = Expectation::of(&info, reference, granules)?;
+        let alone = Expectation::new(&info, reference, granules)?;
         let is_a_device = |info: &SourceInfo| matches!(info.read_path, ReadPath::Mmio | ReadPath::Port);
         let is_emulated = (is_a_device(&info) || is_a_device(reference)) && around.is_virtual;
         let alone = if is_emulated { alone.of_an_emulated_source() } else { alone };
@@ -75,7 +75,7 @@ impl Expected {
 
     /// Returns the expectation for a source whose rate is not stated, but was measured with this uncertainty.
     #[must_use]
-    pub fn by_measurement(
+    pub fn from_measurement(
         mut info: SourceInfo,
         measured: FrequencyEstimate,
         reference: &SourceInfo,
@@ -83,7 +83,7 @@ impl Expected {
         around: &Surroundings,
     ) -> Option<Self> {
         info.nominal = Some(Nominal { frequency: measured.frequency, stated_by: StatedBy::Program });
-        let expected = Self::by_statements(info, reference, granules, around)?;
+        let expected = Self::from_statements(info, reference, granules, around)?;
         Some(Self { alone: expected.alone.measured_within(measured.uncertainty_ppm), is_stated: false, ..expected })
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     fn tsc(reference: &SourceInfo, around: &Surroundings) -> Expected {
         let tsc = source("tsc", 2_000_000_000, StatedBy::Cpuid);
-        Expected::by_statements(tsc, reference, GRANULES, around).expect("its rate is stated")
+        Expected::from_statements(tsc, reference, GRANULES, around).expect("its rate is stated")
     }
 
     #[test]
@@ -169,14 +169,15 @@ mod tests {
         let mut info = source("tsc", 1, StatedBy::Cpuid);
         info.nominal = None;
         let unknown = Surroundings::default();
-        assert_eq!(Expected::by_statements(info.clone(), &monotonic, GRANULES, &unknown), None);
+        assert_eq!(Expected::from_statements(info.clone(), &monotonic, GRANULES, &unknown), None);
         let frequency = Frequency::from_hertz(2_000_000_000).expect("not zero");
         let measured = FrequencyEstimate { frequency, uncertainty_ppm: 7.0 };
-        let expected = Expected::by_measurement(info, measured, &monotonic, GRANULES, &unknown).expect("it has a rate");
+        let expected =
+            Expected::from_measurement(info, measured, &monotonic, GRANULES, &unknown).expect("it has a rate");
         assert!(!expected.is_stated() && tsc(&monotonic, &unknown).is_stated());
         assert_eq!(expected.nominal(), Nominal { frequency, stated_by: StatedBy::Program });
         let exact = source("tsc", 2_000_000_000, StatedBy::Program);
-        let exact = Expected::by_statements(exact, &monotonic, GRANULES, &unknown).expect("it has a rate");
+        let exact = Expected::from_statements(exact, &monotonic, GRANULES, &unknown).expect("it has a rate");
         assert_eq!(expected.beside(None), exact.beside(None).measured_within(7.0));
     }
 }

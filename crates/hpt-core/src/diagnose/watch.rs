@@ -56,7 +56,7 @@ pub struct WatchSummary {
 impl Watch {
     /// Creates a watch with these expectations and limits.
     #[must_use]
-    pub fn over(expectations: &[Expectation], limits: Limits) -> Self {
+    pub fn new(expectations: &[Expectation], limits: Limits) -> Self {
         let sources = expectations.iter().map(|&expectation| Watched::new(expectation, limits)).collect();
         let summary = WatchSummary { faults: vec![0; expectations.len()], ..WatchSummary::default() };
         Self { sources, limits, all: Vec::new(), summary }
@@ -218,7 +218,7 @@ mod tests {
 
     fn expect(infos: &[SourceInfo]) -> Vec<Expectation> {
         let reference = steady(1_000_000_000);
-        infos.iter().map(|info| Expectation::of(info, &reference, GRANULES).expect("its rate is stated")).collect()
+        infos.iter().map(|info| Expectation::new(info, &reference, GRANULES).expect("its rate is stated")).collect()
     }
 
     /// Watches scripted sources for some intervals of a second, with a round every 10 ms.
@@ -228,7 +228,7 @@ mod tests {
         widths: Widths<'_>,
         intervals: u64,
     ) -> (Vec<Vec<Interval>>, Vec<Fault>) {
-        let mut watch = Watch::over(&expect(infos), limits());
+        let mut watch = Watch::new(&expect(infos), limits());
         let (mut ended, mut all) = (Vec::new(), Vec::new());
         let mut now = 1_000_000_000;
         for _ in 0..intervals {
@@ -318,10 +318,10 @@ mod tests {
             info
         };
         let (tsc, raw) = (stated(StatedBy::BogoMips), stated(StatedBy::Definition));
-        let expectation = Expectation::of(&tsc, &raw, GRANULES).expect("its rate is stated");
+        let expectation = Expectation::new(&tsc, &raw, GRANULES).expect("its rate is stated");
         let tight = expectation.counted_by_the_reference(3.0);
         for (first, then, faults) in [(tight, tight, 3), (expectation, expectation, 0), (tight, expectation, 1)] {
-            let mut watch = Watch::over(&[first], Limits::default());
+            let mut watch = Watch::new(&[first], Limits::default());
             let mut found = Vec::new();
             for round in 1..=3 * ROUNDS_IN_AN_INTERVAL {
                 let bursts = [burst(&at_rate(1_000_100_000.0), round * ROUND_NS, (30, 30))];
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn backward_readings_are_a_fault_of_a_counter_but_not_of_wall_time() {
         for (info, expected) in [(steady(1_000_000_000), 1), (slewing().with_rate(RateKind::SlewedAndStepped), 0)] {
-            let mut watch = Watch::over(&expect(&[info]), limits());
+            let mut watch = Watch::new(&expect(&[info]), limits());
             for round in 1..10 {
                 let mut burst = burst(&|ns| ns, round * ROUND_NS, (30, 30));
                 (burst.backward_steps, burst.largest_backward_ticks) = (u32::from(round == 5), 70);
@@ -384,7 +384,7 @@ mod tests {
         // By 2 % for one second, in the middle of an interval.
         let slewed = |ns: u64| ns + (ns.clamp(2_500_000_000, 3_500_000_000) - 2_500_000_000) / 50;
         for told in [true, false] {
-            let mut watch = Watch::over(&expect(&[slewing()]), limits());
+            let mut watch = Watch::new(&expect(&[slewing()]), limits());
             let mut found = Vec::new();
             for round in 1..600_u64 {
                 let now = round * ROUND_NS;
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_reported_suspend_is_not_a_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 6_000_000_000 } else { 0 };
-        let mut watch = Watch::over(&expect(&[steady(1_000_000_000)]), limits());
+        let mut watch = Watch::new(&expect(&[steady(1_000_000_000)]), limits());
         let mut found = Vec::new();
         for round in 1..500_u64 {
             let now = round * ROUND_NS;
@@ -480,7 +480,7 @@ mod tests {
         info.width = Width::BITS_32;
         let start = u64::from(u32::MAX) - 1_000;
         let narrow = |ns: u64| (ns / 1_000 + start) & Width::BITS_32.mask();
-        let mut watch = Watch::over(&expect(std::slice::from_ref(&info)), limits());
+        let mut watch = Watch::new(&expect(std::slice::from_ref(&info)), limits());
         for round in 1..300_u64 {
             watch.take(Round { bursts: &[burst(&narrow, round * ROUND_NS, (30, 30))], interrupted: false });
         }
@@ -497,8 +497,8 @@ mod tests {
         info.claimed_resolution_ns = Some(4_000_000);
         let reference = steady(1_000_000_000);
         let granules = Granules { source_ticks: 8_000_000, reference_ns: 10 };
-        let expectation = Expectation::of(&info, &reference, granules).expect("stated");
-        let mut watch = Watch::over(&[expectation], limits());
+        let expectation = Expectation::new(&info, &reference, granules).expect("stated");
+        let mut watch = Watch::new(&[expectation], limits());
         let coarse = |ns: u64| ns / 4_000_000 * 4_000_000;
         for round in 1..500_u64 {
             watch.take(Round { bursts: &[burst(&coarse, round * 3_000_000, (30, 30))], interrupted: false });
@@ -512,8 +512,8 @@ mod tests {
         let reference = ManualSource::new("reference").stepping_by(100);
         let source = ManualSource::new("source").stepping_by(200);
         let mut bursts = BurstReader::new(&reference);
-        let expectation = Expectation::of(source.info(), reference.info(), GRANULES).expect("stated");
-        let mut watch = Watch::over(&[expectation], limits());
+        let expectation = Expectation::new(source.info(), reference.info(), GRANULES).expect("stated");
+        let mut watch = Watch::new(&[expectation], limits());
         for _ in 0..50 {
             let taken = bursts.read(&source);
             watch.take(Round { bursts: &[taken], interrupted: false });
@@ -538,7 +538,7 @@ mod tests {
             rounds in vec((torn(), 1_000_u64..60_000_000), 60..160),
             off_ppm in -45_i64..45,
         ) {
-            let mut watch = Watch::over(&expect(&[steady(hertz), slewing()]), limits());
+            let mut watch = Watch::new(&expect(&[steady(hertz), slewing()]), limits());
             let mut now = 1_000_000_000_u64;
             #[expect(clippy::cast_precision_loss, reason = "a script")]
             let counter = at_rate(hertz as f64 * (1.0 + off_ppm as f64 / 1e6));
@@ -575,7 +575,7 @@ mod tests {
         ) {
             let mut info = steady(1_000_000);
             info.width = Width::new(bits).expect("in range");
-            let mut watch = Watch::over(&expect(&[info, slewing()]), limits());
+            let mut watch = Watch::new(&expect(&[info, slewing()]), limits());
             for (before_ns, ticks, after_ns, backwards) in readings {
                 let burst = Burst { pair: Pair { before_ns, ticks, after_ns }, backward_steps: backwards, largest_backward_ticks: ticks };
                 watch.take(Round { bursts: &[burst, burst], interrupted: backwards == 2 });

@@ -120,7 +120,8 @@ impl Journal {
     ///
     /// Returns [`JournalError::NoBootId`] if the boot ID cannot be read.
     pub fn open(folder: impl Into<PathBuf>, host: &Host) -> Result<Self, JournalError> {
-        let journal = Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)?;
+        let journal =
+            Binding::new(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)?;
         Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER).only_settings())
     }
 

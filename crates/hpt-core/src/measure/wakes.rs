@@ -12,7 +12,7 @@ use crate::{
     clock::Instant,
     slack::NoSlack,
     sleep::{Sleeper, Strategy, Waker, WallOffset},
-    stats::{Histogram, median},
+    stats::{Histogram, Spread, median},
     sys::{
         signals::{self, SignalSet},
         wait::{self, Till},
@@ -148,7 +148,8 @@ impl Drop for Interruptible<'_> {
 ///
 /// let mut latencies = Latencies::new();
 /// Wakes::new(Duration::from_millis(1)).with_count(10).run(|wake| ControlFlow::Continue(latencies.record(wake)));
-/// println!("mean wake-up latency: {:?} ns", latencies.mean_ns());
+/// let spread = latencies.spread().expect("ten wake-ups");
+/// println!("wake-up latency: p50 {} ns, p99 {} ns, max {} ns", spread.p50_ns, spread.p99_ns, spread.max_ns);
 /// ```
 #[must_use = "it does nothing until it runs"]
 #[derive(Clone, Copy)]
@@ -505,6 +506,12 @@ impl Latencies {
     #[must_use]
     pub const fn histogram(&self) -> &Histogram {
         &self.histogram
+    }
+
+    /// Returns the distribution of the latencies; `None` if there are none.
+    #[must_use]
+    pub fn spread(&self) -> Option<Spread> {
+        self.histogram.spread(1.0)
     }
 
     /// Returns the exact number of wake-ups with a latency of 0, 1, 2, … microseconds. Latencies are truncated to whole

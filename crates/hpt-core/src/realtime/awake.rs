@@ -27,8 +27,8 @@ impl AwakeCpus {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
-    pub fn hold() -> Result<Self, RealtimeError> {
-        Self::waking_within(Duration::ZERO)
+    pub fn new() -> Result<Self, RealtimeError> {
+        Self::with_latency(Duration::ZERO)
     }
 
     /// Requests an exit latency of at most `latency`, rounded down to whole microseconds. The maximum is just under
@@ -37,7 +37,7 @@ impl AwakeCpus {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
-    pub fn waking_within(latency: Duration) -> Result<Self, RealtimeError> {
+    pub fn with_latency(latency: Duration) -> Result<Self, RealtimeError> {
         // The kernel's default value means no limit. Source: Linux, include/linux/pm_qos.h,
         // PM_QOS_CPU_LATENCY_DEFAULT_VALUE.
         let microseconds = i32::try_from(latency.as_micros()).unwrap_or(i32::MAX).min(2_000_000_000 - 1);
@@ -69,14 +69,14 @@ mod tests {
     fn a_wake_up_latency_limit_applies_while_it_is_held() {
         let host = Host::live();
         let (short, long) = (Duration::from_micros(20), Duration::from_micros(4_000_000));
-        let (Some(_), Ok(longer)) = (promised(&host), AwakeCpus::waking_within(long)) else {
+        let (Some(_), Ok(longer)) = (promised(&host), AwakeCpus::with_latency(long)) else {
             return skipped!("/dev/cpu_dma_latency requires root");
         };
         // Other processes may set and release limits at any time: the shortest applies.
         assert!(promised(&host).is_some_and(|promised| promised <= long));
-        let shorter = AwakeCpus::waking_within(short).expect("permission for /dev/cpu_dma_latency");
+        let shorter = AwakeCpus::with_latency(short).expect("permission for /dev/cpu_dma_latency");
         assert!(promised(&host).is_some_and(|promised| promised <= short));
-        let none = AwakeCpus::hold().expect("permission for /dev/cpu_dma_latency");
+        let none = AwakeCpus::new().expect("permission for /dev/cpu_dma_latency");
         assert_eq!(promised(&host), Some(Duration::ZERO));
         drop((longer, shorter, none));
     }

@@ -135,9 +135,9 @@ mod tests {
         let host = Host::live();
         let before = EffectiveSettings::of_this_thread(&host);
         assert_eq!(before.cpus, allowed_cpus());
-        let pinned = Pinned::to(before.cpus[0]).expect("allowed");
+        let pinned = Pinned::new(before.cpus[0]).expect("allowed");
         assert_eq!(EffectiveSettings::of_this_thread(&host).cpus, [pinned.cpu()]);
-        match Fifo::at(3) {
+        match Fifo::new(3) {
             Ok(_fifo) => {
                 let during = EffectiveSettings::of_this_thread(&host);
                 assert_eq!((during.policy.as_deref(), during.priority, during.nice), (Some("fifo"), Some(3), None));

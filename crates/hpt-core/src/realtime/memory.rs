@@ -58,7 +58,7 @@ impl LockedMemory {
     ///
     /// Returns [`RealtimeError::Memory`] if the kernel refuses, and [`RealtimeError::MemoryLimit`] if the kernel would
     /// refuse the next allocations.
-    pub fn hold() -> Result<Self, RealtimeError> {
+    pub fn new() -> Result<Self, RealtimeError> {
         let mut holders = holders();
         let this_process = process::id();
         if holders.process != this_process {
@@ -157,11 +157,11 @@ mod tests {
     fn memory_stays_locked_until_the_last_guard_is_dropped() {
         let _alone = ONE_AT_A_TIME.lock();
         let before = locked();
-        let first = match LockedMemory::hold() {
+        let first = match LockedMemory::new() {
             Ok(first) => first,
             Err(refused) => return skipped!("{refused}"),
         };
-        let second = LockedMemory::hold().expect("permission to lock memory");
+        let second = LockedMemory::new().expect("permission to lock memory");
         assert!(locked() > before);
         drop(first);
         assert!(locked() > before);

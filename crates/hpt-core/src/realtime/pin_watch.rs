@@ -48,8 +48,8 @@ pub struct Absence {
 /// use hpt_core::{Host, Instant, realtime::{PinWatch, Pinned, allowed_cpus}};
 ///
 /// let host = Host::live();
-/// let pinned = Pinned::to(allowed_cpus()[0])?;
-/// let (begun, mut watch) = (Instant::now(), PinWatch::of(pinned.cpu(), &host));
+/// let pinned = Pinned::new(allowed_cpus()[0])?;
+/// let (begun, mut watch) = (Instant::now(), PinWatch::new(pinned.cpu(), &host));
 /// for _ in 0..10 {
 ///     // The measurement goes here.
 ///     if !watch.is_there(begun.elapsed()) {
@@ -68,7 +68,7 @@ pub struct PinWatch<'a> {
 impl<'a> PinWatch<'a> {
     /// Creates a watch for the calling thread, which is pinned to `cpu`. `host` lists the online CPUs.
     #[must_use]
-    pub const fn of(cpu: usize, host: &'a Host) -> Self {
+    pub const fn new(cpu: usize, host: &'a Host) -> Self {
         Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
     }
 
@@ -411,8 +411,8 @@ mod tests {
         let Some(&cpu) = allowed_cpus().last() else {
             return skipped!("the kernel does not list the online CPUs");
         };
-        let _pinned = Pinned::to(cpu).expect("allowed");
-        let mut watch = PinWatch::of(cpu, &host);
+        let _pinned = Pinned::new(cpu).expect("allowed");
+        let mut watch = PinWatch::new(cpu, &host);
         assert!((0..200).all(|at| watch.is_there(ms(at))) && watch.stayed(ms(200)), "{:?}", watch.absences());
     }
 }

@@ -59,11 +59,11 @@ impl Pinned {
     /// ```
     /// use hpt_core::realtime::{Pinned, allowed_cpus};
     ///
-    /// let pinned = Pinned::to(allowed_cpus()[0])?;
+    /// let pinned = Pinned::new(allowed_cpus()[0])?;
     /// println!("measuring on CPU {}", pinned.cpu());
     /// # Ok::<(), hpt_core::realtime::PinError>(())
     /// ```
-    pub fn to(cpu: usize) -> Result<Self, PinError> {
+    pub fn new(cpu: usize) -> Result<Self, PinError> {
         let before = CpuSet::of_this_thread().map_err(|cause| PinError::Refused { cpu, cause })?;
         let allowed = allowed_cpus();
         if !allowed.contains(&cpu) {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_guard_pins_and_restores_on_drop() {
         let before = allowed_cpus();
-        let pinned = Pinned::to(before[0]).expect("allowed");
+        let pinned = Pinned::new(before[0]).expect("allowed");
         assert_eq!(allowed_cpus(), [pinned.cpu()]);
         drop(pinned);
         assert_eq!(allowed_cpus(), before);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_missing_cpu_is_reported_with_the_available_ones() {
-        let refused = Pinned::to(100_000).expect_err("a CPU that does not exist");
+        let refused = Pinned::new(100_000).expect_err("a CPU that does not exist");
         assert!(matches!(&refused, PinError::NotAllowed { allowed, .. } if *allowed == allowed_cpus()), "{refused}");
     }
 }

@@ -36,7 +36,7 @@ impl PolicyGuard {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
-    pub fn of(policy: Policy) -> Result<Self, RealtimeError> {
+    pub fn new(policy: Policy) -> Result<Self, RealtimeError> {
         let refused = |cause| policy.refused(cause);
         let before = Scheduling::of_this_thread().map_err(refused)?;
         let slack_before = wait::timer_slack();
@@ -74,8 +74,8 @@ impl Fifo {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
-    pub fn at(priority: u8) -> Result<Self, RealtimeError> {
-        Ok(Self { _policy: PolicyGuard::of(Policy::Fifo(priority))? })
+    pub fn new(priority: u8) -> Result<Self, RealtimeError> {
+        Ok(Self { _policy: PolicyGuard::new(Policy::Fifo(priority))? })
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_guard_applies_sched_fifo_and_restores_on_drop() {
         let before = now();
-        match Fifo::at(1) {
+        match Fifo::new(1) {
             Ok(guard) => {
                 assert_eq!((now().policy, now().priority), (libc::SCHED_FIFO, 1));
                 drop(guard);
@@ -101,7 +101,7 @@ mod tests {
             }
             Err(refused) => skipped!("{refused}"),
         }
-        let wrong = Fifo::at(100);
+        let wrong = Fifo::new(100);
         assert!(matches!(wrong, Err(RealtimeError::Policy { policy: Policy::Fifo(100), .. })), "{wrong:?}");
         assert_eq!(now(), before);
     }
@@ -109,13 +109,13 @@ mod tests {
     #[test]
     fn nested_guards_of_several_policies_restore_in_turn() {
         let before = now();
-        let outer = match PolicyGuard::of(Policy::RoundRobin(2)) {
+        let outer = match PolicyGuard::new(Policy::RoundRobin(2)) {
             Ok(outer) => outer,
             Err(refused) => return skipped!("{refused}"),
         };
         let during = now();
         assert_eq!((during.policy, during.priority), (libc::SCHED_RR, 2));
-        drop(PolicyGuard::of(Policy::Fifo(3)).expect("the same permission"));
+        drop(PolicyGuard::new(Policy::Fifo(3)).expect("the same permission"));
         assert_eq!(now(), during);
         drop(outer);
         assert_eq!(now(), before);
@@ -125,7 +125,7 @@ mod tests {
     fn a_deadline_guard_applies_its_runtime_and_restores_on_drop() {
         let before = now();
         let ms = Duration::from_millis;
-        match PolicyGuard::of(Policy::Deadline { runtime: ms(1), deadline: ms(20), period: ms(100) }) {
+        match PolicyGuard::new(Policy::Deadline { runtime: ms(1), deadline: ms(20), period: ms(100) }) {
             Ok(guard) => {
                 let during = now();
                 assert_eq!(during.policy, libc::SCHED_DEADLINE);
@@ -138,7 +138,7 @@ mod tests {
             }
             Err(refused) => skipped!("{refused}"),
         }
-        let wrong = PolicyGuard::of(Policy::Deadline { runtime: ms(2), deadline: ms(1), period: ms(1) });
+        let wrong = PolicyGuard::new(Policy::Deadline { runtime: ms(2), deadline: ms(1), period: ms(1) });
         assert!(matches!(wrong, Err(RealtimeError::Policy { .. })), "{wrong:?}");
         assert_eq!(now(), before);
     }
@@ -149,7 +149,7 @@ mod tests {
             return skipped!("this kernel does not report the timer slack");
         };
         wait::set_timer_slack(12_345);
-        match Fifo::at(1) {
+        match Fifo::new(1) {
             Ok(guard) => drop(guard),
             Err(refused) => skipped!("{refused}"),
         }

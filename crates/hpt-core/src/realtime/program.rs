@@ -126,7 +126,7 @@ impl Policy {
     ///
     /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
     pub fn is_granted(self) -> Result<(), RealtimeError> {
-        PolicyGuard::of(self).map(drop)
+        PolicyGuard::new(self).map(drop)
     }
 }
 

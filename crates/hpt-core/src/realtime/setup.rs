@@ -114,7 +114,7 @@ impl Setup {
 
     /// Limits the exit latency of CPU idle states to `latency` (PM QoS), in whole microseconds; zero keeps all CPUs out
     /// of idle states.
-    pub fn with_cpus_waking_within(mut self, latency: Duration) -> Self {
+    pub fn with_max_wakeup_latency(mut self, latency: Duration) -> Self {
         self.waking_within = Some(latency);
         self
     }
@@ -196,7 +196,7 @@ impl Setup {
         // The thread is pinned first, because the other settings depend on it. The policy is applied last, so that
         // applying the other settings does not delay other threads.
         if let Some(cpu) = self.cpu {
-            let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::to(cpu)?)))?;
+            let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::new(cpu)?)))?;
             held.cpu = pinned.then_some(cpu);
         }
         if self.without_throttling {
@@ -212,10 +212,10 @@ impl Setup {
             self.change(&mut held, &mut changing, "turbo", settings)?;
         }
         if let Some(latency) = self.waking_within {
-            self.step(&mut held, "wake-latency", |_| Ok(Step::Awake(AwakeCpus::waking_within(latency)?)))?;
+            self.step(&mut held, "wake-latency", |_| Ok(Step::Awake(AwakeCpus::with_latency(latency)?)))?;
         }
         if self.memory_locked {
-            self.step(&mut held, "memory", |_| Ok(Step::Memory(LockedMemory::hold()?)))?;
+            self.step(&mut held, "memory", |_| Ok(Step::Memory(LockedMemory::new()?)))?;
         }
         if let Some(bytes) = self.stack_bytes {
             self.step(&mut held, "stack", |_| prefault_stack(bytes).map(|()| Step::Stack))?;
@@ -227,7 +227,7 @@ impl Setup {
             self.step(&mut held, "policy", |host| {
                 self.refuse_what_a_limit_would_end(host, policy)?;
                 self.refuse_if_throttled(host, policy, &cpus)?;
-                Ok(Step::Policy(PolicyGuard::of(policy)?))
+                Ok(Step::Policy(PolicyGuard::new(policy)?))
             })?;
         }
         Ok(held)
@@ -348,6 +348,9 @@ pub struct Refused {
 
 /// A guard for the settings that a [`Setup`] applied. Dropping the guard, even on a panic, undoes all steps in reverse
 /// order.
+///
+/// Nothing is restored if the process is killed, or ends by [`std::process::exit`]. The journal then still contains the
+/// system-wide settings, and [`Journal::restore`] restores them.
 #[derive(Debug)]
 #[must_use = "all settings are restored when the guard is dropped"]
 pub struct RealtimeGuard {
@@ -442,7 +445,7 @@ mod tests {
             .with_memory_locked()
             .with_stack_of(64 << 10)
             .without_slack()
-            .with_cpus_waking_within(Duration::from_micros(5))
+            .with_max_wakeup_latency(Duration::from_micros(5))
             .without_throttling()
             .with_governor("performance")
             .without_turbo()

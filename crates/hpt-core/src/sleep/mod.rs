@@ -119,6 +119,9 @@ pub struct Report {
 
 /// A sleeper for one thread, which learns the wake-up latency of that thread.
 ///
+/// A sleeper is not [`Send`]: create it on the thread that sleeps, and send a [`Waker`] to the threads that may
+/// interrupt it.
+///
 /// # Punctuality
 ///
 /// Unless it is interrupted, a sleep never ends before its deadline, as measured with [`Instant`]. The thread blocks
@@ -474,15 +477,18 @@ fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
 /// # Examples
 ///
 /// ```
-/// use std::{thread, time::Duration};
+/// use std::{sync::mpsc, thread, time::Duration};
 /// use hpt_core::{Sleeper, sleep::Woken};
 ///
-/// let mut sleeper = Sleeper::new();
-/// let waker = sleeper.waker();
-/// let other = thread::spawn(move || waker.wake());
-/// let woken = sleeper.sleep(Duration::from_secs(3600));
+/// let (send, receive) = mpsc::channel();
+/// let sleeping = thread::spawn(move || {
+///     let mut sleeper = Sleeper::new();
+///     send.send(sleeper.waker()).unwrap();
+///     sleeper.sleep(Duration::from_secs(3600))
+/// });
+/// receive.recv().unwrap().wake();
+/// let woken = sleeping.join().unwrap();
 /// assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(3500)));
-/// other.join().unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Waker {

@@ -16,13 +16,39 @@ use super::SourceInfo;
 ///
 /// # Examples
 ///
-/// ```
-/// use hpt_core::{Host, TimeSource, source};
+/// A counter of microseconds:
 ///
-/// let clock = source::open(&Host::live(), "monotonic")?;
-/// let (first, second) = (clock.ticks(), clock.ticks());
-/// assert!(first <= second);
-/// # Ok::<(), hpt_core::Unavailable>(())
+/// ```
+/// use std::time::Instant;
+/// use hpt_core::{
+///     FixedRateClock, Frequency, SourceId, SourceInfo, TimeSource,
+///     source::{Quantity, RateKind, StatedBy},
+/// };
+///
+/// #[derive(Debug)]
+/// struct Micros {
+///     start: Instant,
+///     info: SourceInfo,
+/// }
+///
+/// impl TimeSource for Micros {
+///     fn ticks(&self) -> u64 {
+///         self.start.elapsed().as_micros() as u64
+///     }
+///
+///     fn info(&self) -> &SourceInfo {
+///         &self.info
+///     }
+/// }
+///
+/// let megahertz = Frequency::from_hertz(1_000_000).expect("not zero");
+/// let info = SourceInfo::new(SourceId::new("micros"))
+///     .with_quantity(Quantity::Time)
+///     .with_rate(RateKind::Constant)
+///     .with_nominal(megahertz, StatedBy::Program);
+/// let clock = FixedRateClock::new(Micros { start: Instant::now(), info }, megahertz)?;
+/// println!("{} ns", clock.now().as_nanos());
+/// # Ok::<(), hpt_core::clock::ClockError>(())
 /// ```
 pub trait TimeSource: Debug {
     /// Returns the current reading in ticks, at the lowest cost.

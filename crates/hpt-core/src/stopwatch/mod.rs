@@ -1,5 +1,5 @@
 //! Times a piece of work, and reports the overhead of the measurement. Subtracts the overhead only on request, and does
-//! not repeat the work; `measure` does.
+//! not repeat the work.
 
 mod cycles;
 
@@ -195,13 +195,16 @@ impl Lap {
     }
 
     /// Returns the time from start to stop minus the overhead, but at least zero.
+    ///
+    /// The processor executes parts of short work and of the reads at the same time, so the difference can be off by some
+    /// tens of nanoseconds. To time work below a microsecond, repeat it within one lap.
     #[must_use]
     pub const fn without_own_cost(&self) -> Duration {
         Duration::from_nanos(self.scale.nanos(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
     /// Returns the granularity: the shortest non-zero empty lap observed, in nanoseconds. The value is rounded down,
-    /// but is at least one.
+    /// but is at least one. For a counter with short ticks, this is the time of a read, not the length of a tick.
     #[must_use]
     pub fn granularity_ns(&self) -> u64 {
         self.scale.nanos(self.granularity_ticks).max(1)

@@ -54,12 +54,12 @@ impl FrozenClock {
     /// Creates a clock that shows the present moment, and does not enter it.
     #[must_use]
     pub fn new() -> Self {
-        Self::at(Instant::now())
+        Self::starting_at(Instant::now())
     }
 
     /// Creates a clock that shows `instant`, and does not enter it.
     #[must_use]
-    pub fn at(instant: Instant) -> Self {
+    pub fn starting_at(instant: Instant) -> Self {
         Self { nanos: Box::leak(Box::new(AtomicI64::new(instant.as_nanos()))) }
     }
 
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_thread_reads_the_clock_that_it_has_entered_until_it_leaves() {
-        let clock = FrozenClock::at(Instant::from_nanos(-5));
+        let clock = FrozenClock::starting_at(Instant::from_nanos(-5));
         let entered = clock.enter();
         assert_eq!(
             (Instant::now(), Instant::now_unordered(), SystemClock.now()),
@@ -129,7 +129,7 @@ mod tests {
         clock.advance(HOUR);
         assert_eq!(start.elapsed(), HOUR);
         {
-            let inner = FrozenClock::at(Instant::MAX);
+            let inner = FrozenClock::starting_at(Instant::MAX);
             let _entered = inner.enter();
             inner.advance(HOUR);
             assert_eq!(Instant::now(), Instant::MAX);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn other_threads_read_the_system_clock_unless_they_enter_too() {
-        let clock = FrozenClock::at(Instant::MIN);
+        let clock = FrozenClock::starting_at(Instant::MIN);
         let _entered = clock.enter();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -175,7 +175,7 @@ mod tests {
     fn a_pacer_runs_without_waiting() {
         let clock = FrozenClock::new();
         let (_entered, start) = (clock.enter(), clock.now());
-        let mut pacer = Pacer::every(HOUR);
+        let mut pacer = Pacer::new(HOUR);
         for tick in 1..=1000 {
             assert_eq!((pacer.wait().late, clock.now() - start), (Duration::ZERO, HOUR * tick));
         }

@@ -31,7 +31,7 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
 }
 
 fn examined(host: &Host, cpu: Option<usize>) -> Vec<Examined> {
-    examine(&MachineFacts::of(host), cpu)
+    examine(&MachineFacts::new(host), cpu)
 }
 
 fn finding(verdict: &Verdict) -> Option<&Finding> {
@@ -105,11 +105,11 @@ fn a_cpu_that_is_not_isolated_is_distinguished_from_one_that_is() {
 
 #[test]
 fn a_problem_in_files_that_only_root_can_read_is_likely_and_not_observed() {
-    let pi = MachineFacts::of(&host("derived-raspberry-pi-4-untuned"));
+    let pi = MachineFacts::new(&host("derived-raspberry-pi-4-untuned"));
     assert_eq!(found(&host("derived-raspberry-pi-4-untuned"), None).get("fair-server"), Some(&(Severity::High, false)));
     let root = pi.needs_root();
     assert!(root.iter().any(|what| what.contains("fair_server")) && root.len() == 2, "{root:?}");
-    assert!(MachineFacts::of(&host("derived-pc-tuned")).needs_root().is_empty());
+    assert!(MachineFacts::new(&host("derived-pc-tuned")).needs_root().is_empty());
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn gaps_that_throttling_may_cause_prove_no_fair_server() {
     let gap = |began| Gap { began: ms(began), length: ms(50), waited: Some(ms(50)) };
     let gaps = Gaps { gaps: [100, 1_100, 2_100].map(gap).to_vec(), window: ms(3_200) };
     let proven = |name: &str, rule: &str| {
-        let facts = MachineFacts::of(&host(name));
+        let facts = MachineFacts::new(&host(name));
         let mut examined = examine(&facts, None);
         prove(&mut examined, &facts, 0, &gaps);
         let one = examined.iter().find(|one| one.rule.id == rule).expect("there is such a rule");
@@ -610,7 +610,7 @@ fn a_capture_of_any_machine_has_the_verdicts_of_the_machine() {
                 assert_eq!(original.verdict, again.verdict, "{} on {name}", original.rule.id);
             }
         }
-        assert_eq!(MachineFacts::of(&host(&name)).needs_root(), MachineFacts::of(&again).needs_root(), "{name}");
+        assert_eq!(MachineFacts::new(&host(&name)).needs_root(), MachineFacts::new(&again).needs_root(), "{name}");
     }
 }
 

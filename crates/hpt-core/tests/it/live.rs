@@ -205,7 +205,7 @@ fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     let chosen = source::choose(&host).expect("CLOCK_MONOTONIC is always there").source;
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let calibration = calibrate(chosen.as_dyn(), &raw, Duration::from_millis(50)).expect("both run");
-    let clock = FixedRateClock::anchored_to(chosen.as_dyn(), calibration.frequency, &raw).expect("64 bits");
+    let clock = FixedRateClock::with_anchor(chosen.as_dyn(), calibration.frequency, &raw).expect("64 bits");
     let (outer_start, start, inner_start) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
     std::thread::sleep(Duration::from_millis(5));
     let (inner_end, end, outer_end) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
@@ -715,7 +715,7 @@ fn with_the_counter_disabled_the_library_uses_system_calls() {
 
 #[test]
 fn state_is_saved_for_this_boot_and_replaced_atomically() {
-    let Some(binding) = Binding::of(&Host::live()) else {
+    let Some(binding) = Binding::new(&Host::live()) else {
         return skipped!("/proc does not tell the boot's identity");
     };
     let folder = std::env::temp_dir().join(format!("hpt-state-test-{}", std::process::id()));

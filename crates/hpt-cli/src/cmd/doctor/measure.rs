@@ -57,7 +57,7 @@ pub(super) fn measure(
     // Without CPU time that is reserved for ordinary threads, a real-time thread that never blocks would stop them.
     // With a limit on the CPU time of real-time threads (RLIMIT_RTTIME), the kernel would end hpt.
     let may_preempt = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
-    let fifo = if may_preempt { Fifo::at(PRIORITY).ok() } else { None };
+    let fifo = if may_preempt { Fifo::new(PRIORITY).ok() } else { None };
     let policy =
         if fifo.is_some() { format!("under SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
     let gaps = poll(context);
@@ -75,7 +75,7 @@ pub(super) fn measure(
     progress.name("waking up");
     progress.at_fraction(POLL.div_duration_f64(expected));
     // A thread that blocks does not stop other threads, so real-time priority is safe here.
-    let fifo = Fifo::at(PRIORITY).ok();
+    let fifo = Fifo::new(PRIORITY).ok();
     let policy =
         if fifo.is_some() { format!("under SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
     found.extend(woken(context).map(|late| {
@@ -86,7 +86,7 @@ pub(super) fn measure(
         )
     }));
     progress.at_fraction((POLL + wakes).div_duration_f64(expected));
-    if let Ok(_awake) = AwakeCpus::hold() {
+    if let Ok(_awake) = AwakeCpus::new() {
         found.extend(woken(context).map(|late| {
             measured("wake-up latency without idle states", &["idle-states"], format!("{late} on CPU {cpu} {policy}"))
         }));

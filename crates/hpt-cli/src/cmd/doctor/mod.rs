@@ -61,7 +61,7 @@ struct Said {
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
-    let facts = MachineFacts::of(host);
+    let facts = MachineFacts::new(host);
     if let (Some(cpu), Some(online)) = (arguments.cpu, facts.cpus())
         && !online.contains(cpu)
     {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_measurement_is_printed_exactly() {
         let host = golden::host();
-        let facts = MachineFacts::of(&host);
+        let facts = MachineFacts::new(&host);
         let mut examined = examine(&facts, Some(1));
         prove(&mut examined, &facts, 1, &gaps(52));
         let woken = measured("wake-up latency", &["idle-states"], "p50 7 µs".to_owned());
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_likely_problem_leaves_the_answer_unknown_and_an_observed_one_decides_it() {
         let host = golden::host();
-        let facts = MachineFacts::of(&host);
+        let facts = MachineFacts::new(&host);
         let mut examined = examine(&facts, None);
         examined.retain(|examined| examined.rule.id == "fair-server" || examined.rule.id == "turbo");
         assert_eq!(answer(&examined), Answer::Unknown);

@@ -111,16 +111,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (sources, mut notes) = sources(&arguments.source, context, reference.as_dyn())?;
     let mut machine = MachineWatch::of(context)?;
     let mut bursts = BurstReader::new(reference.as_dyn());
-    let around = Surroundings::of(&context.host);
+    let around = Surroundings::new(&context.host);
     let (kept, expected) = with_expectations(sources, reference.as_dyn(), (&bursts, &around), &mut notes);
     if kept.is_empty() {
         return Err(Failure::Usage("none of these sources can be compared with this reference; choose other sources"));
     }
     let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_compare_cpus);
     let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
-    let mut presence = pinned.as_ref().map(|pinned| PinWatch::of(pinned.cpu(), &context.host));
+    let mut presence = pinned.as_ref().map(|pinned| PinWatch::new(pinned.cpu(), &context.host));
     let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
-    let mut so_far = Totals::beginning(&expected, Watch::over(&expectations(machine.counter(context)), limits));
+    let mut so_far = Totals::beginning(&expected, Watch::new(&expectations(machine.counter(context)), limits));
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 

@@ -110,11 +110,11 @@ fn expected_of(
     around: &Surroundings,
 ) -> Option<Expected> {
     let (granules, info) = (bursts.granules(source), source.info());
-    Expected::by_statements(info.clone(), reference.info(), granules, around).or_else(|| {
+    Expected::from_statements(info.clone(), reference.info(), granules, around).or_else(|| {
         let measured = Rate::measured(source, reference, CALIBRATION_WINDOW).ok()?;
         let measured =
             FrequencyEstimate { frequency: measured.frequency, uncertainty_ppm: measured.bound_ppm.unwrap_or(ANY_PPM) };
-        Expected::by_measurement(info.clone(), measured, reference.info(), granules, around)
+        Expected::from_measurement(info.clone(), measured, reference.info(), granules, around)
     })
 }
 
@@ -248,7 +248,7 @@ mod tests {
             .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition);
         let granules = Granules { source_ticks: 1, reference_ns: 1 };
         let tsc = tsc.availability.expect("it has one");
-        Expected::by_statements(tsc, &reference, granules, &Surroundings::of(host))
+        Expected::from_statements(tsc, &reference, granules, &Surroundings::new(host))
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub struct MachineFacts {
 impl MachineFacts {
     /// Collects the facts of a machine.
     #[must_use]
-    pub fn of(host: &Host) -> Self {
+    pub fn new(host: &Host) -> Self {
         let (facts, cpu, cores, situation) = (host.facts(), host.cpu(), host.cores(), host.situation());
         let server = |cpu: usize, name: &str| host.number_in(&format!("{FAIR_SERVER}/cpu{cpu}/{name}"));
         let node = host.device_node(SYSTEM_TIMER);

@@ -1,11 +1,11 @@
 //! Rules that find the causes of high latency and wrong time on a machine. Each rule turns facts into a verdict. The
-//! rules are pure functions: only `MachineFacts::of` reads a host's files, so a captured machine is examined in the
+//! rules are pure functions: only `MachineFacts::new` reads a host's files, so a captured machine is examined in the
 //! same way as a live machine.
 //!
 //! ```
 //! use hpt_core::{Host, diagnose::{MachineFacts, Verdict, examine}};
 //!
-//! let facts = MachineFacts::of(&Host::live());
+//! let facts = MachineFacts::new(&Host::live());
 //! for examined in examine(&facts, None) {
 //!     if let Verdict::Problem(finding) = &examined.verdict {
 //!         println!("{}: {}", examined.rule.title, finding.observed);

@@ -81,12 +81,13 @@ impl PerfCycles {
     /// # Examples
     ///
     /// ```
+    /// use std::hint::black_box;
     /// use hpt_core::{CycleStopwatch, Host, PerfCycles};
     ///
     /// match PerfCycles::open(&Host::live()) {
     ///     Ok(cycles) => {
     ///         let stopwatch = CycleStopwatch::new(cycles);
-    ///         let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
+    ///         let (sum, lap) = stopwatch.time(|| (0..1000_u64).map(black_box).sum::<u64>());
     ///         println!("{sum}: {} cycles", lap?.cycles());
     ///     }
     ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),

@@ -184,7 +184,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let held = arguments.thread.hold(context, conduct, BY)?;
         *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
         let settings = held.settings();
-        let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
+        let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
         let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);

@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // All other threads of the run avoid the measured CPUs.
     let unmeasured_cpu = unmeasured_cpu(&cpus, &allowed_cpus());
     let raw = {
-        let _there = unmeasured_cpu.and_then(|cpu| Pinned::to(cpu).ok());
+        let _there = unmeasured_cpu.and_then(|cpu| Pinned::new(cpu).ok());
         arguments.keeping.raw()?
     };
     let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?;
@@ -314,7 +314,7 @@ impl OneThread<'_> {
         let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
         let limit_ns = arguments.keeping.limit_ns();
         let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
-        let mut presence = self.cpu.map(|cpu| PinWatch::of(cpu, &self.context.host));
+        let mut presence = self.cpu.map(|cpu| PinWatch::new(cpu, &self.context.host));
         let mut on_other_cpus = OnOtherCpus::default();
         let check = |now| continue_if(now < end && self.shared.goes_on() && !self.context.interrupted());
         let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));

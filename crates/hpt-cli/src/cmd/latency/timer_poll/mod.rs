@@ -265,7 +265,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         move || {
             let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by)?;
             let settings = held.settings();
-            let presence = counts.cpu.map(|cpu| PinWatch::of(cpu, &context.host));
+            let presence = counts.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
             let shared = (&run.shared, run.shared.interrupter(number));
             measure(counts, (waiting, at), arguments, shared, (run.raw(), pulse), presence);
             Ok(settings)
