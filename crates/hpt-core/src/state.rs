@@ -287,7 +287,7 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     }
     let mut field = |key: &str| line().and_then(|line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::to_owned);
     if field("purpose").as_deref() != Some(purpose) {
-        return Err("it was saved for another purpose");
+        return Err("its purpose line is missing, or names another purpose");
     }
     let boot = field("boot").as_deref().and_then(BootId::parse).ok_or("its boot line is invalid")?;
     let processor = field("processor").ok_or("its processor line is missing")?;

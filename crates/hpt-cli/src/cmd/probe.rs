@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Explain this source in detail
     #[arg(value_name = "SOURCE")]
     name: Option<String>,
-    /// Same as SOURCE
+    /// Same as the argument SOURCE
     #[arg(short, long, value_name = "SOURCE", conflicts_with = "name")]
     source: Option<String>,
     /// Read the system snapshot in FILE (see hpt capture)

@@ -199,7 +199,7 @@ fn data_that_are_not_a_report_are_refused_with_a_reason() {
         ),
         (
             changed(&|document| document["documents"]["poll"]["kind"] = "weather".into()),
-            "part \"poll\" contains no document",
+            "does not support the document in its part \"poll\"",
         ),
         (changed(&|document| document["documents"]["timer"]["machine"] = Value::Null), "the machine on which"),
     ] {

@@ -15,7 +15,7 @@ const MOST_MAPS: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UioWindow {
-    /// The device, for example `uio0`; its file is /dev/uio0.
+    /// The name of the device, for example `uio0` for /dev/uio0.
     pub device: String,
     /// The name that its driver provides.
     pub name: String,

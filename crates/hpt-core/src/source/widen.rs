@@ -82,8 +82,8 @@ pub enum WidenError {
     /// The counter has no nominal frequency, or its nominal frequency is below 56 kHz.
     #[error("{0} has no stated frequency of at least 56 kHz, which is required to count its wraps")]
     NoRate(SourceId),
-    /// The counter wraps too soon: the clock that would count its wraps may be late by more than the margin, or takes
-    /// too long to read.
+    /// The counter wraps too quickly: the clock that would count its wraps may lag by half a wrap or more, or takes too
+    /// long to read.
     #[error("{source_id} wraps every {}: no system clock can reliably count its wraps", Spaced(*.wraps_after))]
     TooNarrow {
         /// The counter.

@@ -196,8 +196,8 @@ impl Lap {
 
     /// Returns the time from start to stop minus the overhead, but at least zero.
     ///
-    /// The processor executes parts of short work and of the reads at the same time, so the difference can be off by some
-    /// tens of nanoseconds. To time work below a microsecond, repeat it within one lap.
+    /// If the work is short, the processor overlaps it with the reads, so the difference can be off by a few tens of
+    /// nanoseconds. To time work that takes less than a microsecond, repeat it within one lap.
     #[must_use]
     pub const fn without_own_cost(&self) -> Duration {
         Duration::from_nanos(self.scale.nanos(self.ticks.saturating_sub(self.own_cost_ticks)))

@@ -101,7 +101,7 @@ fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
         Some(true) => Verdict::pass("programs may read their event counters without a system call"),
         Some(false) => Finding::new(Severity::Info, "every read of an event counter needs a system call")
             .fix(
-                "Allow reads without a system call until reboot",
+                "Allow reads without a system call, until reboot",
                 ["sudo sysctl -w kernel.perf_user_access=1".to_owned()],
             )
             .problem(),
