@@ -75,7 +75,8 @@ pub(crate) struct Printed {
     pub(crate) json: bool,
     /// Also write metrics for node_exporter to FILE (.prom)
     ///
-    /// FILE must be in the directory that node_exporter's textfile collector reads. The name must end in .prom. hpt replaces FILE atomically.
+    /// FILE must be in the directory that node_exporter's textfile collector reads. The name must end in .prom. hpt
+    /// replaces FILE atomically.
     #[arg(long, global = true, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) textfile: Option<PathBuf>,
     /// Print only the result, without a progress bar or notes

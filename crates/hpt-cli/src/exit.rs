@@ -48,10 +48,10 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     without_numbers(&text)
 }
 
-/// Returns the text of an error without its causes. If the library suggests a function, suggests an option or a command
-/// instead.
+/// Returns the text of an error without its causes. If the library suggests a function, the text suggests an option or
+/// a command instead.
 fn wording(error: &(dyn Error + 'static)) -> String {
-    // These errors have the text of another error.
+    // These errors use the text of the error that they contain.
     match error.downcast_ref() {
         Some(Failure::Realtime(error)) => return wording(error),
         Some(Failure::Gpio(error)) => return wording(error),
@@ -83,11 +83,12 @@ fn restore_command(folder: &Path) -> String {
     }
 }
 
-/// Returns the fix for a source that is not available. If the library suggests a function, suggests a command instead.
+/// Returns the fix for a source that is not available. If the library suggests a function, the fix suggests a command
+/// instead.
 pub(crate) fn source_remedy(reason: &Unavailable) -> Option<String> {
     match reason {
         Unavailable::IllegalInstruction => Some(
-            "use the source that `hpt probe` chooses; hpt cannot distinguish a missing counter, an emulator, and a kernel that closes the counter".to_owned(),
+            "use the source that `hpt probe` chooses; hpt cannot distinguish between a missing counter, an emulator, and a kernel that closes the counter".to_owned(),
         ),
         Unavailable::Captured => Some("run hpt on the system itself".to_owned()),
         Unavailable::Unknown { nearest, .. } if nearest.is_empty() => {

@@ -11,11 +11,11 @@
 //! | [find the best counter](#find-and-calibrate-a-counter), and know how accurate it is | [`source::choose`], which also explains the choice, and [`calibrate`] |
 //! | add a counter of my own | [`TimeSource`] to read it, [`Widened`] if it has fewer than 64 bits, [`FixedRateClock`] to convert its ticks to nanoseconds |
 //! | measure wake-up latency, OS noise or read overhead | [`measure`] (feature `measure`) |
-//! | [test code](#test-code-that-depends-on-time) that reads the time or waits | [`testing::FrozenClock`], which replaces the time of a thread |
+//! | [test code](#test-code-that-depends-on-time) that reads the time or waits | [`testing::FrozenClock`], which replaces the time that a thread reads |
 //!
 //! # Read the time
 //!
-//! [`Instant`] has every method and trait of [`std::time::Instant`]: replace `use std::time::Instant` by
+//! [`Instant`] has every method and trait of [`std::time::Instant`]: replace `use std::time::Instant` with
 //! `use hpt_core::Instant`. [`clock::prime`] is optional: it learns the rate of the counter before the first reading
 //! instead of in the first millisecond after it.
 //!
@@ -57,7 +57,7 @@
 //! # Run a thread with real-time priority
 //!
 //! The guard restores all settings when it is dropped. With [`best_effort`](realtime::Setup::best_effort), settings
-//! that the kernel refuses are reported instead of ending the setup.
+//! that the kernel refuses are reported instead of aborting the setup.
 //!
 //! ```
 //! # #[cfg(feature = "realtime")] {
@@ -139,24 +139,25 @@
 //!
 //! # Guarantees
 //!
-//! An [`Instant`] never goes back, also between threads, except for the two cases that [`Instant::now`] documents. Its
+//! An [`Instant`] never goes back, even across threads, except in the two cases that [`Instant::now`] documents. Its
 //! distance from the kernel's `CLOCK_MONOTONIC` stays within the bound that [`clock::status`] reports. A calibration
 //! states whether its error is a bound or a standard uncertainty. A sleep never ends before its deadline, unless it is
 //! interrupted. Opening a source can fail; the error then states the reason, and [`Unavailable::remedy`] returns a fix,
-//! if there is one. Reading an open source never fails. No code runs before `main`, and no thread runs in the background. The only global state is the clock behind
-//! [`Instant`].
+//! if there is one. Reading an open source never fails. No code runs before `main`, and no thread runs in the
+//! background. The only global state is the clock behind [`Instant`].
 //!
 //! # Platforms
 //!
-//! Linux on x86-64, aarch64, and little-endian 32-bit ARM from ARMv6 on; on other targets, the build fails with one
-//! error. Where a program may not read the counter of the processor, or the kernel does not trust it, [`Instant`] reads
-//! the kernel's clock instead. Kernels that lack a setting or an interface are reported as such.
+//! The crate supports Linux on x86-64, aarch64, and little-endian 32-bit ARM (ARMv6 or newer). On other targets, the
+//! build fails with a single error. If a program may not read the processor's counter, or if the kernel does not trust
+//! this counter, [`Instant`] reads the kernel's clock instead. If the kernel lacks a setting or an interface, the error
+//! says so.
 //!
 //! # Features
 //!
 //! Without features, the crate contains the sources, [`Instant`] and the other clocks, [`Stopwatch`], [`Sleeper`] and
-//! [`Pacer`], and depends only on libc and thiserror. All features only add items. A source whose feature is not enabled
-//! is listed with that reason.
+//! [`Pacer`], and depends only on libc and thiserror. All features only add items. A source whose feature is disabled
+//! is listed as unavailable for that reason.
 //!
 //! | feature | default | adds | dependency |
 //! | --- | --- | --- | --- |
@@ -174,8 +175,8 @@
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Modules behind features share private code, and the docs link to them. Builds with all features report code that is
-// not used at all, and broken links.
+// Modules behind features share private code, and the docs link to these modules. Builds with all features still report
+// code that is never used, and broken links.
 #![cfg_attr(
     not(all(feature = "diagnose", feature = "gpio", feature = "program", feature = "testing")),
     allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)

@@ -1,4 +1,4 @@
-//! An error of the operating system that can be cloned and compared. This module performs no operations.
+//! An operating system error that can be cloned and compared. This module performs no operations.
 
 use std::{error::Error, fmt, io, sync::Arc};
 

@@ -46,8 +46,8 @@ pub struct Tick {
 pub struct Counts {
     /// The number of periods that were started.
     pub ticks: u64,
-    /// The number of started periods whose deadline had already passed when the wait for them began: the work of the
-    /// period before took too long.
+    /// The number of started periods whose deadline had already passed when the wait for them began, because the work
+    /// of the previous period took too long.
     pub overruns: u64,
     /// The number of periods that never started.
     pub skipped: u64,

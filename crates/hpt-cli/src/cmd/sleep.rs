@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Separate several methods with commas.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Fraction of wake-ups on time (hpt method only)
+    /// Fraction of on-time wake-ups (hpt method only)
     ///
     /// A target from 0 to 1. A larger fraction uses more CPU time.
     #[arg(long, value_name = "FRACTION", value_parser = part)]

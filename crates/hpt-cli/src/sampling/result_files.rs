@@ -41,7 +41,7 @@ pub(crate) struct ResultOptions {
     /// Also write counts as cyclictest, cyclictest-json, hdr or line
     ///
     /// Writes the files every minute during the run.
-    #[arg(long, value_name = "FORM=FILE", value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
     write: Vec<LatencyFile>,
     /// Also write every sample to FILE, one per line
     #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]

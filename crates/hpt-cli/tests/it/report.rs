@@ -199,7 +199,7 @@ fn data_that_are_not_a_report_are_refused_with_a_reason() {
         ),
         (
             changed(&|document| document["documents"]["poll"]["kind"] = "weather".into()),
-            "does not support the document in its part \"poll\"",
+            "does not support part \"poll\" of the document",
         ),
         (changed(&|document| document["documents"]["timer"]["machine"] = Value::Null), "the machine on which"),
     ] {

@@ -91,7 +91,10 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["latency", "timer", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["latency", "poll", "--count", "0"], "must be 1 or more"),
         (&["latency", "poll", "--count", "1", "--duration", "1s"], "cannot be used with"),
-        (&["latency", "poll", "--write", "excel=a"], "the available forms are: cyclictest, cyclictest-json, hdr, line"),
+        (
+            &["latency", "poll", "--write", "excel=a"],
+            "the available formats are: cyclictest, cyclictest-json, hdr, line",
+        ),
         (
             &["latency", "timer", "--count", "1", "--write", "hdr=/proc/nonexistent/a"],
             "cannot write /proc/nonexistent/a",

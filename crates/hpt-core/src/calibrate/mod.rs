@@ -62,8 +62,8 @@ pub struct Calibration {
     /// The frequency, stored in µHz.
     pub frequency: Frequency,
     /// The range of frequencies that are consistent with the readings. Its ends are a worst-case bound, not a standard
-    /// uncertainty. The bound holds if both counters run at a constant rate and no reading lags by more than the granule
-    /// that back-to-back reads reveal.
+    /// uncertainty. The bound holds if both counters run at a constant rate and no reading lags by more than the
+    /// granule that back-to-back reads reveal.
     ///
     /// `None` if the frequency was not measured and does not follow from a definition. Also `None` if the source or the
     /// reference advances with the kernel's tick, because a late tick increases the lag of the readings.
@@ -169,7 +169,7 @@ where
 }
 
 /// Calibrates several sources in the same window by reading them in turn. The window ends early if `check` returns
-/// [`ControlFlow::Break`]; the limits then follow from the readings taken until then.
+/// [`ControlFlow::Break`]; the limits are then based on the readings taken so far.
 ///
 /// The results are in the order of `sources`. `check` is called between readings, never within a bracket.
 pub fn calibrate_together(

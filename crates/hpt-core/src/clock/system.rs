@@ -409,7 +409,7 @@ pub struct Status {
     /// adjtimex(2) reports, and added to the bound. If adjtimex no longer reports a change, its effect is added as soon
     /// as a reading is found to be outside the bound. If the kernel's clock itself is read, the bound is zero, or the
     /// lead of the last segment over that clock. In the first millisecond after the first reading, the rate of the
-    /// counter is not known yet: instants then read the kernel's clock, even if `source` names a counter. Call
+    /// counter is not yet known: instants then read the kernel's clock, even if `source` names a counter. Call
     /// [`prime`] to skip this phase.
     pub bound: Duration,
     /// The deviation of the counter's rate from its nominal frequency, in parts per million; `None` if the rate or the
@@ -573,7 +573,7 @@ pub fn prime() {
 /// Makes `opened` the time source of all threads, without a backward step. The [`SourceId`] `monotonic` selects the
 /// kernel's clock itself. Takes a few milliseconds; must not be called in signal handlers.
 ///
-/// A source that has the name of one of this crate's own sources is opened again under that name. A custom source stays
+/// A source that has the name of one of this crate's own sources is reopened under that name. A custom source stays
 /// in memory until the process ends; if its counter stops, time stops.
 ///
 /// # Errors
@@ -644,7 +644,7 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     Ok(())
 }
 
-/// Returns the slot of a source in `SOURCES`. One of this crate's own sources keeps the slot that it already has, and
+/// Returns the slot of a source in `SOURCES`. One of this crate's own sources keeps any slot that it already has;
 /// any other source gets a new slot.
 fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, SourceRefused> {
     for (index, place) in SOURCES.iter().enumerate() {

@@ -33,7 +33,7 @@ const fn x86(text: &'static str, effect: &'static str, helps: &'static str) -> K
     KnownParameter { text, effect, helps, x86: true, advised: true }
 }
 
-/// Creates an entry for a parameter that is explained if it is set, but is not suggested.
+/// Creates an entry for a parameter that is explained if it is set, but never suggested.
 const fn understood(text: &'static str, effect: &'static str, helps: &'static str) -> KnownParameter {
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }

@@ -66,7 +66,7 @@ use crate::{
     units::{Frequency, FrequencyEstimate},
 };
 
-/// The largest file that this crate reads. With 512 CPUs and 4000 interrupts, /proc/interrupts has a size of 23 MB. A
+/// The largest file that this crate reads. With 512 CPUs and 4000 interrupts, /proc/interrupts is 23 MB in size. A
 /// larger file is rejected because its first part would be mistaken for the whole file.
 const LARGEST_FILE: u64 = 64 << 20;
 

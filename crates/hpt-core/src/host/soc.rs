@@ -8,7 +8,8 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArchTimer {
-    /// The property `clock-frequency`, in hertz. It is present if the firmware does not write CNTFRQ.
+    /// The property `clock-frequency`, in hertz. Device trees set it if the firmware does not
+    /// write CNTFRQ correctly on every CPU.
     pub clock_frequency_hz: Option<u32>,
     /// `arm,no-tick-in-suspend`: the counter stops while the machine is suspended.
     pub stops_in_suspend: bool,

@@ -74,10 +74,10 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<OffsetLimit
     (least_ticks <= most_ticks).then_some(OffsetLimits { least_ticks, most_ticks })
 }
 
-/// Passes timestamps from `source` between two CPUs, either `rounds` times or until `check` returns [`ControlFlow::Break`]. During
-/// that time, a thread runs on each CPU. Returns `None` if the timestamps implied no limits, for example because one of
-/// the CPUs was always busy with other threads or went offline. If a CPU goes offline, the kernel moves its thread to
-/// another CPU, and all timestamps are discarded.
+/// Passes timestamps from `source` between two CPUs, either `rounds` times or until `check` returns
+/// [`ControlFlow::Break`]. During that time, a thread runs on each CPU. Returns `None` if the timestamps implied no
+/// limits, for example because one of the CPUs was always busy with other threads or went offline. If a CPU goes
+/// offline, the kernel moves its thread to another CPU, and all timestamps are discarded.
 ///
 /// # Errors
 ///

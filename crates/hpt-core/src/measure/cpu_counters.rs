@@ -71,7 +71,7 @@ pub struct CounterDelta {
 }
 
 impl CounterDelta {
-    /// Creates an increase of the counter with this index.
+    /// Creates a value for an increase of the counter with this index.
     #[must_use]
     pub const fn new(counter: usize, increase: u64) -> Self {
         Self { counter, increase }
@@ -89,7 +89,7 @@ pub struct UnreadableFile {
 }
 
 impl UnreadableFile {
-    /// Creates a file with this path that could not be opened because of this error.
+    /// Creates a value for the file with this path, which could not be opened because of this error.
     pub fn new(path: &'static str, cause: impl Into<OsError>) -> Self {
         Self { path, cause: cause.into() }
     }

@@ -275,9 +275,9 @@ impl Receiver {
 
 /// A measurement of GPIO edge latency: drives a wire to the opposite level once per period, and waits for each edge.
 ///
-/// The first edge is one period after the start, unless [`with_start`](Self::with_start) sets its time. It rises, unless
-/// [`with_first_level`](Self::with_first_level) sets its level. An edge is lost after one second, unless
-/// [`with_timeout`](Self::with_timeout) sets another time.
+/// The first edge is one period after the start, unless [`with_start`](Self::with_start) sets its time. It is a rising
+/// edge, unless [`with_first_level`](Self::with_first_level) sets a different level. An edge counts as lost after one
+/// second, unless [`with_timeout`](Self::with_timeout) sets another time.
 ///
 /// # Examples
 ///
@@ -351,7 +351,7 @@ impl<'a, W: Wire, F: Fn() -> ControlFlow<()>> EdgeLatency<'a, W, F> {
         EdgeLatency { wire, period, start, first_level, timeout, interrupter, check }
     }
 
-    /// Blocks until the run ends, and passes the result of driving the line to `on_outcome` each time. The run ends
+    /// Blocks until the run ends, and passes the outcome to `on_outcome` each time the line is driven. The run ends
     /// when `on_outcome` or the check returns [`ControlFlow::Break`], or if a line cannot be driven or read.
     pub fn run(self, mut on_outcome: impl FnMut(EdgeOutcome) -> ControlFlow<()>) -> EdgeReport {
         let Self { wire, period, start, first_level, timeout, interrupter, check } = self;

@@ -114,12 +114,12 @@ pub struct StallWatchStats {
     pub backward_steps: u64,
 }
 
-/// A measurement of CPU stalls: reads a source as fast as possible. A gap longer than the threshold between two readings
-/// is a stall.
+/// A measurement of CPU stalls: reads a source as fast as possible. A gap between two readings that is longer than the
+/// threshold is a stall.
 ///
-/// The source must keep counting while the thread does not run. A clock is read once per millisecond to resolve wraps
+/// The source must keep counting while the thread is not running. A clock is read once per millisecond to resolve wraps
 /// of the source; it is [`SystemClock`], unless [`with_clock`](Self::with_clock) selects another clock. The threshold
-/// is 10 µs, unless [`with_threshold`](Self::with_threshold) sets it.
+/// is 10 µs, unless [`with_threshold`](Self::with_threshold) sets another value.
 ///
 /// # Examples
 ///
@@ -292,8 +292,8 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
     clock_at: Instant,
     clock_ticks: u64,
     backward_steps: u64,
-    /// The usual duration of a clock read, in nanoseconds. A clock read that takes longer than `clock_read_limit_ns` was
-    /// stalled.
+    /// The usual duration of a clock read, in nanoseconds. A clock read that took longer than `clock_read_limit_ns`
+    /// was stalled.
     clock_read_ns: u64,
     clock_read_limit_ns: u64,
 }
@@ -759,7 +759,7 @@ mod tests {
         move |now| if now < Instant::from_kernel_nanos(end_ns) { Continue(()) } else { Break(()) }
     }
 
-    /// A read of the counters that takes this long.
+    /// Simulates a read of the counters that takes this long.
     fn counters(time: &Scripted, reading_ns: u64) -> CounterDeltas {
         time.pass(reading_ns);
         CounterDeltas::default()

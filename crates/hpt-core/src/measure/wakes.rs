@@ -202,7 +202,7 @@ impl<'a, F: Fn() -> ControlFlow<()>> Wakes<'a, F> {
         Self { start: Start::At(first), ..self }
     }
 
-    /// Measures on the wall clock, and sets the first deadline. Deadlines are times of day, and `CLOCK_REALTIME`
+    /// Measures against the wall clock, and sets the first deadline. Deadlines are times of day, and `CLOCK_REALTIME`
     /// determines both when they are due and how late each wake-up is. If the clock is set during the run, the next
     /// wake-up reports this.
     ///
@@ -670,7 +670,7 @@ mod tests {
         }
     }
 
-    /// A thread that waits on either clock for a deadline that does not come: it calls its check once for each
+    /// Checks that a thread that waits on either clock for a deadline that does not come calls its check once for each
     /// interruption, and ends.
     fn is_ended(wakes: Wakes<'_>) {
         let (interrupter, asked) = (Interrupter::default(), AtomicU32::new(0));

@@ -349,7 +349,7 @@ pub struct Refused {
 /// A guard for the settings that a [`Setup`] applied. Dropping the guard, even on a panic, undoes all steps in reverse
 /// order.
 ///
-/// Nothing is restored if the process is killed, or ends by [`std::process::exit`]. The journal then still contains the
+/// Nothing is restored if the process is killed or calls [`std::process::exit`]. The journal then still contains the
 /// system-wide settings, and [`Journal::restore`] restores them.
 #[derive(Debug)]
 #[must_use = "all settings are restored when the guard is dropped"]

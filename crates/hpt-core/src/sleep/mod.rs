@@ -107,8 +107,8 @@ pub struct Report {
     pub in_time: u64,
     /// The number of sleeps that were interrupted.
     pub interrupted: u64,
-    /// The distribution of the overshoot; `None` before the first completed sleep. The minimum, the maximum and the mean
-    /// are exact; quantiles are within 1.6 %.
+    /// The distribution of the overshoot; `None` before the first completed sleep. The minimum, the maximum and the
+    /// mean are exact; quantiles are within 1.6 %.
     pub late: Option<Spread>,
     /// The share of the total sleep time that was spent spinning, from 0 to 1. The CPU time for blocking is not
     /// included.
@@ -435,7 +435,7 @@ impl Done {
     }
 }
 
-/// Returns the time until the wall clock shows `deadline`; zero if it is past.
+/// Returns the time until the wall clock shows `deadline`; zero if the deadline has passed.
 #[cfg(feature = "testing")]
 fn until(deadline: SystemTime) -> Duration {
     deadline.duration_since(SystemTime::now()).unwrap_or_default()

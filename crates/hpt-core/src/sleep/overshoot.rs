@@ -1,4 +1,4 @@
-//! The distribution of the overshoot of all sleeps, in a fixed amount of memory. Reads no clock.
+//! The distribution of the overshoot of all sleeps, in a fixed amount of memory. This module reads no clock.
 
 use crate::stats::Spread;
 
@@ -7,7 +7,7 @@ const PER_OCTAVE: usize = 1 << OCTAVE_BITS;
 const OCTAVE_BITS: u32 = 5;
 /// Overshoots of 2^36 ns (69 s) and more share the last class.
 const OCTAVES: usize = 36 - OCTAVE_BITS as usize;
-/// The first class of each nanosecond is exact, below `PER_OCTAVE` nanoseconds.
+/// Below `PER_OCTAVE` nanoseconds, each nanosecond has its own class, so values are exact.
 const CLASSES: usize = PER_OCTAVE * (OCTAVES + 1);
 
 /// The overshoots of the sleeps that reached their deadline, in nanoseconds.

@@ -274,7 +274,7 @@ impl SourceInfo {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
     }
 
-    /// Creates the properties of a source of which only the name is known. Such a source counts time for the whole
+    /// Creates the properties of a source for which only the name is known. Such a source counts time for the whole
     /// system in 64 bits, its rate is [variable](RateKind::Variable), and it has no nominal frequency. It is read from
     /// memory, and access to it cannot be revoked.
     #[must_use]
@@ -344,14 +344,14 @@ impl SourceInfo {
         self
     }
 
-    /// Returns the same properties for a source of which it is known whether it counts while the machine is suspended.
+    /// Returns the same properties, and states whether the source counts while the machine is suspended.
     #[must_use]
     pub const fn with_counts_in_suspend(mut self, counts_in_suspend: bool) -> Self {
         self.counts_in_suspend = Some(counts_in_suspend);
         self
     }
 
-    /// Returns the same properties for a source to which access can, or cannot, be revoked while it is open.
+    /// Returns the same properties, and states whether access to the source can be revoked while it is open.
     #[must_use]
     pub const fn with_revocable(mut self, revocable: bool) -> Self {
         self.revocable = revocable;

@@ -1,4 +1,4 @@
-//! Starts a child process, sends signals to it (kill(2)), and reports its state (waitpid(2)). Forwards no signal by
+//! Starts a child process, sends signals to it (kill(2)), and reports its state (waitpid(2)). Forwards no signals by
 //! itself; the code that waits decides what to do.
 
 use std::{

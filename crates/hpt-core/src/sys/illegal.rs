@@ -81,15 +81,15 @@ fn is_cycle_read(address: *const u8) -> bool {
     reads_cycles(word)
 }
 
-/// Returns whether this is `mrs Xt, PMCCNTR_EL0`. Arm ARM (DDI 0487), C6.2, MRS: 1101 0101 0011, op0 to op2, Xt.
+/// Returns whether `word` encodes `mrs Xt, PMCCNTR_EL0`. Arm ARM (DDI 0487), C6.2, MRS: 1101 0101 0011, op0 to op2, Xt.
 #[cfg(target_arch = "aarch64")]
 const fn reads_cycles(word: u32) -> bool {
     word & !0x1f == 0xd53b_9d00
 }
 
-/// Returns whether this is the A32 instruction `mrc p15, 0, Rt, c9, c13, 0` or, for the ARM1176, `mrc p15, 0, Rt, c15,
-/// c12, 1`. Also recognizes the former in T32, where the two halves of the instruction are swapped in the word. Arm ARM
-/// for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
+/// Returns whether `word` encodes the A32 instruction `mrc p15, 0, Rt, c9, c13, 0` or, for the ARM1176, `mrc p15, 0,
+/// Rt, c15, c12, 1`. Also recognizes the former in T32, where the two halves of the instruction are swapped in the
+/// word. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
 #[cfg(target_arch = "arm")]
 const fn reads_cycles(word: u32) -> bool {
     const ANY_REGISTER: u32 = !0xf000;

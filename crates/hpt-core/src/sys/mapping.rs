@@ -21,7 +21,7 @@ mod present {
     pub(crate) struct Mapping(MmapRaw);
 
     impl Mapping {
-        /// Maps `length` bytes of `file` from `offset` on.
+        /// Maps `length` bytes of `file`, starting at `offset`.
         pub(crate) fn of(file: &File, offset: u64, length: usize) -> io::Result<Self> {
             Ok(Self(MmapOptions::new().offset(offset).len(length).map_raw_read_only(file)?))
         }

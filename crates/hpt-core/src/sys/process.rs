@@ -242,7 +242,7 @@ pub(crate) fn may_access(path: &str, access: Access) -> bool {
         Access::Write => libc::W_OK,
     };
     let Ok(path) = CString::new(path) else { return false };
-    // SAFETY: `path` is a live string that ends with a zero. access(2).
+    // SAFETY: `path` is a live string that ends with a NUL byte. access(2).
     succeeded(unsafe { libc::access(path.as_ptr(), mode) }).is_ok()
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn page_size() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Runs `call` and restores errno, as a function must that may run in a signal handler. signal-safety(7).
+/// Runs `call` and restores errno, which a function that may run in a signal handler must do. signal-safety(7).
 pub(super) fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     // SAFETY: the call takes no argument and returns the address of this thread's errno. errno(3).
     let errno = unsafe { libc::__errno_location() };

@@ -116,8 +116,8 @@ fn sender(info: &libc::siginfo_t) -> Option<libc::pid_t> {
 /// this signal ignore it, and programs with a handler must expect it at any time. signal(7).
 const ROUSING: libc::c_int = libc::SIGURG;
 
-/// Allows [`interrupt`] to interrupt this thread, until [`SignalSet::apply`] is called on the result. If the program has a
-/// handler for the signal, that handler stays in place.
+/// Allows [`interrupt`] to interrupt this thread, until [`SignalSet::apply`] is called on the result. If the program
+/// has a handler for the signal, that handler stays in place.
 pub(crate) fn allow_interrupts() -> io::Result<SignalSet> {
     extern "C" fn do_nothing(_: libc::c_int) {}
     // SAFETY: sigaction consists of integers and pointers, for which zero is a valid value.

@@ -69,7 +69,8 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
         match unsafe { libc::waitpid(child, &raw mut status, options) } {
             0 if begun.elapsed() < longest => std::thread::sleep(PAUSE),
             0 => {
-                // SAFETY: the call takes two numbers; the child has not been waited for, so its ID is its own. kill(2).
+                // SAFETY: the call takes two numbers; the child has not been waited for, so its ID cannot have been
+                // reused. kill(2).
                 let _ = unsafe { libc::kill(child, libc::SIGKILL) };
                 is_killed = true;
             }

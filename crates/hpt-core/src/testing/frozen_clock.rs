@@ -12,11 +12,11 @@ use crate::clock::{Clock, Instant, frozen};
 ///
 /// On a thread that has entered the clock, [`Instant::now`] and everything based on it read this clock:
 /// [`elapsed`](Instant::elapsed), [`SystemClock`](crate::SystemClock), [`Sleeper`](crate::Sleeper) and
-/// [`Pacer`](crate::Pacer). There, a sleep does not wait: it advances the clock to its deadline. Other threads, the wall
-/// clock, and sources such as [`Tsc`](crate::Tsc) are not affected.
+/// [`Pacer`](crate::Pacer). On such a thread, a sleep does not wait: it advances the clock to its deadline. Other
+/// threads, the wall clock, and sources such as [`Tsc`](crate::Tsc) are not affected.
 ///
-/// Each clock leaks eight bytes. Requires the feature `testing`, which adds a branch to every reading of the time; enable
-/// it only in `[dev-dependencies]`.
+/// Each clock leaks eight bytes. Requires the feature `testing`, which adds a branch to every reading of the time;
+/// enable the feature only in `[dev-dependencies]`.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub struct Entered {
 }
 
 impl FrozenClock {
-    /// Creates a clock that shows the present moment, and does not enter it.
+    /// Creates a clock that shows the current time, and does not enter it.
     #[must_use]
     pub fn new() -> Self {
         Self::starting_at(Instant::now())
@@ -72,14 +72,14 @@ impl FrozenClock {
     ///
     /// # Ordering
     ///
-    /// A thread that sees the advanced time also sees everything that this thread did before.
+    /// A thread that sees the advanced time also sees everything that the calling thread did before.
     pub fn advance(&self, duration: Duration) {
         let next = |nanos| Some(Instant::from_nanos(nanos).saturating_add(duration).as_nanos());
         // The closure never refuses.
         let _ = self.nanos.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 
-    /// Sets the clock to `instant`, which may be earlier than the time that it shows.
+    /// Sets the clock to `instant`, which may be earlier than the time that the clock shows.
     pub fn set(&self, instant: Instant) {
         self.nanos.store(instant.as_nanos(), Ordering::Release);
     }

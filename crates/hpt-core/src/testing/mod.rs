@@ -2,7 +2,7 @@
 //!
 //! | The code under test | use |
 //! | --- | --- |
-//! | calls [`Instant::now`], or uses a [`Sleeper`](crate::Sleeper) or a [`Pacer`](crate::Pacer) | [`FrozenClock`], which replaces the time of a thread |
+//! | calls [`Instant::now`], or uses a [`Sleeper`](crate::Sleeper) or a [`Pacer`](crate::Pacer) | [`FrozenClock`], which replaces the time that a thread reads |
 //! | is generic over [`Clock`] | [`FrozenClock`] or [`ManualSource`] as the clock |
 //! | reads a [`TimeSource`] | [`ManualSource`] |
 //!

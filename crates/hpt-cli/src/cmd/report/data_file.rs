@@ -77,7 +77,7 @@ impl Report {
             let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
             let is_known = PLANS.iter().any(|plan| plan.name == part && plan.kind == kind);
             if !is_known || document.get("schema").and_then(Value::as_u64) != Some(u64::from(SCHEMA)) {
-                return Err(format!("this version of hpt does not support the document in its part {part:?}"));
+                return Err(format!("this version of hpt does not support part {part:?} of the document"));
             }
             Head::deserialize(document).map_err(|why| {
                 format!("its part {part:?} does not describe the machine on which it was measured: {why}")

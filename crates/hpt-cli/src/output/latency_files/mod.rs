@@ -30,26 +30,26 @@ enum Form {
 /// A requested file and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LatencyFile {
-    form: Form,
+    format: Form,
     path: PathBuf,
 }
 
-/// Parses FORM=FILE, for example `cyclictest=latency.hist`.
+/// Parses FORMAT=FILE, for example `cyclictest=latency.hist`.
 pub(crate) fn latency_file(text: &str) -> Result<LatencyFile, String> {
-    let forms = "cyclictest, cyclictest-json, hdr, line";
-    let (form, path) =
-        text.split_once('=').ok_or_else(|| format!("expected FORM=FILE, where FORM is one of: {forms}"))?;
-    let form = match form {
+    let formats = "cyclictest, cyclictest-json, hdr, line";
+    let (format, path) =
+        text.split_once('=').ok_or_else(|| format!("expected FORMAT=FILE, where FORMAT is one of: {formats}"))?;
+    let format = match format {
         "cyclictest" => Form::Cyclictest,
         "cyclictest-json" => Form::CyclictestJson,
         "hdr" => Form::Hdr,
         "line" => Form::Line,
-        _ => return Err(format!("unknown form {form:?}; the available forms are: {forms}")),
+        _ => return Err(format!("unknown format {format:?}; the available formats are: {formats}")),
     };
     if path.is_empty() {
         Err("the file name after `=` is missing".to_owned())
     } else {
-        Ok(LatencyFile { form, path: path.into() })
+        Ok(LatencyFile { format, path: path.into() })
     }
 }
 
@@ -66,7 +66,7 @@ impl LatencyFile {
 
     /// Writes the file. A regular file is replaced atomically.
     pub(crate) fn write(&self, threads: &[ThreadLatencies], about: RunDescription<'_>) -> Result<(), WriteError> {
-        let text = match self.form {
+        let text = match self.format {
             Form::Cyclictest => cyclictest::text(threads),
             Form::CyclictestJson => cyclictest::json(threads, about),
             Form::Hdr => hdr::log(threads, about),
@@ -86,7 +86,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_file_and_its_format_are_parsed_or_refused() {
-        assert_eq!(latency_file("hdr=a=b"), Ok(LatencyFile { form: Form::Hdr, path: "a=b".into() }));
+        assert_eq!(latency_file("hdr=a=b"), Ok(LatencyFile { format: Form::Hdr, path: "a=b".into() }));
         for wrong in ["hdr", "hdr=", "excel=a", ""] {
             assert!(latency_file(wrong).is_err(), "{wrong}");
         }

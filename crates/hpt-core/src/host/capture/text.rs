@@ -34,7 +34,7 @@ pub struct CaptureFault {
     pub problem: String,
     /// The fix.
     pub fix: String,
-    /// Whether the text starts like a capture. If it does not, it was probably never one.
+    /// Whether the text starts like a capture. If not, it was probably never a capture.
     pub is_capture: bool,
 }
 
