@@ -286,7 +286,7 @@ pub enum MissingRight {
         "the kernel does not map this page: a driver has claimed it, it counts as RAM (STRICT_DEVMEM), or the process is root only inside a container"
     )]
     Page,
-    /// The kernel returned EPERM from ioperm, but neither a missing capability nor a lockdown is visible.
+    /// The kernel returned EPERM from ioperm, but neither a missing capability nor kernel lockdown is visible.
     #[error(
         "the kernel denies access to the port: the kernel is locked down, or the process is root only inside a container"
     )]

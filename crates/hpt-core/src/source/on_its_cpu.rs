@@ -18,7 +18,7 @@ struct Held {
     before: Option<CpuSet>,
 }
 
-/// A guard that pins the calling thread to its current CPU while it exists. When the last guard of a thread is dropped,
+/// A guard that pins the calling thread to its current CPU for as long as the guard exists. When the last guard of a thread is dropped,
 /// the previous affinity is restored, unless another program has changed the affinity in the meantime.
 #[derive(Debug)]
 pub(super) struct OnItsCpu {

@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     /// Replace existing files
     ///
-    /// Also removes the charts of an earlier report. Never replaces the input data.
+    /// With --svg, also removes the charts of an earlier report. Never replaces the input data.
     #[arg(long)]
     force: bool,
     /// Parts to measure, separated by commas [default: all]

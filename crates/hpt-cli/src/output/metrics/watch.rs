@@ -45,9 +45,12 @@ pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
             ("hpt_watch_offset", "seconds", "Offset from the reference, accumulated since the last interruption"),
             |row| row.offset.offset_ns.map(seconds),
         ),
-        of_rows(sources, source, ("hpt_watch_offset_bound", "seconds", "Worst-case bound on the offset"), |row| {
-            row.offset.offset_bound_ns.map(seconds)
-        }),
+        of_rows(
+            sources,
+            source,
+            ("hpt_watch_offset_bound", "seconds", "Worst-case bound on the error of the offset"),
+            |row| row.offset.offset_bound_ns.map(seconds),
+        ),
         Gauge {
             name: "hpt_watch_frequency_error",
             unit: "ratio",
