@@ -447,15 +447,17 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
+    /// Drives the wire to `level`, and returns the times of the edge, which must arrive.
+    fn arrived(receiver: &mut Receiver, wire: &mut Scripted, level: bool) -> EdgeTimes {
+        let waited = receiver.one(wire, level, SECOND_NS, || Continue(()));
+        waited.expect("no error").expect("go on").expect("an edge")
+    }
+
     #[test]
     fn an_edge_has_three_figures_that_add_up() {
         let mut wire = scripted(&[(9_000, 2_000, true, 1)]);
         let mut receiver = Receiver::new();
-        let times = receiver
-            .one(&mut wire, true, SECOND_NS, || Continue(()))
-            .expect("no error")
-            .expect("go on")
-            .expect("an edge");
+        let times = arrived(&mut receiver, &mut wire, true);
         assert_eq!((times.output_to_irq_ns(), times.irq_to_user_ns()), (Some(2_000), Some(7_001)));
         assert_eq!(times.end_to_end_ns(), 9_001);
         assert_eq!(wire.levels, [true]);
@@ -472,11 +474,7 @@ mod tests {
         // One edge arrives before the next one is requested, and one while the program waits for it.
         wire.pending.push_back(Edge::new(5, true, 1));
         wire.script = VecDeque::from([(1_000, Edge::new(500, true, 2)), (3_000, Edge::new(2_000, false, 3))]);
-        let times = receiver
-            .one(&mut wire, false, SECOND_NS, || Continue(()))
-            .expect("no error")
-            .expect("go on")
-            .expect("an edge");
+        let times = arrived(&mut receiver, &mut wire, false);
         assert_eq!(times.output_to_irq_ns(), Some(2_000));
         assert_eq!(receiver.counts, EdgeCounts { arrived: 1, lost: 1, unexpected: 2, ..EdgeCounts::default() });
     }
@@ -497,22 +495,14 @@ mod tests {
         let far = u64::MAX - 1_000_000;
         let mut wire = scripted(&[(10, far, true, 1)]);
         let mut receiver = Receiver::new();
-        let times = receiver
-            .one(&mut wire, true, SECOND_NS, || Continue(()))
-            .expect("no error")
-            .expect("go on")
-            .expect("an edge");
+        let times = arrived(&mut receiver, &mut wire, true);
         assert_eq!((times.detected_ns, times.output_to_irq_ns(), times.end_to_end_ns()), (None, None, 11));
         assert_eq!((receiver.counts.out_of_window, receiver.counts.arrived), (1, 1));
         // Once timestamps have matched, one that does not belongs to another edge.
         wire.script = VecDeque::from([(10, Edge::new(5, false, 2))]);
         assert!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error").is_some());
         wire.script = VecDeque::from([(10, Edge::new(far, true, 3)), (20, Edge::new(15, true, 4))]);
-        let times = receiver
-            .one(&mut wire, true, SECOND_NS, || Continue(()))
-            .expect("no error")
-            .expect("go on")
-            .expect("an edge");
+        let times = arrived(&mut receiver, &mut wire, true);
         assert_eq!(times.output_to_irq_ns(), Some(15));
         assert_eq!((receiver.counts.out_of_window, receiver.counts.unexpected, receiver.counts.arrived), (1, 1, 3));
     }

@@ -85,8 +85,8 @@ fn read_without_sysfs() {
     assert_eq!(Some(now.id.as_str()), native(), "{}", now.reason);
 }
 
-#[cfg(feature = "mmio")]
 /// A private /dev in a mount namespace, with the page that QEMU provides as /dev/vmclock0.
+#[cfg(feature = "mmio")]
 const WITH_VMCLOCK: &str = "page=$1 && shift && mount --make-rprivate / && mount -t tmpfs none /mnt && cp -a /dev/null /dev/zero /dev/urandom /mnt/ && \
     head -c 4096 /dev/zero > /mnt/vmclock0 && dd if=\"$page\" of=/mnt/vmclock0 conv=notrunc status=none && mount --bind /mnt /dev && exec \"$@\"";
 

@@ -11,7 +11,6 @@ use hpt_core::{
     Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource,
     clock::{self, SourceRefused},
     source::{self, Nominal, RateKind, Scope, StatedBy},
-    testing::ManualSource,
 };
 
 use crate::support::{
@@ -38,6 +37,23 @@ fn outside(kernel: &PosixClock, read: impl Fn() -> Instant) -> u64 {
     let ns = read().nanos_since(Instant::EPOCH);
     let after_ns = kernel.ticks_end();
     before_ns.saturating_sub(ns).max(ns.saturating_sub(after_ns))
+}
+
+/// A source that never advances. `testing::ManualSource` is not used, because emulated boards run these tests in a
+/// build with the default features.
+#[derive(Debug)]
+struct Still {
+    info: SourceInfo,
+}
+
+impl TimeSource for Still {
+    fn ticks(&self) -> u64 {
+        0
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
 }
 
 #[test]
@@ -122,12 +138,15 @@ fn a_source_that_is_not_a_clock_is_refused_and_changes_nothing() {
     // reported.
     let mut info = SourceInfo::new(SourceId::new("cycles-of-cores"));
     info.scope = Scope::Core;
-    let of_cores = Opened::ThreadBound(Box::new(ManualSource::with_info(info)));
+    let of_cores = Opened::ThreadBound(Box::new(Still { info }));
     assert!(matches!(clock::use_source(of_cores), Err(SourceRefused::NotSystemWide { scope: Scope::Core, .. })));
     assert!(matches!(refused("monotonic-coarse"), SourceRefused::TooCoarse(_)));
     let coarser_than_it_says = Own::with_stated_rate(1_000_000, 1_000_000_000);
     assert!(matches!(clock::use_source(coarser_than_it_says), Err(SourceRefused::TooCoarse(_))));
-    let still = Opened::Shared(Box::new(ManualSource::new("still")));
+    let info = SourceInfo::new(SourceId::new("still"))
+        .with_rate(RateKind::Constant)
+        .with_nominal(Frequency::GIGAHERTZ, StatedBy::Program);
+    let still = Opened::Shared(Box::new(Still { info }));
     assert!(matches!(clock::use_source(still), Err(SourceRefused::SelfTest { .. })));
     assert_ne!(clock::source().id, SourceId::new("still"));
 }

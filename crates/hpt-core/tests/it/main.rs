@@ -1,7 +1,7 @@
 //! The integration tests of hpt-core, in one program: captured machines, and this machine.
 
 #[macro_use]
-#[cfg_attr(not(all(feature = "realtime", feature = "testing")), allow(dead_code))]
+#[cfg_attr(not(feature = "realtime"), allow(dead_code))]
 mod support;
 
 #[cfg(all(feature = "diagnose", feature = "serde"))]
@@ -12,7 +12,6 @@ mod edges;
 mod features;
 #[cfg(feature = "serde")]
 mod hosts;
-#[cfg(feature = "testing")]
 mod instants;
 #[cfg(all(feature = "serde", feature = "testing"))]
 mod laws;
