@@ -168,10 +168,15 @@ impl fmt::Display for Frequency {
     /// Formats the frequency with a suitable unit, without trailing zeros and with at most nine decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hertz = self.hertz_f64();
-        let (value, unit) = match hertz {
-            _ if hertz >= 1e6 => (hertz / 1e6, "MHz"),
-            _ if hertz >= 1e3 => (hertz / 1e3, "kHz"),
-            _ => (hertz, "Hz"),
+        // The rounded value determines the unit: 999.99 Hz with one decimal is 1.0 kHz.
+        let rounded = |size: f64| match f.precision() {
+            Some(decimals) => format!("{:.decimals$}", hertz / size).parse().unwrap_or(hertz / size),
+            None => hertz / size,
+        };
+        let (value, unit) = match () {
+            () if rounded(1e3) >= 1e3 => (hertz / 1e6, "MHz"),
+            () if rounded(1.0) >= 1e3 => (hertz / 1e3, "kHz"),
+            () => (hertz, "Hz"),
         };
         match f.precision() {
             Some(decimals) => write!(f, "{value:.decimals$} {unit}"),
@@ -257,6 +262,13 @@ mod tests {
     fn a_space_separates_the_unit_of_a_duration() {
         let texts = [0, 1_500, 18_250_000, 1_000_000_000].map(|ns| Spaced(Duration::from_nanos(ns)).to_string());
         assert_eq!(texts, ["0 ns", "1.5 µs", "18.25 ms", "1 s"]);
+    }
+
+    #[test]
+    fn the_rounded_frequency_determines_the_unit() {
+        let texts = [999_999_999, 1_000_000_000_000 - 1, 2_250_000_000_000_000]
+            .map(|microhertz| format!("{:.1}", Frequency::from_microhertz(microhertz).expect("not zero")));
+        assert_eq!(texts, ["1.0 kHz", "1.0 MHz", "2250.0 MHz"]);
     }
 
     #[test]

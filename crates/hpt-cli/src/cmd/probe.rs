@@ -16,7 +16,8 @@ use crate::{
     document_head::{head_of, machine_facts, machine_line},
     exit::{Failure, causes, source_remedy},
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, Tone, one_or_many, rounded, saturating_nanos, short_time,
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, one_or_many, rounded, saturating_nanos,
+        short_frequency, short_time,
     },
     source_granularity::granularity,
 };
@@ -305,20 +306,6 @@ fn letters(row: &ProbeRow) -> Option<String> {
         .flatten()
         .collect()
     })
-}
-
-fn short_frequency(hertz: f64) -> String {
-    match hertz {
-        _ if hertz >= 1e9 => format!("{} GHz", trimmed(hertz / 1e9)),
-        _ if hertz >= 1e6 => format!("{} MHz", trimmed(hertz / 1e6)),
-        _ if hertz >= 1e3 => format!("{} kHz", trimmed(hertz / 1e3)),
-        _ => format!("{} Hz", trimmed(hertz)),
-    }
-}
-
-fn trimmed(value: f64) -> String {
-    let text = format!("{value:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Formats one source in detail.

@@ -200,20 +200,31 @@ fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
 
 /// Formats nanoseconds with a suitable unit and about three digits.
 pub(crate) fn short_time(nanoseconds: f64) -> String {
-    // The rounded value determines the unit: 999.9 ns rounds to 1 µs.
-    let (value, unit) = match nanoseconds {
-        _ if nanoseconds < 999.5 => (nanoseconds, "ns"),
-        _ if nanoseconds < 999.5e3 => (nanoseconds / 1e3, "µs"),
-        _ if nanoseconds < 999.5e6 => (nanoseconds / 1e6, "ms"),
-        _ => (nanoseconds / 1e9, "s"),
-    };
-    let decimals = match value {
-        _ if value >= 100.0 => 0,
-        _ if value >= 10.0 => 1,
+    let three_digits = |value: f64| match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
         _ => 2,
     };
-    let text = format!("{value:.decimals$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    in_a_suitable_unit(nanoseconds, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)], three_digits)
+}
+
+/// Formats a frequency in hertz with a suitable unit and at most four decimals.
+pub(crate) fn short_frequency(hertz: f64) -> String {
+    in_a_suitable_unit(hertz, &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)], |_| 4)
+}
+
+/// Formats a value in the smallest of these units in which it is below 1000 after rounding, or in the last unit.
+fn in_a_suitable_unit(value: f64, units: &[(&str, f64)], decimals: impl Fn(f64) -> usize) -> String {
+    let in_unit = |size: f64| {
+        let text = format!("{:.*}", decimals(value / size), value / size);
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    };
+    let mut shown = units.iter().map(|(unit, size)| (in_unit(*size), unit));
+    // The rounded value determines the unit: 999.9 ns rounds to 1 µs.
+    let is_small = |text: &str| text.parse::<f64>().is_ok_and(|rounded| rounded.abs() < 1_000.0);
+    let last = units.len() - 1;
+    let found = shown.by_ref().take(last).find(|(text, _)| is_small(text)).or_else(|| shown.next());
+    let (text, unit) = found.expect("there are units");
     format!("{text} {unit}")
 }
 
@@ -228,8 +239,11 @@ pub(crate) fn exact_time(duration: Duration) -> String {
 mod tests {
     use std::time::Duration;
 
+    use proptest::{prop_assert, proptest};
+
     use super::{
-        Align, Block, Cell, Column, Look, Table, Tone, exact_time, harmless, render, short_time, usable_width,
+        Align, Block, Cell, Column, Look, Table, Tone, exact_time, harmless, render, short_frequency, short_time,
+        usable_width,
     };
 
     const PLAIN: Look = Look { width: 40, color: false };
@@ -280,6 +294,41 @@ mod tests {
         let rounded: Vec<String> =
             [99.96, 999.4, 999.9, 999_900.0, 999_900_000.0].into_iter().map(short_time).collect();
         assert_eq!(rounded, ["100 ns", "999 ns", "1 µs", "1 ms", "1 s"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_never_has_a_thousand_of_a_unit(digits in 1.0..10_000.0_f64, power in -2..9) {
+            let ns = digits * 10_f64.powi(power);
+            let shown = short_time(ns);
+            let (value, unit) = shown.split_once(' ').expect("a unit");
+            let value: f64 = value.parse().expect("a number");
+            let size = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)].iter().find(|(name, _)| *name == unit);
+            let (_, size) = size.expect("a unit of time");
+            prop_assert!(unit == "s" || value < 1_000.0, "{ns}: {shown}");
+            prop_assert!(unit == "ns" || value >= 1.0, "{ns}: {shown}");
+            // Three digits, or two decimals of a nanosecond.
+            let error = (value * size - ns).abs();
+            prop_assert!(error <= (ns * 5.1e-3).max(5.1e-3), "{ns}: {shown}");
+        }
+    }
+
+    #[test]
+    fn the_rounded_frequency_determines_the_unit() {
+        let shown = [999.999_99, 999_999.99, 999_999_999.0, 2.25e9, 32_768.0, 1.0].map(short_frequency);
+        assert_eq!(shown, ["1 kHz", "1 MHz", "1 GHz", "2.25 GHz", "32.768 kHz", "1 Hz"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_frequency_never_has_a_thousand_of_a_unit(digits in 1.0..10_000.0_f64, power in 0..7) {
+            let hertz = digits * 10_f64.powi(power);
+            let shown = short_frequency(hertz);
+            let (value, unit) = shown.split_once(' ').expect("a unit");
+            let value: f64 = value.parse().expect("a number");
+            prop_assert!(unit == "GHz" || value < 1_000.0, "{hertz}: {shown}");
+            prop_assert!(value >= 1.0, "{hertz}: {shown}");
+        }
     }
 
     #[test]
