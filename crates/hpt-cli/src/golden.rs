@@ -84,8 +84,35 @@ pub(crate) fn empty(kind: &str) -> hpt_document::Document {
     hpt_document::Document::read(&document).expect("the schema has every field that a document needs")
 }
 
+/// Asserts that CSV has a header even without rows, and that it is the same with and without rows.
+#[track_caller]
+fn assert_csv_has_a_header(name: &str, document: &Document) {
+    let data = serde_json::to_value(&document.data).expect("a document has a JSON form");
+    let kind = data["kind"].as_str().expect("every document has a kind");
+    let header = |document: &Document| {
+        let text = rendered(document, Format::Csv, Look { width: 80, color: false });
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(header(document), header(&Document::new(empty(kind), Vec::new())), "{name}");
+}
+
+#[test]
+fn csv_of_every_kind_has_a_header_without_nested_lists_even_if_it_has_no_rows() {
+    // The intervals of a watch have the rows.
+    for kind in hpt_document::schema::kinds().filter(|kind| *kind != "watch-summary") {
+        let text = rendered(&Document::new(empty(kind), Vec::new()), Format::Csv, Look { width: 80, color: false });
+        let header: Vec<&str> = text.trim_end().split(',').collect();
+        assert!(header.len() > 1 && text.lines().count() == 1, "{kind}: {text:?}");
+        for nested in ["histogram_us", "time_series", "distribution", "fixes"] {
+            assert!(!header.contains(&nested), "{kind}: {text}");
+        }
+    }
+}
+
 /// Compares the output in every format with its snapshot.
+#[track_caller]
 pub(crate) fn assert(name: &str, document: &Document) {
+    assert_csv_has_a_header(name, document);
     let text = |format| rendered(document, format, Look { width: 80, color: false });
     insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("{name}-human"), text(Format::Human));

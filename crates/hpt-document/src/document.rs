@@ -173,38 +173,42 @@ impl Document {
         }
     }
 
-    /// Returns the rows of the document, each as an object. `hpt --format csv` prints these rows. Returns no rows for
-    /// the summary of a watch, because the documents of the intervals contain the rows.
+    /// Returns the rows of the document, each as an object: the items of the list [`rows_key`](Self::rows_key).
     ///
     /// # Panics
     ///
-    /// Never panics, because rows consist of numbers, names and lists, all of which JSON can represent.
+    /// Never panics, because documents consist of numbers, names and lists, all of which JSON can represent.
     #[must_use]
     pub fn rows(&self) -> Vec<Value> {
-        fn values<T: Serialize>(rows: &[T]) -> Vec<Value> {
-            let value = |row| serde_json::to_value(row).expect("JSON can represent numbers, names and lists");
-            rows.iter().map(value).collect()
+        let mut value = serde_json::to_value(self).expect("JSON can represent numbers, names and lists");
+        match self.rows_key().map(|key| value[key].take()) {
+            Some(Value::Array(rows)) => rows,
+            _ => Vec::new(),
         }
+    }
+
+    /// Returns the key of the list that contains the rows of the document, which `hpt --format csv` prints. Returns
+    /// `None` for the summary of a watch, because the documents of the intervals contain the rows.
+    #[must_use]
+    pub const fn rows_key(&self) -> Option<&'static str> {
         match self {
-            Self::Bench(document) => values(&document.results),
-            Self::Calibrate(document) => values(&document.calibrations),
-            Self::Capture(document) => values(&document.files),
-            Self::Clocksource(document) => values(&document.sources),
-            Self::ClocksourceCost(document) => values(&document.results),
-            Self::Doctor(document) => values(&document.rules),
-            Self::Experiment(document) => values(&document.results),
-            Self::GpioLatency(document) => values(&document.results),
-            Self::GpioList(document) => values(&document.lines),
-            Self::Pairs(document) => values(&document.results),
-            Self::Probe(document) => values(&document.sources),
-            Self::Report(document) => values(&document.parts),
-            Self::ReportCompare(document) => values(&document.results),
-            Self::Restore(document) => values(&document.settings),
-            Self::Sleep(document) => values(&document.results),
-            Self::Stall(document) => values(&document.results),
-            Self::WakeLatency(document) => values(&document.results),
-            Self::Watch(document) => values(&document.sources),
-            Self::WatchSummary(_) => Vec::new(),
+            Self::Bench(_)
+            | Self::ClocksourceCost(_)
+            | Self::Experiment(_)
+            | Self::GpioLatency(_)
+            | Self::Pairs(_)
+            | Self::ReportCompare(_)
+            | Self::Sleep(_)
+            | Self::Stall(_)
+            | Self::WakeLatency(_) => Some("results"),
+            Self::Calibrate(_) => Some("calibrations"),
+            Self::Capture(_) => Some("files"),
+            Self::Clocksource(_) | Self::Probe(_) | Self::Watch(_) => Some("sources"),
+            Self::Doctor(_) => Some("rules"),
+            Self::GpioList(_) => Some("lines"),
+            Self::Report(_) => Some("parts"),
+            Self::Restore(_) => Some("settings"),
+            Self::WatchSummary(_) => None,
         }
     }
 }

@@ -80,6 +80,27 @@ pub fn of(kind: &str) -> Option<Value> {
     Some(schema)
 }
 
+/// Returns the names of the columns that `hpt --format csv` prints for a document of a kind: the keys of its rows, in
+/// order. `rows` is the key of the list of rows ([`Document::rows_key`](crate::Document::rows_key)). Lists of lists
+/// and lists of objects, for example histograms, are not columns. Returns no columns if there is no such kind or list.
+#[must_use]
+pub fn columns(kind: &str, rows: &str) -> Vec<String> {
+    let Some(schema) = of(kind) else { return Vec::new() };
+    let row = resolved(&schema["properties"][rows]["items"], &schema);
+    let Some(properties) = row["properties"].as_object() else { return Vec::new() };
+    let is_nested = |property: &Value| {
+        let item = resolved(&property["items"], &schema);
+        item["type"] == "array" || item["type"] == "object"
+    };
+    properties.iter().filter(|(_, property)| !is_nested(property)).map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns the definition that a schema refers to, or the schema itself if it is not a reference.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let name = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
+    name.map_or(schema, |name| &root["$defs"][name])
+}
+
 /// The order of the keys in an object's schema, chosen for human readers.
 const ORDER: [&str; 7] = ["$schema", "title", "description", "type", "additionalProperties", "required", "properties"];
 

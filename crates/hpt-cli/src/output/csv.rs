@@ -1,17 +1,16 @@
-//! The rows of a document as CSV: a header, followed by one line per row. The columns are the keys of the JSON rows.
-//! List items are joined with `; `.
+//! The rows of a document as CSV: a header, followed by one line per row. The columns are the keys of the JSON rows,
+//! except for lists of lists and of objects, for example histograms. Items of other lists are joined with `; `.
 
 use serde_json::Value;
 
 use super::text::without_escapes;
 
-pub(super) fn render(rows: &[Value]) -> String {
+/// Formats these columns of the rows. A document without columns has no rows, and yields no text.
+pub(super) fn render(columns: &[String], rows: &[Value]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let keys: Vec<&String> =
-        rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
-    let mut written = if keys.is_empty() { Ok(()) } else { writer.write_record(&keys) };
+    let mut written = if columns.is_empty() { Ok(()) } else { writer.write_record(columns) };
     for row in rows {
-        written = written.and_then(|()| writer.write_record(keys.iter().map(|key| field(row.get(key)))));
+        written = written.and_then(|()| writer.write_record(columns.iter().map(|column| field(row.get(column)))));
     }
     written.expect("writing to memory does not fail, and every row has the columns of the header");
     let bytes = writer.into_inner().expect("writing to memory does not fail");
@@ -41,13 +40,17 @@ mod tests {
 
     use super::render;
 
+    fn columns(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
     #[test]
     fn commas_quotes_lists_and_missing_values_round_trip() {
         let data = [
             json!({ "id": "a", "note": "one, \"two\"", "n": 1.5, "list": ["x", "y"] }),
             json!({ "id": "b", "note": null, "n": null, "list": [] }),
         ];
-        let text = render(&data);
+        let text = render(&columns(&["id", "note", "n", "list"]), &data);
         assert_eq!(text, "id,note,n,list\na,\"one, \"\"two\"\"\",1.5,x; y\nb,,,\n");
     }
 
@@ -56,13 +59,14 @@ mod tests {
         let data = [
             json!({ "a": "=HYPERLINK(\"x\")", "b": "@SUM(1)", "c": "+cmd", "d": "-cmd", "e": "-1.5", "f": -2, "g": ["=1", "b"], "h": "\u{1b}[2J" }),
         ];
-        let text = render(&data);
+        let text = render(&columns(&["a", "b", "c", "d", "e", "f", "g", "h"]), &data);
         let row = text.lines().nth(1).expect("a row");
         assert_eq!(row, "\"'=HYPERLINK(\"\"x\"\")\",'@SUM(1),'+cmd,'-cmd,-1.5,-2,'=1; b,\\u{1b}[2J");
     }
 
     #[test]
-    fn no_rows_print_nothing() {
-        assert_eq!(render(&[]), "");
+    fn a_header_is_printed_even_without_rows() {
+        assert_eq!(render(&columns(&["a", "b"]), &[]), "a,b\n");
+        assert_eq!(render(&[], &[]), "");
     }
 }

@@ -70,10 +70,17 @@ pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> Strin
     match format {
         Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(&document.value(), document.one_of_several),
-        Format::Csv => csv::render(&document.data.rows()),
+        Format::Csv => csv::render(&columns(document), &document.data.rows()),
         // If there are several documents, the last one contains the figures of all of them.
         Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }
+}
+
+/// Returns the names of the columns that CSV has for a document.
+fn columns(document: &Document) -> Vec<String> {
+    let (value, rows) = (document.value(), document.data.rows_key());
+    let kind = value["kind"].as_str().unwrap_or_default();
+    rows.map(|rows| hpt_document::schema::columns(kind, rows)).unwrap_or_default()
 }
 
 /// Writes to standard output. Returns whether standard output still has a reader.

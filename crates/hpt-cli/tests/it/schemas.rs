@@ -1,5 +1,5 @@
 //! Every JSON document matches its schema in docs/schema and survives a round trip through its
-//! type. The columns of every CSV are the keys of the JSON rows.
+//! type. The columns of every CSV are the keys of the JSON rows, without nested lists.
 
 use std::{
     io::{BufRead, BufReader},
@@ -136,8 +136,11 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
         (&["doctor"], "rules"),
     ] {
         let document = json(&run(&[arguments, &["--format", "json"]].concat()));
-        let first = document[rows][0].as_object().expect("a row");
-        let keys = first.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+        let keys = document[rows][0].as_object().expect("a row");
+        // Lists of lists or of objects are left out.
+        let nested = ["histogram_us", "time_series", "fixes"];
+        let keys: Vec<&str> = keys.keys().map(String::as_str).filter(|key| !nested.contains(key)).collect();
+        let keys = keys.join(",");
         let csv = stdout(&run(&[arguments, &["--format", "csv"]].concat()));
         assert_eq!(csv.lines().next(), Some(keys.as_str()));
         assert!(csv.lines().count() > 1, "{csv}");
