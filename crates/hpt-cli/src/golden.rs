@@ -84,6 +84,44 @@ pub(crate) fn empty(kind: &str) -> hpt_document::Document {
     hpt_document::Document::read(&document).expect("the schema has every field that a document needs")
 }
 
+/// Returns the numbers in a text, each with its unit if it has one. A number is a word that begins with a digit.
+fn numbers(text: &str) -> Vec<String> {
+    const UNITS: [&str; 11] = ["ns", "µs", "ms", "s", "Hz", "kHz", "MHz", "GHz", "ppm", "%", "°C"];
+    let bare = |word: &'_ str| word.trim_matches(|letter| "()[],.;:".contains(letter)).to_owned();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            let number = bare(word);
+            if !number.trim_start_matches(['-', '+', '±', '<']).starts_with(|first: char| first.is_ascii_digit()) {
+                continue;
+            }
+            match words.peek().map(|&next| bare(next)).filter(|next| UNITS.contains(&next.as_str())) {
+                Some(unit) => found.push(format!("{number} {unit}")),
+                None => found.push(number),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Asserts that a narrow terminal shows every number of a wide one, in one piece and with its unit.
+#[track_caller]
+pub(crate) fn assert_numbers_are_whole(name: &str, document: &Document) {
+    let shown = |width| rendered(document, Format::Human, Look { width, color: false });
+    let wide = numbers(&shown(400));
+    for width in [40, 60] {
+        let narrow_text = shown(width);
+        let narrow = numbers(&narrow_text);
+        let count = |list: &[String], number: &String| list.iter().filter(|one| *one == number).count();
+        let broken: Vec<_> = wide.iter().filter(|number| count(&narrow, number) < count(&wide, number)).collect();
+        assert!(broken.is_empty(), "{name}: broken at {width} columns: {broken:?}\n{narrow_text}");
+        let widest = narrow_text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= width.into(), "{name}: {widest} columns of {width}\n{narrow_text}");
+    }
+}
+
 /// Asserts that CSV has a header even without rows, and that it is the same with and without rows.
 #[track_caller]
 fn assert_csv_has_a_header(name: &str, document: &Document) {
@@ -112,6 +150,7 @@ fn csv_of_every_kind_has_a_header_without_nested_lists_even_if_it_has_no_rows() 
 /// Compares the output in every format with its snapshot.
 #[track_caller]
 pub(crate) fn assert(name: &str, document: &Document) {
+    assert_numbers_are_whole(name, document);
     assert_csv_has_a_header(name, document);
     let text = |format| rendered(document, format, Look { width: 80, color: false });
     insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {

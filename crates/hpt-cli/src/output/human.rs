@@ -5,7 +5,7 @@ use std::{io::IsTerminal, time::Duration};
 
 use super::message::{is_colored, is_quiet};
 
-use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
+use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 /// The number of columns to use if no terminal reports its width.
 const USUAL_WIDTH: u16 = 80;
@@ -13,6 +13,14 @@ const NARROWEST: u16 = 40;
 
 /// The minimum output width for wider gaps between table columns.
 const ROOMY_WIDTH: u16 = 110;
+
+/// The length of the longest bar of a chart, and the least length to which narrow terminals shorten it.
+pub(crate) const LONGEST_BAR: usize = 40;
+const SHORTEST_BAR: usize = 8;
+/// The length up to which a column is as wide as its words. Longer words, for example paths, may be broken.
+const LONGEST_WORD: usize = 20;
+/// Stands for a space at which no line may end. It is replaced by a space before printing.
+const NO_BREAK: char = '\u{e000}';
 
 /// A block of output.
 #[derive(Debug)]
@@ -43,6 +51,8 @@ pub(crate) struct Column(pub(crate) &'static str, pub(crate) Align);
 pub(crate) enum Align {
     Left,
     Right,
+    /// A bar of a chart, of up to `LONGEST_BAR` letters. Narrow terminals show all bars shorter.
+    Bar,
 }
 
 /// The meaning of a text, which determines its color.
@@ -126,23 +136,83 @@ fn render_block(block: &Block, look: Look) -> String {
         }
         Block::Table(table) => {
             let alignments: Vec<Align> = table.columns.iter().map(|column| column.1).collect();
-            layout(Some(&table.columns), &table.rows, &alignments, look)
+            let header = table.columns.iter().map(|column| Cell::faint(column.0)).collect();
+            layout(Some(header), &table.rows, &alignments, look)
         }
         Block::Section(title, rows) => {
             let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
             let body = layout(None, rows, &vec![Align::Left; columns], look);
             format!("{}\n{body}", layout(None, &[vec![Cell::strong(title)]], &[Align::Left], look).trim_end())
         }
-        Block::Text(text) => layout(None, &[vec![Cell::plain(text)]], &[Align::Left], look),
+        Block::Text(text) => {
+            layout(None, &[vec![Cell::plain(unaligned(text, look.width.into()))]], &[Align::Left], look)
+        }
     }
 }
 
-fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], look: Look) -> String {
+/// Replaces the runs of spaces that align the lines of a text, if a line with such a run is too long.
+fn unaligned(text: &str, width: usize) -> String {
+    if !text.lines().any(|line| line.contains("  ") && line.chars().count() > width) {
+        return text.to_owned();
+    }
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Arranges cells in columns. If the columns are too narrow for a number or a word, leaves out the columns without
+/// values, and prints records if that is not enough.
+fn layout(header: Option<Vec<Cell>>, rows: &[Vec<Cell>], alignments: &[Align], look: Look) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let header = header.map(|cells| cells.iter().map(|cell| Cell(unbreakable(&cell.0), cell.1)).collect::<Vec<_>>());
+    let whole = |cell: &Cell| Cell(unbreakable(&harmless(&cell.0)), cell.1);
+    let mut rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().map(whole).collect()).collect();
     // On narrow terminals, columns are closer together.
     let gap = if look.width >= ROOMY_WIDTH { 3 } else { 1 };
+    let columns = rows.iter().map(Vec::len).chain(header.iter().map(Vec::len)).max().unwrap_or(0);
+    let space = usize::from(look.width).saturating_sub(usize::from(gap) * columns.saturating_sub(1));
+    let cells = |column: usize| header.iter().chain(&rows).filter_map(move |row| row.get(column));
+    let mut needs: Vec<ColumnWidth> = (0..columns)
+        .map(|column| {
+            let widths = cells(column).map(|cell| ColumnWidth::of(cell, alignments.get(column)));
+            widths.fold(ColumnWidth::default(), ColumnWidth::max)
+        })
+        .collect();
+    let widths = match arranged(&needs, space) {
+        Some(widths) => {
+            // If all lines of a column break before its end, other columns get the rest.
+            for (column, (need, width)) in needs.iter_mut().zip(&widths).enumerate() {
+                let longest = cells(column).map(|cell| longest_line(&cell.0, *width)).max().unwrap_or(0);
+                if longest < *width && *width < need.whole && alignments.get(column) != Some(&Align::Bar) {
+                    need.whole = longest.max(need.least);
+                }
+            }
+            arranged(&needs, space).unwrap_or(widths)
+        }
+        None if columns > 1 => {
+            let has_values =
+                |column: &usize| rows.iter().filter_map(|row| row.get(*column)).any(|cell| !is_missing(cell));
+            let kept: Vec<usize> = (0..columns).filter(has_values).collect();
+            if kept.len() == columns || header.is_none() {
+                return records(header.as_deref(), &rows, look);
+            }
+            let of = |row: &[Cell]| kept.iter().filter_map(|&column| row.get(column).cloned()).collect();
+            let (header, rows): (Option<Vec<Cell>>, Vec<_>) =
+                (header.as_deref().map(of), rows.iter().map(|row| of(row)).collect());
+            let alignments: Vec<Align> = kept.iter().filter_map(|&column| alignments.get(column).copied()).collect();
+            return layout(header, &rows, &alignments, look);
+        }
+        // A single column has no other arrangement.
+        None => vec![space],
+    };
+    for row in &mut rows {
+        for ((cell, width), align) in row.iter_mut().zip(&widths).zip(alignments) {
+            if *align == Align::Bar {
+                cell.0 = shortened_bar(&cell.0, *width);
+            }
+        }
+    }
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     if look.color {
@@ -150,22 +220,155 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     } else {
         table.force_no_tty();
     }
-    if let Some(columns) = header {
-        table.set_header(columns.iter().map(|column| styled(&Cell::faint(column.0), look)));
+    if let Some(header) = &header {
+        table.set_header(header.iter().map(|cell| styled(cell, look)));
     }
-    for row in rows {
+    for row in &rows {
         table.add_row(row.iter().map(|cell| styled(cell, look)));
     }
-    for (index, (column, align)) in table.column_iter_mut().zip(alignments).enumerate() {
+    for (index, ((column, align), width)) in table.column_iter_mut().zip(alignments).zip(widths).enumerate() {
         column.set_cell_alignment(match align {
-            Align::Left => CellAlignment::Left,
+            Align::Left | Align::Bar => CellAlignment::Left,
             Align::Right => CellAlignment::Right,
         });
-        column.set_padding((if index == 0 { 0 } else { gap }, 0));
+        let padding = if index == 0 { 0 } else { gap };
+        column.set_padding((padding, 0));
+        let width = u16::try_from(width).unwrap_or(look.width).max(1);
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(padding))));
     }
-    let mut text = table.trim_fmt();
+    let mut text = table.trim_fmt().replace(NO_BREAK, " ");
     text.push('\n');
     text
+}
+
+/// The smallest width of a column that breaks no number and no usual word, and the width at which no cell has a
+/// line break.
+#[derive(Clone, Copy, Debug, Default)]
+struct ColumnWidth {
+    least: usize,
+    whole: usize,
+}
+
+impl ColumnWidth {
+    fn of(cell: &Cell, align: Option<&Align>) -> Self {
+        let length = |text: &str| text.chars().count();
+        let whole = cell.0.lines().map(length).max().unwrap_or(0);
+        let least = if align == Some(&Align::Bar) {
+            whole.min(SHORTEST_BAR)
+        } else {
+            let words = cell.0.split_whitespace();
+            words
+                .map(|word| if is_number(word) { length(word) } else { length(word).min(LONGEST_WORD) })
+                .max()
+                .unwrap_or(0)
+        };
+        Self { least, whole }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self { least: self.least.max(other.least), whole: self.whole.max(other.whole) }
+    }
+}
+
+/// Divides `space` among the columns. Each column gets at least its least width; the rest is divided equally among
+/// the columns that can use it. Returns `None` if there is too little space.
+fn arranged(columns: &[ColumnWidth], space: usize) -> Option<Vec<usize>> {
+    let mut left = space.checked_sub(columns.iter().map(|column| column.least).sum())?;
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.least).collect();
+    loop {
+        let wanting = widths.iter().zip(columns).filter(|(width, column)| **width < column.whole).count();
+        let Some(share) = left.checked_div(wanting) else { return Some(widths) };
+        let (share, mut single) = (share, if share == 0 { left } else { 0 });
+        for (width, column) in widths.iter_mut().zip(columns) {
+            let more = (column.whole - *width).min(share.max(usize::from(single > 0)));
+            single = single.saturating_sub(more);
+            *width += more;
+            left -= more;
+        }
+        if left == 0 {
+            return Some(widths);
+        }
+    }
+}
+
+/// Returns the length of the longest line of a text in a column of this width.
+fn longest_line(text: &str, width: usize) -> usize {
+    let of_line = |line: &str| {
+        let (mut longest, mut length) = (0, 0_usize);
+        for word in line.split(' ').map(|word| word.chars().count()) {
+            let joined = if length == 0 { word } else { length + 1 + word };
+            length = if joined <= width { joined } else { word.min(width) };
+            longest = longest.max(length);
+        }
+        longest
+    };
+    text.lines().map(of_line).max().unwrap_or(0)
+}
+
+fn is_missing(cell: &Cell) -> bool {
+    ["", "-"].contains(&cell.0.as_str())
+}
+
+/// Prints a record for each row: a line for each cell, with the name of its column. Leaves out missing values.
+fn records(header: Option<&[Cell]>, rows: &[Vec<Cell>], look: Look) -> String {
+    let Some(header) = header else {
+        let join = |row: &Vec<Cell>| row.iter().map(|cell| cell.0.trim()).collect::<Vec<_>>().join("  ");
+        let rows: Vec<Vec<Cell>> = rows.iter().map(|row| vec![Cell::plain(join(row))]).collect();
+        return layout(None, &rows, &[Align::Left], look);
+    };
+    let mut first = String::new();
+    let records = rows.iter().map(|row| {
+        // An empty first cell repeats the cell above it.
+        if let Some(cell) = row.first().filter(|cell| !cell.0.is_empty()) {
+            first.clone_from(&cell.0);
+        }
+        let start =
+            row.first().map(|cell| Cell(first.clone(), if cell.1 == Tone::Plain { Tone::Strong } else { cell.1 }));
+        let cells = start.into_iter().chain(row.iter().skip(1).cloned());
+        let lines = header.iter().zip(cells).filter(|(_, cell)| !is_missing(cell));
+        let lines: Vec<Vec<Cell>> = lines.map(|(name, cell)| vec![Cell::faint(format!("{} ", name.0)), cell]).collect();
+        layout(None, &lines, &[Align::Left, Align::Left], look)
+    });
+    records.collect::<Vec<_>>().join("\n")
+}
+
+/// Shortens a bar of a chart that has bars of up to `LONGEST_BAR` letters to a column of this width.
+fn shortened_bar(bar: &str, width: usize) -> String {
+    let length = bar.chars().count();
+    if width >= LONGEST_BAR || length == 0 {
+        return bar.to_owned();
+    }
+    bar.chars().take((length * width).div_ceil(LONGEST_BAR).min(width)).collect()
+}
+
+/// Replaces the space between a number and its unit, so that no line ends there.
+fn unbreakable(text: &str) -> String {
+    const UNITS: [&str; 24] = [
+        "ns", "µs", "ms", "s", "min", "h", "Hz", "kHz", "MHz", "GHz", "ppm", "ppb", "%", "°C", "V", "mV", "B", "kB",
+        "KiB", "MiB", "GiB", "bit", "bits", "x",
+    ];
+    let is_unit = |word: &str| {
+        let word = word.split('\n').next().unwrap_or_default();
+        let bare = word.trim_end_matches(['.', ',', ';', ':', ')', ']', '*']);
+        UNITS.contains(&bare) || (bare.len() == 3 && bare.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let mut joined = String::with_capacity(text.len());
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        joined.push_str(word);
+        let Some(next) = words.peek() else { break };
+        let last = word.rsplit('\n').next().unwrap_or_default();
+        let is_whole_number = is_number(last) && last.ends_with(|end: char| end.is_ascii_digit());
+        let is_sign = ["±", "<", ">", "≤", "≥", "-"].contains(&last.trim_start_matches('(')) && is_number(next);
+        joined.push(if (is_whole_number && is_unit(next)) || is_sign { NO_BREAK } else { ' ' });
+    }
+    joined
+}
+
+/// Returns whether a word is a number, possibly with a sign, a parenthesis or a unit.
+fn is_number(word: &str) -> bool {
+    let bare = word.trim_start_matches(['(', '[', '"', '±', '<', '>', '≤', '≥', '~', '-', '+', NO_BREAK]);
+    bare.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// Sanitizes text that may come from a file from another system. Replaces control characters, which a terminal might
@@ -188,7 +391,7 @@ fn harmless(text: &str) -> String {
 }
 
 fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
-    let text = comfy_table::Cell::new(harmless(&cell.0));
+    let text = comfy_table::Cell::new(&cell.0);
     match (look.color, cell.1) {
         (false, _) | (true, Tone::Plain) => text,
         (true, Tone::Good) => text.fg(Color::Green),
@@ -242,8 +445,8 @@ mod tests {
     use proptest::{prop_assert, proptest};
 
     use super::{
-        Align, Block, Cell, Column, Look, Table, Tone, exact_time, harmless, render, short_frequency, short_time,
-        usable_width,
+        Align, Block, Cell, Column, ColumnWidth, Look, Table, Tone, arranged, exact_time, harmless, render,
+        short_frequency, short_time, shortened_bar, unbreakable, usable_width,
     };
 
     const PLAIN: Look = Look { width: 40, color: false };
@@ -296,7 +499,84 @@ mod tests {
         assert_eq!(rounded, ["100 ns", "999 ns", "1 µs", "1 ms", "1 s"]);
     }
 
+    #[test]
+    fn a_number_and_its_unit_stay_on_one_line() {
+        let whole = |text: &str| unbreakable(text).replace(super::NO_BREAK, "_");
+        assert_eq!(whole("took 1.5 µs, (± 63.5 ns) of 2 000 s"), "took 1.5_µs, (±_63.5_ns) of 2_000_s");
+        assert_eq!(whole("1 193 182 Hz; < 10 µs; p99 s; 4 CPUs"), "1_193_182_Hz; <_10_µs; p99 s; 4 CPUs");
+        let text = render(&[Block::Text("a word, then 123456.789 ms and 1 s ".repeat(20))], PLAIN);
+        assert!(text.lines().all(|line| !line.ends_with(|end: char| end.is_ascii_digit())), "{text}");
+        assert_eq!(text.matches("123456.789 ms").count(), 20, "{text}");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_becomes_records() {
+        let columns = ["source", "frequency", "", "±", "bracket"].map(|name| Column(name, Align::Right));
+        let row = ["tsc", "2250000000.125 Hz", "-", "1234567.5 ppm", "49.25 ns"].map(Cell::plain);
+        let again = ["", "19200000 Hz", "yes", "1 ppm", "49 ns"].map(Cell::plain);
+        let table = Table { columns: columns.to_vec(), rows: vec![row.to_vec(), again.to_vec()] };
+        assert_eq!(
+            render(&[Block::Table(table)], PLAIN),
+            "source     tsc\nfrequency  2250000000.125 Hz\n±          1234567.5 ppm\nbracket    49.25 ns\n\n\
+             source     tsc\nfrequency  19200000 Hz\n           yes\n±          1 ppm\nbracket    49 ns\n"
+        );
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_loses_columns_without_values() {
+        let columns = ["CPU", "samples", "p50", "p99", "p99.9", "p99.99", "p99.999", "max"];
+        let row = ["1", "1000000", "19.6 µs", "41.1 µs", "-", "-", "-", "3.85 ms"].map(Cell::plain);
+        let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
+        assert_eq!(
+            render(&[Block::Table(Table { columns, rows: vec![row.to_vec()] })], PLAIN),
+            "CPU samples     p50     p99     max\n  1 1000000 19.6 µs 41.1 µs 3.85 ms\n"
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_too_wide_is_not_aligned() {
+        let text = "     time source              offset     bracket\n    0.3 s tsc                 -12 ns       49 ns";
+        let render = |width| render(&[Block::Text(text.to_owned())], Look { width, color: false });
+        assert_eq!(render(60), format!("{text}\n"));
+        assert_eq!(render(40), "time source offset bracket\n0.3 s tsc -12 ns 49 ns\n");
+    }
+
+    #[test]
+    fn bars_are_shortened_in_proportion() {
+        assert_eq!([40, 20, 1, 0].map(|length| shortened_bar(&"#".repeat(length), 10).len()), [10, 5, 1, 0]);
+        assert_eq!(shortened_bar("##", 40), "##");
+    }
+
+    #[test]
+    fn columns_share_the_space_that_is_left() {
+        let columns = [(3, 3), (4, 10), (2, 30)].map(|(least, whole)| ColumnWidth { least, whole });
+        assert_eq!(arranged(&columns, 8), None);
+        assert_eq!(arranged(&columns, 9), Some(vec![3, 4, 2]));
+        assert_eq!(arranged(&columns, 12), Some(vec![3, 6, 3]));
+        assert_eq!(arranged(&columns, 30), Some(vec![3, 10, 17]));
+        assert_eq!(arranged(&columns, 100), Some(vec![3, 10, 30]));
+    }
+
     proptest! {
+        #[test]
+        fn no_table_breaks_a_number_or_exceeds_the_width(
+            rows in proptest::collection::vec(proptest::collection::vec(0.001..1e13_f64, 9), 1..4),
+            columns in 1..9_usize,
+            width in 40..160_u16,
+        ) {
+            let names = ["a", "time lost %", "p99.9", "a longer name", "±", "", "min", "max ppm", "kernel"];
+            let cells = |row: &Vec<f64>| row.iter().take(columns).map(|ns| Cell::plain(short_time(*ns))).collect();
+            let table = Table {
+                columns: names.iter().take(columns).map(|name| Column(name, Align::Right)).collect(),
+                rows: rows.iter().map(cells).collect(),
+            };
+            let text = render(&[Block::Table(table)], Look { width, color: false });
+            prop_assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+            for ns in rows.iter().flat_map(|row| row.iter().take(columns)) {
+                prop_assert!(text.contains(&short_time(*ns)), "{ns}: {text}");
+            }
+        }
+
         #[test]
         fn a_time_never_has_a_thousand_of_a_unit(digits in 1.0..10_000.0_f64, power in -2..9) {
             let ns = digits * 10_f64.powi(power);

@@ -4,7 +4,7 @@
 use hpt_core::{Instant, measure::Latencies, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
-use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
+use crate::output::{Align, Block, Cell, Column, LONGEST_BAR, Table, rounded, short_time};
 
 /// The column headers of `cells`.
 pub(crate) const COLUMNS: [&str; 10] =
@@ -94,8 +94,6 @@ const CLASSES_NS: [u64; 28] = [
     u64::MAX,
 ];
 
-const LONGEST_BAR: usize = 40;
-
 /// Returns the upper limit and the count of each bin, from the first to the last bin with samples.
 fn classes(latencies: &Latencies) -> Vec<(u64, u64)> {
     let mut counts = [0; CLASSES_NS.len()];
@@ -138,7 +136,7 @@ pub(crate) fn bars(latencies: &Latencies, what: (&'static str, &'static str)) ->
         Column(what.0, Align::Right),
         Column(what.1, Align::Right),
         Column("%", Align::Right),
-        Column("", Align::Left),
+        Column("", Align::Bar),
     ];
     Some(Block::Table(Table { columns, rows: rows.collect() }))
 }

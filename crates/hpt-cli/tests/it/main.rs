@@ -21,4 +21,5 @@ mod run;
 mod schemas;
 mod shell;
 mod stalls;
+mod terminals;
 mod trouble;

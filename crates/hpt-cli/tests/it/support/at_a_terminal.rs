@@ -50,14 +50,29 @@ fn shows_progress(shown: &str) -> bool {
 
 impl AtATerminal {
     pub(crate) fn start(command: &mut Command) -> Self {
+        Self::start_on(80, command.stdout(Stdio::piped()))
+    }
+
+    /// Starts a run whose standard output is the terminal, too. The terminal has this number of columns.
+    pub(crate) fn start_with_output(columns: u16, command: &mut Command) -> Self {
         let (screen, written): (File, File) = unsafe_calls::terminal().expect("Linux has terminals");
-        command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(written);
+        command.stdout(written.try_clone().expect("it is open"));
+        Self::start_in((screen, written), columns, command)
+    }
+
+    fn start_on(columns: u16, command: &mut Command) -> Self {
+        Self::start_in(unsafe_calls::terminal().expect("Linux has terminals"), columns, command)
+    }
+
+    fn start_in((screen, written): (File, File), columns: u16, command: &mut Command) -> Self {
+        unsafe_calls::set_columns(&screen, columns);
+        command.env("TERM", "xterm").stderr(written);
         let mut child = command.spawn().expect("the binary was built");
         // The command also has the other end open, and the terminal ends only after that is closed.
-        command.stderr(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let (shown, printed) = (Arc::default(), Arc::default());
-        let out = child.stdout.take().expect("piped");
-        let readers = vec![read_all(screen, Arc::clone(&shown)), read_all(out, Arc::clone(&printed))];
+        let mut readers = vec![read_all(screen, Arc::clone(&shown))];
+        readers.extend(child.stdout.take().map(|out| read_all(out, Arc::clone(&printed))));
         Self { child, shown, printed, readers }
     }
 

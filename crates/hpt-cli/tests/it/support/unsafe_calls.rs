@@ -2,7 +2,12 @@
 //! signals, locks.
 #![expect(unsafe_code, reason = "what happens between fork and exec has no safe form")]
 
-use std::{fs::File, io, os::unix::process::CommandExt, process::Command};
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    process::Command,
+};
 
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock, open},
@@ -48,6 +53,14 @@ pub(crate) fn terminal() -> io::Result<(File, File)> {
     unlockpt(&shown)?;
     let written = open(ptsname(&shown, Vec::new())?, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
     Ok((shown.into(), written.into()))
+}
+
+/// Sets the number of columns of a terminal.
+pub(crate) fn set_columns(terminal: &File, columns: u16) {
+    let size = libc::winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCSWINSZ reads one `winsize`, which outlives the call. ioctl_tty(2).
+    let done = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
 }
 
 /// Restores the default of the signals of Ctrl-C and hang-up for the processes that the tests
