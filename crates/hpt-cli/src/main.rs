@@ -114,6 +114,9 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         document.warnings.push(causes(&failure));
         document.answer = Answer::Unknown;
     }
+    if context.signal().is_some() {
+        message::erase_echo();
+    }
     output::print(&document, format).map_err(Failure::Print)?;
     for warning in &document.warnings {
         message::warning(warning);

@@ -111,6 +111,14 @@ fn tell(kind: Kind, text: &str) {
     let _ = out.write_all(line(kind, text, is_colored).as_bytes());
 }
 
+/// Erases the `^C` that a terminal echoes, so that the next line begins in the first column.
+pub(crate) fn erase_echo() {
+    let mut out = io::stderr();
+    if out.is_terminal() {
+        let _ = out.write_all(b"\r\x1b[2K");
+    }
+}
+
 fn line(kind: Kind, text: &str, is_colored: bool) -> String {
     let (label, color) = kind.label();
     let text = without_escapes(text);

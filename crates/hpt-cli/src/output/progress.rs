@@ -2,21 +2,75 @@
 
 use std::{
     fmt,
-    io::{IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     time::Duration,
 };
 
+use console::Term;
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
+
 use super::message::is_quiet;
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// The duration of the shortest run that has a progress bar.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
 /// The number of steps of the bar. Even in a run of several days, each step takes less than a millisecond.
 const STEPS: u64 = 1_000_000_000;
+/// The frequency with which the bar is drawn, in hertz.
+const DRAWN_HZ: u8 = 10;
+
+/// Standard error, as a terminal that is a few columns narrower. indicatif leaves the cursor after the last column. The
+/// `^C` that a terminal echoes therefore stays on the line of the bar, and is erased with it.
+#[derive(Debug)]
+struct Screen(Term);
+
+/// The number of columns that the bar leaves free.
+const FREE_COLUMNS: u16 = 4;
+
+impl TermLike for Screen {
+    fn width(&self) -> u16 {
+        self.0.size().1.saturating_sub(FREE_COLUMNS).max(1)
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_up(lines)
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_down(lines)
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_right(columns)
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_left(columns)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// Reports on a terminal which of several measurements has started.
 pub(crate) fn say_on_a_terminal(text: &str) {
-    let mut err = std::io::stderr();
+    let mut err = io::stderr();
     if err.is_terminal() && !is_quiet() {
         let _ = writeln!(err, "hpt: {text}");
     }
@@ -50,8 +104,12 @@ pub(crate) struct Progress {
 impl Progress {
     /// Creates a bar of `steps` steps for a run with the expected duration `expected`.
     pub(crate) fn new(steps: u64, expected: Duration) -> Self {
-        let visible = std::io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
-        let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+        let visible = io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
+        let target = if visible {
+            ProgressDrawTarget::term_like_with_hz(Box::new(Screen(Term::buffered_stderr())), DRAWN_HZ)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let time_left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
             let left = left(expected, state.elapsed(), state.fraction().into());
             let _ = write!(out, "{:#}", HumanDuration(left));

@@ -1,6 +1,9 @@
-//! Output on a terminal: narrow terminals.
+//! Output on a terminal: narrow terminals, and Ctrl-C.
 
-use crate::support::{at_a_terminal::AtATerminal, host, hpt, stderr};
+use crate::support::{
+    at_a_terminal::{AtATerminal, screen},
+    code, host, hpt, runner, stderr,
+};
 
 /// Returns the numbers of a text, in order.
 fn numbers(text: &str) -> Vec<String> {
@@ -31,4 +34,45 @@ fn no_number_is_broken_on_a_narrow_terminal() {
             }
         }
     }
+}
+
+#[test]
+fn a_progress_bar_is_erased_after_ctrl_c() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    for arguments in [
+        &["latency", "timer", "--duration", "1h"][..],
+        &["sleep", "--length", "100ms", "--count", "100000"],
+        &["calibrate", "--duration", "60s"],
+    ] {
+        let mut running = AtATerminal::start_with_output(80, hpt().args(arguments).args(["--color", "never"]));
+        running.wait_until_shown("the bar is drawn", |shown| shown.contains(" % "));
+        running.press_ctrl_c();
+        let output = running.output();
+        assert_eq!(code(&output), 130);
+        let lines = screen(&stderr(&output), 80);
+        let shows_a_bar = |line: &&String| line.contains('\u{2588}') || line.contains('\u{2591}');
+        assert_eq!(lines.iter().find(shows_a_bar), None, "{arguments:?}: {lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains("^C")), "{arguments:?}: {lines:#?}");
+        assert!(lines[0].len() > 2, "the result begins at the top, {arguments:?}: {lines:#?}");
+    }
+}
+
+#[test]
+fn ctrl_c_does_not_shift_the_last_rows_of_a_watch() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    let arguments = ["watch", "--source", "monotonic", "--interval", "300ms", "--color", "never"];
+    let mut running = AtATerminal::start_with_output(80, hpt().args(arguments));
+    running.wait_until_shown("an interval is printed", |shown| shown.matches("monotonic").count() > 1);
+    running.press_ctrl_c();
+    let output = running.output();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let lines = screen(&stderr(&output), 80);
+    assert!(!lines.iter().any(|line| line.contains("^C")), "{lines:#?}");
+    let ends: Vec<usize> =
+        lines.iter().filter_map(|line| line.find(" monotonic ").filter(|_| line.contains(" s "))).collect();
+    assert!(ends.len() > 1 && ends.iter().all(|end| *end == ends[0]), "{lines:#?}");
 }

@@ -7,7 +7,8 @@ use crate::{
     document_head::machine_line,
     exit::Failure,
     output::{
-        Align, Block, Cell, Column, Document, Table, Tone, one_or_many, print_one_of_several, remarks, short_time,
+        Align, Block, Cell, Column, Document, Table, Tone, message, one_or_many, print_one_of_several, remarks,
+        short_time,
     },
     sampling::{cpu_absences, realtime_settings::pinned_to},
 };
@@ -15,6 +16,9 @@ use crate::{
 pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<bool, Failure> {
     let blocks = vec![Block::Text(lines(data))];
     let document = Document { one_of_several: true, ..Document::new(data.clone(), blocks) };
+    if context.interrupted() {
+        message::erase_echo();
+    }
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 

@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Write},
     process::{Child, Command, Output, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
@@ -15,6 +15,7 @@ use super::{unsafe_calls, wait_while_running};
 /// A run that ends with the test.
 pub(crate) struct AtATerminal {
     child: Child,
+    keyboard: File,
     shown: Arc<Mutex<Vec<u8>>>,
     printed: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
@@ -71,9 +72,18 @@ impl AtATerminal {
         // The command also has the other end open, and the terminal ends only after that is closed.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let (shown, printed) = (Arc::default(), Arc::default());
+        let keyboard = screen.try_clone().expect("it is open");
         let mut readers = vec![read_all(screen, Arc::clone(&shown))];
         readers.extend(child.stdout.take().map(|out| read_all(out, Arc::clone(&printed))));
-        Self { child, shown, printed, readers }
+        Self { child, keyboard, shown, printed, readers }
+    }
+
+    /// Presses Ctrl-C: the terminal echoes `^C`, and the run receives the signal. The terminal is not
+    /// its controlling terminal, so the test sends the signal.
+    pub(crate) fn press_ctrl_c(&mut self) {
+        self.keyboard.write_all(b"\x03").expect("a terminal");
+        self.wait_until_shown("the terminal echoes ^C", |shown| shown.contains("^C"));
+        self.interrupt();
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -115,6 +125,57 @@ impl AtATerminal {
         let bytes = |of: &Mutex<Vec<u8>>| of.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Output { status, stdout: bytes(&self.printed), stderr: bytes(&self.shown) }
     }
+}
+
+/// Returns the lines that a terminal of this width displays after it received `shown`. Interprets the
+/// characters and escape sequences that hpt uses, and ignores colors.
+pub(crate) fn screen(shown: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<Vec<char>> = vec![Vec::new()];
+    let (mut row, mut column) = (0_usize, 0_usize);
+    let mut letters = shown.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\r' => column = 0,
+            '\n' => row += 1,
+            '\u{1b}' => {
+                let mut sequence: String = letters.by_ref().skip_while(|&letter| letter == '[').take(1).collect();
+                while !sequence.ends_with(|letter: char| letter.is_ascii_alphabetic()) {
+                    sequence.extend(letters.next());
+                }
+                let (number, command) = sequence.split_at(sequence.len() - 1);
+                let count = number.parse::<usize>().unwrap_or(1);
+                match (command, number) {
+                    ("A", _) => row = row.saturating_sub(count),
+                    ("B", _) => row += count,
+                    ("C", _) => column += count,
+                    ("D", _) => column = column.saturating_sub(count),
+                    ("K", "2") => lines[row].clear(),
+                    ("K", _) => lines[row].truncate(column),
+                    _ => {}
+                }
+            }
+            _ => {
+                // A letter after the last column is written on the next line.
+                if column == columns {
+                    (row, column) = (row + 1, 0);
+                }
+                lines.resize(lines.len().max(row + 1), Vec::new());
+                let line = &mut lines[row];
+                line.resize(line.len().max(column + 1), ' ');
+                line[column] = letter;
+                column += 1;
+            }
+        }
+        lines.resize(lines.len().max(row + 1), Vec::new());
+    }
+    lines.into_iter().map(|line| line.into_iter().collect::<String>().trim_end().to_owned()).collect()
+}
+
+#[test]
+fn a_screen_shows_what_was_not_erased() {
+    assert_eq!(screen("one\r\ntwo\r\u{1b}[2Kthree", 80), ["one", "three"]);
+    assert_eq!(screen("abcd", 3), ["abc", "d"]);
+    assert_eq!(screen("abc\u{1b}[31m\u{1b}[2D\u{1b}[Kd\r\nx\u{1b}[1A\u{1b}[2K", 80), ["", "x"]);
 }
 
 impl Drop for AtATerminal {
