@@ -4,10 +4,11 @@
 use std::{
     env, fmt,
     io::{self, IsTerminal, Write},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use clap::ValueEnum;
+use indicatif::ProgressBar;
 
 use super::without_escapes;
 
@@ -104,11 +105,26 @@ impl Kind {
     }
 }
 
+/// The progress bar that is drawn below the messages, if any.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Makes messages appear above this progress bar.
+pub(super) fn write_above(bar: Option<ProgressBar>) {
+    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+}
+
 /// Writes a message with its label. Ignores write errors on standard error.
 fn tell(kind: Kind, text: &str) {
-    let mut out = io::stderr();
-    let is_colored = is_colored(out.is_terminal());
-    let _ = out.write_all(line(kind, text, is_colored).as_bytes());
+    let is_colored = is_colored(io::stderr().is_terminal());
+    let text = line(kind, text, is_colored);
+    let write = || {
+        let _ = io::stderr().write_all(text.as_bytes());
+    };
+    let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
 }
 
 /// Erases the `^C` that a terminal echoes, so that the next line begins in the first column.

@@ -2,14 +2,15 @@
 
 use std::{
     fmt,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use console::Term;
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 
-use super::message::is_quiet;
+use super::message::{self, is_quiet};
 
 /// The duration of the shortest run that has a progress bar.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
@@ -68,12 +69,38 @@ impl TermLike for Screen {
     }
 }
 
-/// Reports on a terminal which of several measurements has started.
-pub(crate) fn say_on_a_terminal(text: &str) {
-    let mut err = io::stderr();
-    if err.is_terminal() && !is_quiet() {
-        let _ = writeln!(err, "hpt: {text}");
+/// Formats a remaining time in whole seconds, minutes, hours or days.
+fn rough(left: Duration) -> String {
+    let seconds = (left.as_millis() + 500) / 1_000;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6_000 => format!("{} min", (seconds + 30) / 60),
+        6_000..172_800 => format!("{} h", (seconds + 1_800) / 3_600),
+        _ => format!("{} d", (seconds + 43_200) / 86_400),
     }
+}
+
+/// Creates a bar for a run with the expected duration `expected`. The template can contain `{left}` and `{done}`.
+fn bar(expected: Duration, template: &str) -> ProgressBar {
+    let visible = io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
+    let target = if visible {
+        ProgressDrawTarget::term_like_with_hz(Box::new(Screen(Term::buffered_stderr())), DRAWN_HZ)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let time_left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let left = left(expected, state.elapsed(), state.fraction().into());
+        let _ = out.write_str(&rough(left));
+    };
+    let decimals = decimals(expected);
+    let done = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let _ = write!(out, "{:.decimals$}", state.fraction() * 100.0);
+    };
+    let style = ProgressStyle::with_template(template).expect("the templates are constants");
+    let style = style.with_key("left", time_left).with_key("done", done);
+    let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
+    message::write_above(visible.then(|| bar.clone()));
+    bar
 }
 
 /// Returns the number of decimal places with which the percentage changes about once per second, so that
@@ -94,50 +121,96 @@ fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
     (expected.mul_f64(rest) + elapsed).mul_f64(rest)
 }
 
+/// The share of a whole that a part takes: from `begin` to `begin + length`, which are fractions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Share {
+    begin: f64,
+    length: f64,
+}
+
+/// The bar of a whole, and the share of the part that is being measured.
+static WHOLE: Mutex<Option<(ProgressBar, Share)>> = Mutex::new(None);
+
+/// The progress of a measurement that consists of several measurements. While it exists, the bars of the parts move
+/// this bar instead.
+#[derive(Debug)]
+pub(crate) struct WholeProgress {
+    bar: ProgressBar,
+    parts: Vec<(String, Share)>,
+}
+
+impl WholeProgress {
+    /// Creates a bar for parts with these names and expected durations.
+    pub(crate) fn new(parts: &[(&str, Duration)]) -> Self {
+        let expected: Duration = parts.iter().map(|(_, expected)| *expected).sum();
+        let (mut begin, count) = (0.0, parts.len());
+        let share = |(number, (name, expected_part)): (usize, &(&str, Duration))| {
+            let length = expected_part.as_secs_f64() / expected.as_secs_f64().max(1e-9);
+            begin += length;
+            (format!("{number} of {count}: {name}"), Share { begin: begin - length, length })
+        };
+        let parts = (1..).zip(parts).map(share).collect();
+        Self { bar: bar(expected, "{msg:19} {wide_bar} {done:>3} %, about {left} left"), parts }
+    }
+
+    /// Shows that this part begins.
+    pub(crate) fn begin(&self, part: usize) {
+        let (name, share) = &self.parts[part];
+        *WHOLE.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.bar.clone(), *share));
+        self.bar.set_message(name.clone());
+        self.bar.set_position(position(share.begin));
+        self.bar.tick();
+    }
+}
+
+impl Drop for WholeProgress {
+    fn drop(&mut self) {
+        *WHOLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        message::write_above(None);
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Returns the position of the bar at a fraction from 0 to 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "clamped to the range from 0 to 1, and there are fewer than 2^53 steps"
+)]
+fn position(done: f64) -> u64 {
+    (done.clamp(0.0, 1.0) * STEPS as f64) as u64
+}
+
 /// A progress bar that may be invisible.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
     steps: u64,
+    /// The share of the bar, if the bar is that of a whole.
+    share: Option<Share>,
 }
 
 impl Progress {
     /// Creates a bar of `steps` steps for a run with the expected duration `expected`.
     pub(crate) fn new(steps: u64, expected: Duration) -> Self {
-        let visible = io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
-        let target = if visible {
-            ProgressDrawTarget::term_like_with_hz(Box::new(Screen(Term::buffered_stderr())), DRAWN_HZ)
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let time_left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
-            let left = left(expected, state.elapsed(), state.fraction().into());
-            let _ = write!(out, "{:#}", HumanDuration(left));
-        };
-        let decimals = decimals(expected);
-        let done = move |state: &ProgressState, out: &mut dyn fmt::Write| {
-            let _ = write!(out, "{:.decimals$}", state.fraction() * 100.0);
-        };
-        let style = ProgressStyle::with_template("{msg:17} {wide_bar} {done:>3} % {left:>4}");
-        let style = style.expect("the template is a constant").with_key("left", time_left).with_key("done", done);
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        Self { bar: bar.with_style(style), steps }
+        if let Some((bar, share)) = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            return Self { bar, steps, share: Some(share) };
+        }
+        Self { bar: bar(expected, "{msg:17} {wide_bar} {done:>3} % {left:>6}"), steps, share: None }
     }
 
-    /// Shows what is being measured.
+    /// Shows what is being measured. The bar of a whole shows the name of the part instead.
     pub(crate) fn name(&self, name: &str) {
-        self.bar.set_message(name.to_owned());
+        if self.share.is_none() {
+            self.bar.set_message(name.to_owned());
+        }
     }
 
     /// Shows the progress of the run, from 0 to 1.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "clamped to the range from 0 to 1, and there are fewer than 2^53 steps"
-    )]
     pub(crate) fn at_fraction(&self, done: f64) {
-        self.bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        let share = self.share.unwrap_or(Share { begin: 0.0, length: 1.0 });
+        self.bar.set_position(position(share.begin + done.clamp(0.0, 1.0) * share.length));
     }
 
     /// Shows the number of completed steps.
@@ -145,16 +218,14 @@ impl Progress {
     pub(crate) fn at(&self, step: u64) {
         self.at_fraction(step as f64 / self.steps.max(1) as f64);
     }
-
-    /// Runs a function that writes to standard error, and keeps its output above the bar.
-    pub(crate) fn aside(&self, write: impl FnOnce()) {
-        self.bar.suspend(write);
-    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if self.share.is_none() {
+            message::write_above(None);
+            self.bar.finish_and_clear();
+        }
     }
 }
 
@@ -162,7 +233,7 @@ impl Drop for Progress {
 mod tests {
     use std::time::Duration;
 
-    use super::{decimals, left};
+    use super::{WholeProgress, decimals, left, rough};
 
     #[test]
     fn a_percentage_moves_about_once_a_second() {
@@ -180,5 +251,21 @@ mod tests {
         // Twice as slow.
         assert!(left(hours(18), hours(18), 0.5) > hours(9) && left(hours(18), hours(18), 0.5) < hours(18));
         assert_eq!([1.0, 1.5].map(|done| left(hours(18), hours(20), done)), [Duration::ZERO; 2]);
+    }
+
+    #[test]
+    fn a_remaining_time_has_about_two_digits() {
+        let shown = [0, 1, 99, 100, 5_999, 6_000, 64_800, 172_799, 172_800].map(|s| rough(Duration::from_secs(s)));
+        assert_eq!(shown, ["0 s", "1 s", "99 s", "2 min", "100 min", "2 h", "18 h", "48 h", "2 d"]);
+        assert_eq!(rough(Duration::from_millis(1_500)), "2 s");
+    }
+
+    #[test]
+    fn parts_take_shares_of_the_whole() {
+        let seconds = Duration::from_secs;
+        let whole = WholeProgress::new(&[("a", seconds(10)), ("b", seconds(30))]);
+        let shares: Vec<_> =
+            whole.parts.iter().map(|(name, share)| (name.as_str(), share.begin, share.length)).collect();
+        assert_eq!(shares, [("1 of 2: a", 0.0, 0.25), ("2 of 2: b", 0.25, 0.75)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Output on a terminal: narrow terminals, and Ctrl-C.
+//! Output on a terminal: narrow terminals, progress, and Ctrl-C.
 
 use crate::support::{
     at_a_terminal::{AtATerminal, screen},
@@ -75,4 +75,41 @@ fn ctrl_c_does_not_shift_the_last_rows_of_a_watch() {
     let ends: Vec<usize> =
         lines.iter().filter_map(|line| line.find(" monotonic ").filter(|_| line.contains(" s "))).collect();
     assert!(ends.len() > 1 && ends.iter().all(|end| *end == ends[0]), "{lines:#?}");
+}
+
+/// Returns the different percentages that a progress bar showed, in order.
+fn percentages(shown: &str) -> Vec<f64> {
+    let before = shown.split(" %").filter_map(|before| before.split_whitespace().next_back()?.parse().ok());
+    let mut found: Vec<f64> = before.collect();
+    found.dedup();
+    found
+}
+
+#[test]
+fn a_measuring_doctor_shows_its_progress_while_it_polls() {
+    if hpt_core::realtime::allowed_cpus().len() < 2 {
+        return skipped!("the progress is drawn on another CPU, and there is only one");
+    }
+    let output = AtATerminal::start(hpt().args(["doctor", "--measure", "--json"])).output();
+    let shown = stderr(&output);
+    let polling = shown.split("waking").next().unwrap_or_default();
+    let steps = percentages(polling);
+    assert!(steps.iter().filter(|step| (1.0..90.0).contains(*step)).count() > 3, "{steps:?}: {shown}");
+}
+
+#[test]
+fn a_report_shows_one_progress_for_all_parts_even_during_a_watch() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = folder.path().join("page.html");
+    let mut command = hpt();
+    command.args(["report", "--short", "--part", "timer,watch", "--color", "never", "--output"]).arg(&page);
+    let output = AtATerminal::start(&mut command).output();
+    let shown = stderr(&output);
+    assert_eq!(code(&output), 0, "{shown}");
+    assert!(shown.contains("1 of 2") && shown.contains("2 of 2") && shown.contains(" left"), "{shown}");
+    // The progress never returns to its beginning, and moves while the watch runs.
+    let steps = percentages(&shown);
+    assert!(steps.windows(2).all(|two| two[0] <= two[1]), "{steps:?}: {shown}");
+    let watch = &shown[shown.find("2 of 2").expect("it was shown")..];
+    assert!(percentages(watch).len() > 2, "{watch}");
 }

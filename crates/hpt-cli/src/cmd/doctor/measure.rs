@@ -1,7 +1,12 @@
 //! The short measurement of `hpt doctor --measure`: read overhead, throttling of real-time threads, and wake-up
 //! latency. The verdicts come from `diagnose`.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
 
 use hpt_core::{
     Host, Instant, PosixClock, PosixId, TimeSource,
@@ -27,6 +32,8 @@ const STEP: Duration = Duration::from_micros(100);
 const GAP: Duration = Duration::from_millis(5);
 const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
+/// The interval at which the progress bar is drawn.
+const DRAWN_EVERY: Duration = Duration::from_millis(200);
 /// The real-time priority, which is above ordinary threads and below the kernel's own real-time threads.
 const PRIORITY: u8 = 40;
 
@@ -36,20 +43,46 @@ pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeas
     DoctorMeasurement { what: what.to_owned(), rules, result }
 }
 
-/// Measures for about five seconds on the CPU of `pinned`, and confirms the findings that the measurement proves.
+/// Measures for about five seconds on the CPU of `pinned`, and confirms the findings that the measurement proves. The
+/// progress is drawn on the CPU `spare`.
 pub(super) fn measure(
     host: &Host,
     facts: &MachineFacts,
     examined: &mut [Examined],
-    pinned: &Pinned,
+    (pinned, spare): (&Pinned, Option<usize>),
     context: &Context,
 ) -> Vec<DoctorMeasurement> {
-    let cpu = pinned.cpu();
-    let mut found = Vec::new();
-    let wakes = PERIOD * WAKES;
-    let expected = POLL + 2 * wakes;
+    let expected = POLL + 2 * PERIOD * WAKES;
     let progress = Progress::new(1, expected);
     progress.name("polling");
+    thread::scope(|scope| {
+        let (end, ended) = mpsc::channel::<()>();
+        // A measuring thread that drew the bar would see its own pauses. The thread is started here, because it would
+        // otherwise inherit real-time priority.
+        let shown = &progress;
+        let draw = move |spare| {
+            let _pinned = Pinned::new(spare);
+            let begun = Instant::now();
+            while ended.recv_timeout(DRAWN_EVERY) == Err(RecvTimeoutError::Timeout) {
+                shown.at_fraction(begun.elapsed().div_duration_f64(expected));
+            }
+        };
+        // If no other thread can be started, the bar does not move.
+        let drawing = spare.map(|spare| thread::Builder::new().spawn_scoped(scope, move || draw(spare)));
+        let found = on_this_thread(host, facts, examined, (pinned.cpu(), &progress), context);
+        drop((end, drawing));
+        found
+    })
+}
+
+fn on_this_thread(
+    host: &Host,
+    facts: &MachineFacts,
+    examined: &mut [Examined],
+    (cpu, progress): (usize, &Progress),
+    context: &Context,
+) -> Vec<DoctorMeasurement> {
+    let mut found = Vec::new();
     found.extend(reading(host));
     let is_found = |rules: &[&str]| {
         examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Problem(_)))
@@ -73,7 +106,6 @@ pub(super) fn measure(
     ));
     drop(fifo);
     progress.name("waking up");
-    progress.at_fraction(POLL.div_duration_f64(expected));
     // A thread that blocks does not stop other threads, so real-time priority is safe here.
     let fifo = Fifo::new(PRIORITY).ok();
     let policy =
@@ -85,7 +117,6 @@ pub(super) fn measure(
             format!("{late} on CPU {cpu} {policy}"),
         )
     }));
-    progress.at_fraction((POLL + wakes).div_duration_f64(expected));
     if let Ok(_awake) = AwakeCpus::new() {
         found.extend(woken(context).map(|late| {
             measured("wake-up latency without idle states", &["idle-states"], format!("{late} on CPU {cpu} {policy}"))

@@ -8,6 +8,7 @@ use clap::Args;
 use hpt_core::{
     Host,
     diagnose::{Examined, Finding, MachineFacts, Severity, Verdict, examine},
+    realtime::allowed_cpus,
 };
 use hpt_document::doctor::{DoctorDocument, DoctorFix, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict};
 
@@ -71,9 +72,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut notes = context.notes();
     let measured = if arguments.measure {
         context.signals.listen()?;
+        // Determine the allowed CPUs before pinning the thread, because pinning leaves only one allowed CPU.
+        let cpus = allowed_cpus();
         let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("the thread is pinned by default");
         let mut parts = Parts::of(Some(pinned.cpu()), context);
-        let measured = measure(host, &facts, &mut examined, &pinned, context);
+        let spare = cpus.into_iter().find(|cpu| *cpu != pinned.cpu());
+        let measured = measure(host, &facts, &mut examined, (&pinned, spare), context);
         parts.end("all of them");
         notes.extend(parts.notes());
         Some(measured)

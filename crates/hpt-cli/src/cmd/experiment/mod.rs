@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             } else {
                 let keep = |made, figures| {
                     kept.keep(experiment, &planned, made, figures);
-                    kept.tell(|note| progress.aside(|| message::note(note)));
+                    kept.tell(|note| message::note(note));
                 };
                 let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
                 let run = Run {

@@ -31,7 +31,7 @@ use crate::{
     document_head::machine_of,
     exit::{Failure, causes},
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, Tone, html, progress::say_on_a_terminal, remarks, rounded,
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, html, progress::WholeProgress, remarks, rounded,
     },
 };
 
@@ -136,7 +136,9 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
     let plans: Vec<&Plan> = PLANS.iter().filter(wanted).collect();
     let (began, start) = (SystemTime::now(), Instant::now());
     let (mut parts, mut documents, mut notes) = (Vec::new(), Map::new(), context.notes());
-    for (number, plan) in (1..).zip(&plans) {
+    let expected: Vec<_> = plans.iter().map(|plan| (plan.name, plan.expected(arguments.short))).collect();
+    let progress = WholeProgress::new(&expected);
+    for (number, plan) in plans.iter().enumerate() {
         let line = plan.line(arguments.short, arguments.cpu);
         let mut part = ReportPart {
             name: plan.name.to_owned(),
@@ -149,7 +151,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
             parts.push(part);
             continue;
         }
-        say_on_a_terminal(&format!("{number} of {}: {}", plans.len(), part.command));
+        progress.begin(number);
         let begun = Instant::now();
         match runs(&line, &context.of_a_part()) {
             Ok(document) => {
@@ -166,6 +168,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
         parts.push(part);
     }
+    drop(progress);
     let machine = machine_of(&context.host);
     let mut report = Report(ReportDocument {
         schema: SCHEMA,

@@ -1,5 +1,7 @@
 //! The measurements of a report, as command lines. Measures nothing.
 
+use std::time::Duration;
+
 use crate::arguments::CpuChoice;
 
 /// A measurement that a report can contain.
@@ -13,6 +15,8 @@ pub(crate) struct Plan {
     /// The arguments for a run of about one second.
     short: &'static [&'static str],
     cpu: Cpu,
+    /// The usual durations of a full run and of a short run, in seconds.
+    seconds: (f64, f64),
 }
 
 /// The values of `--cpu` that a measurement accepts.
@@ -27,14 +31,22 @@ enum Cpu {
 
 /// The measurements, in the order in which they run and appear in the report.
 pub(crate) static PLANS: [Plan; 10] = [
-    Plan { name: "doctor", kind: "doctor", words: &["doctor"], short: &["doctor"], cpu: Cpu::Number },
-    Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None },
+    Plan {
+        name: "doctor",
+        kind: "doctor",
+        words: &["doctor"],
+        short: &["doctor"],
+        cpu: Cpu::Number,
+        seconds: (0.1, 0.1),
+    },
+    Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None, seconds: (0.5, 0.5) },
     Plan {
         name: "bench",
         kind: "bench",
         words: &["bench", "--count", "300000"],
         short: &["bench", "--count", "5000"],
         cpu: Cpu::Any,
+        seconds: (2.0, 0.4),
     },
     Plan {
         name: "timer",
@@ -42,6 +54,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["latency", "timer", "--duration", "10s"],
         short: &["latency", "timer", "--duration", "500ms"],
         cpu: Cpu::Any,
+        seconds: (10.0, 0.5),
     },
     Plan {
         name: "timer-hpt",
@@ -49,6 +62,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["latency", "timer", "--by", "hpt", "--duration", "10s"],
         short: &["latency", "timer", "--by", "hpt", "--duration", "500ms"],
         cpu: Cpu::Any,
+        seconds: (10.0, 0.5),
     },
     Plan {
         name: "poll",
@@ -56,6 +70,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["latency", "poll", "--duration", "10s"],
         short: &["latency", "poll", "--duration", "500ms"],
         cpu: Cpu::Any,
+        seconds: (10.0, 0.5),
     },
     Plan {
         name: "stall",
@@ -63,6 +78,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["latency", "stall", "--duration", "10s"],
         short: &["latency", "stall", "--duration", "500ms"],
         cpu: Cpu::Any,
+        seconds: (10.0, 0.5),
     },
     Plan {
         name: "sleep",
@@ -70,6 +86,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["sleep", "--length", "100us,1ms,10ms", "--count", "100"],
         short: &["sleep", "--length", "100us,1ms", "--count", "10"],
         cpu: Cpu::Any,
+        seconds: (4.5, 0.1),
     },
     Plan {
         name: "watch",
@@ -77,6 +94,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["watch", "--duration", "20s", "--interval", "500ms"],
         short: &["watch", "--duration", "1s", "--interval", "200ms"],
         cpu: Cpu::Any,
+        seconds: (20.0, 1.0),
     },
     Plan {
         name: "experiment",
@@ -84,10 +102,16 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["experiment", "calls", "steps", "period", "cost", "sleeps", "--short"],
         short: &["experiment", "calls", "period", "--short"],
         cpu: Cpu::None,
+        seconds: (5.0, 1.0),
     },
 ];
 
 impl Plan {
+    /// Returns the usual duration, for the progress bar.
+    pub(super) fn expected(&self, short: bool) -> Duration {
+        Duration::from_secs_f64(if short { self.seconds.1 } else { self.seconds.0 })
+    }
+
     /// Returns the complete command line.
     pub(crate) fn line(&self, short: bool, cpu: Option<CpuChoice>) -> Vec<String> {
         let words = if short { self.short } else { self.words };

@@ -29,7 +29,7 @@ use crate::{
     arguments::{Codes, CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
     context::Context,
     exit::Failure,
-    output::{Answer, Document, chart_option::ChartOption},
+    output::{Answer, Document, chart_option::ChartOption, progress::Progress},
 };
 
 const EXAMPLES: &str = "  \
@@ -124,6 +124,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
+    // On its own, a watch prints its intervals instead.
+    let progress = arguments.duration.filter(|_| context.is_of_a_part()).map(|duration| Progress::new(1, duration));
     // On a busy machine, the setup takes time that is not part of the run.
     machine.begin(context);
     so_far.watch.expect(&expectations(machine.counter(context)));
@@ -160,6 +162,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             // the interval between two rounds.
             if is_one_round || (is_over && rounds > 1) || context.interrupted() {
                 break;
+            }
+            if let (Some(progress), Some(duration)) = (&progress, arguments.duration) {
+                progress.at_fraction((now_s - machine.begun_s) / duration.as_secs_f64());
             }
             thread::sleep(ROUND);
         }
