@@ -100,6 +100,10 @@ pub struct ExperimentFigureRow {
     /// The value measured on this machine; null if it was not measured.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub measured: Option<f64>,
+    /// Whether the measured value is a quantile beyond which fewer than ten samples lie. The value is present
+    /// nevertheless, because the publication states this quantile.
+    #[serde(default)]
+    pub has_few_samples: bool,
     /// Whether the value was measured.
     pub state: FigureState,
     /// Number of samples of the measured value.
@@ -107,7 +111,8 @@ pub struct ExperimentFigureRow {
     /// The median of the measured distribution, in the unit of the row; null if there is no distribution.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub p50: Option<f64>,
-    /// The 99th percentile of the measured distribution, in the unit of the row; null if there is no distribution.
+    /// The 99th percentile of the measured distribution, in the unit of the row; null if there is no distribution, or
+    /// if fewer than ten samples are above it.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub p99: Option<f64>,
     /// The maximum of the measured distribution, in the unit of the row; null if there is no distribution.

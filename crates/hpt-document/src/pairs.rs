@@ -48,7 +48,8 @@ pub struct PairsRow {
     pub min_ns: Option<f64>,
     /// The median interval, in nanoseconds; null if the duration of a tick is unknown.
     pub p50_ns: Option<f64>,
-    /// The 99th percentile of the interval, in nanoseconds; null if the duration of a tick is unknown.
+    /// The 99th percentile of the interval, in nanoseconds; null if the duration of a tick is unknown, or if fewer than
+    /// ten samples are above it.
     pub p99_ns: Option<f64>,
     /// The maximum interval, in nanoseconds; null if the duration of a tick is unknown.
     pub max_ns: Option<f64>,

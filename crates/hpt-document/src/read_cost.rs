@@ -28,10 +28,11 @@ pub struct SingleReads {
     pub single_samples: Option<u64>,
     /// The median time of a single read, in nanoseconds, including the read overhead of the stopwatch.
     pub single_p50_ns: Option<f64>,
-    /// The 99th percentile of the time of a single read, in nanoseconds, including the read overhead of the stopwatch.
+    /// The 99th percentile of the time of a single read, in nanoseconds, including the read overhead of the stopwatch;
+    /// null if fewer than ten samples are above it.
     pub single_p99_ns: Option<f64>,
     /// The 99.9th percentile of the time of a single read, in nanoseconds, including the read overhead of the
-    /// stopwatch.
+    /// stopwatch; null if fewer than ten samples are above it.
     pub single_p999_ns: Option<f64>,
     /// The maximum time of a single read, in nanoseconds, including the read overhead of the stopwatch.
     pub single_max_ns: Option<f64>,

@@ -48,9 +48,9 @@ pub struct SleepRow {
     pub trimmed_mean_ns: Option<f64>,
     /// The median overshoot, in nanoseconds.
     pub p50_ns: Option<f64>,
-    /// The 99th percentile of the overshoot, in nanoseconds.
+    /// The 99th percentile of the overshoot, in nanoseconds; null if fewer than ten samples are above it.
     pub p99_ns: Option<f64>,
-    /// The 99.9th percentile of the overshoot, in nanoseconds.
+    /// The 99.9th percentile of the overshoot, in nanoseconds; null if fewer than ten samples are above it.
     pub p999_ns: Option<f64>,
     /// The maximum overshoot, in nanoseconds.
     pub max_ns: Option<f64>,

@@ -85,10 +85,10 @@ pub struct StallThreadRow {
     /// the newest 1024 stalls. Null if there is no such period.
     pub period_ns: Option<u64>,
     /// The 10th percentile of the intervals between stalls that recur with this period, in nanoseconds. Null if there
-    /// is no such period.
+    /// is no such period, or if fewer than ten intervals are below it.
     pub period_p10_ns: Option<u64>,
     /// The 90th percentile of the intervals between stalls that recur with this period, in nanoseconds. Null if there
-    /// is no such period.
+    /// is no such period, or if fewer than ten intervals are above it.
     pub period_p90_ns: Option<u64>,
     /// Number of stalls that were followed by another stall after one period (± 2 %). Null if there is no such period.
     pub period_followed: Option<u64>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
-    Sleeper, clock,
+    Sleeper, Spread, clock,
     measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::Behavior,
 };
@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, exact_time, one_or_many,
-        progress::Progress, remarks, rounded, saturating_nanos, short_time,
+        progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
     },
     sampling::{
         cpu_absences::{self, Parts},
@@ -144,17 +144,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> SleepRow {
-    let late = |figure: fn(&hpt_core::Spread) -> f64| overshoot.overshoot.as_ref().map(figure).map(rounded);
+    let late = |figure: fn(&Spread) -> f64| overshoot.overshoot.as_ref().map(figure).map(rounded);
+    let samples = overshoot.overshoot.map_or(0, |late| late.samples);
     SleepRow {
         duration_ns: saturating_nanos(duration),
         method: overshoot.method.to_owned(),
-        samples: overshoot.overshoot.map_or(0, |late| late.samples),
+        samples,
         early: overshoot.early,
         mean_ns: late(|late| late.mean_ns),
         trimmed_mean_ns: overshoot.trimmed_mean_ns.map(rounded),
         p50_ns: late(|late| late.p50_ns),
-        p99_ns: late(|late| late.p99_ns),
-        p999_ns: late(|late| late.p999_ns),
+        p99_ns: late(|late| late.p99_ns).and_then(|ns| tail(samples, 0.99, ns)),
+        p999_ns: late(|late| late.p999_ns).and_then(|ns| tail(samples, 0.999, ns)),
         max_ns: late(|late| late.max_ns),
         cpu_share: overshoot.cpu_share.map(rounded),
         reserve_ns: (overshoot.method == "hpt").then(|| saturating_nanos(reserve)),
@@ -209,9 +210,15 @@ fn page(data: &SleepDocument) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
+    use std::{ops::ControlFlow, time::Duration};
+
+    use hpt_core::{
+        Sleeper,
+        measure::{SleepMethod, sleep_overshoot},
+    };
     use hpt_document::sleep::{SleepDocument, SleepRow};
 
-    use super::{page, part};
+    use super::{page, part, row};
     use crate::{golden, output::Document, sampling::realtime_settings::tests::example};
 
     #[test]
@@ -247,6 +254,23 @@ mod tests {
         };
         let blocks = page(&data);
         golden::assert("sleep", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn a_quantile_with_too_few_samples_beyond_it_is_missing() {
+        let tails = |samples: u64| {
+            let mut sleeper = Sleeper::new();
+            let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
+            methods.retain(|method| method.name() == "busy");
+            let overshoots =
+                sleep_overshoot(Duration::from_nanos(1), samples, &mut methods, |_| ControlFlow::Continue(()));
+            let row = row(Duration::from_nanos(1), &overshoots[0], Duration::ZERO);
+            assert_eq!(row.samples, samples);
+            (row.p50_ns.is_some(), row.p99_ns.is_some(), row.p999_ns.is_some(), row.max_ns.is_some())
+        };
+        assert_eq!(tails(200), (true, false, false, true));
+        assert_eq!(tails(1_000), (true, true, false, true));
+        assert_eq!(tails(10_000), (true, true, true, true));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use hpt_core::{Spread, stats::Histogram};
 use hpt_document::experiment::FigureState;
 use serde::{Deserialize, Serialize};
 
-use crate::output::rounded;
+use crate::output::{has_tail, rounded, tail};
 
 /// A value that was measured on this machine. `what` is the name of the published value, if one exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,10 @@ pub(crate) struct Measured {
     pub(crate) standing: FigureState,
     /// The value, or `None` if it was not measured. In that case, `how` contains the reason.
     pub(crate) value: Option<f64>,
+    /// Whether the value is a quantile beyond which fewer than ten samples lie. It is printed nevertheless, because the
+    /// publication prints it.
+    #[serde(default)]
+    pub(crate) has_few_samples: bool,
     pub(crate) samples: u64,
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
@@ -52,6 +56,7 @@ impl Measured {
             unit: unit.to_owned(),
             standing: FigureState::Measured,
             value: Some(to_digits(value)),
+            has_few_samples: false,
             samples,
             p50: None,
             p99: None,
@@ -66,7 +71,7 @@ impl Measured {
         let figure = |ns: f64| Some(to_digits(ns * scale));
         Self {
             p50: figure(spread.p50_ns),
-            p99: figure(spread.p99_ns),
+            p99: figure(spread.p99_ns).and_then(|p99| tail(spread.samples, 0.99, p99)),
             max: figure(spread.max_ns),
             ..Self::figure(what, spread.mean_ns * scale, unit, spread.samples, how)
         }
@@ -145,6 +150,19 @@ impl Tally {
         found.map_or(0.0, |(&length, _)| length as f64 / 1e3).min(self.longest_ns)
     }
 
+    /// Returns the mean and the distribution as `figure` does, but with the quantile `part` as the value.
+    pub(super) fn quantile_figure(
+        &self,
+        (what, part): (&str, f64),
+        unit_ns: f64,
+        unit: &str,
+        how: impl Into<String>,
+    ) -> Option<Measured> {
+        let figure = self.figure(what, unit_ns, unit, how)?;
+        let value = Some(to_digits(self.quantile_ns(part) / unit_ns));
+        Some(Measured { value, has_few_samples: !has_tail(figure.samples, part), ..figure })
+    }
+
     /// Returns the minimum, in nanoseconds.
     pub(super) fn smallest_ns(&self) -> Option<f64> {
         self.counts.first_key_value().map(|_| to_digits(self.quantile_ns(0.0)))
@@ -186,6 +204,30 @@ mod tests {
             (None, 0, "it requires a register")
         );
         assert_eq!(Measured::not_applicable("a figure", "ns", "").standing, FigureState::NotApplicable);
+    }
+
+    #[test]
+    fn a_quantile_with_too_few_samples_beyond_it_is_missing() {
+        let p99 = |samples: u32| {
+            let mut tally = Tally::default();
+            tally.add((0..samples).map(|ns| (f64::from(ns), 1)), 1.0);
+            let figure = tally.figure("late", 1.0, "ns", "by a source").expect("it has samples");
+            assert!(figure.p50.is_some() && figure.max.is_some(), "{figure:?}");
+            figure.p99
+        };
+        assert_eq!((p99(100), p99(999), p99(1_000)), (None, None, Some(989.0)));
+    }
+
+    #[test]
+    fn a_published_quantile_is_measured_even_with_few_samples_but_marked() {
+        let published = |samples: u32| {
+            let mut tally = Tally::default();
+            tally.add((0..samples).map(|ns| (f64::from(ns), 1)), 1.0);
+            let figure = tally.quantile_figure(("late", 0.99), 1.0, "ns", "by a source").expect("it has samples");
+            (figure.value, figure.has_few_samples, figure.p99)
+        };
+        assert_eq!(published(100), (Some(98.0), true, None));
+        assert_eq!(published(1_000), (Some(989.0), false, Some(989.0)));
     }
 
     #[test]

@@ -26,5 +26,5 @@ pub(crate) use self::{
     human::{Align, Block, Cell, Column, LONGEST_BAR, Table, Tone, exact_time, remarks, short_frequency, short_time},
     print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, print_page, textfile, textfile_so_far},
     printable::{Answer, Document},
-    text::{one_or_many, rounded, saturating_nanos, without_escapes},
+    text::{has_tail, one_or_many, rounded, saturating_nanos, tail, without_escapes},
 };

@@ -7,6 +7,21 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
+/// Returns whether at least ten of `samples` samples lie beyond the quantile `part`. With fewer samples, the
+/// quantile would depend on little more than the maximum. Every command decides with this function which quantiles it
+/// prints. The median, which needs no tail, is always printed.
+#[expect(clippy::cast_precision_loss, reason = "a share of samples")]
+pub(crate) fn has_tail(samples: u64, part: f64) -> bool {
+    const BEYOND: f64 = 10.0;
+    // Ensures that a thousandth of ten thousand is at least ten, despite rounding errors.
+    samples as f64 * (1.0 - part) + 1e-6 >= BEYOND
+}
+
+/// Returns the quantile `part`, or `None` if fewer than ten of `samples` samples lie beyond it.
+pub(crate) fn tail<T>(samples: u64, part: f64, value: T) -> Option<T> {
+    has_tail(samples, part).then_some(value)
+}
+
 /// Converts a duration to whole nanoseconds for machine-readable output. Saturates at 584 years.
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -30,4 +45,17 @@ pub(crate) fn without_escapes(text: &str) -> String {
         if is_obeyed(letter) { kept.extend(letter.escape_unicode()) } else { kept.push(letter) }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_tail, tail};
+
+    #[test]
+    fn ten_samples_must_lie_beyond_a_quantile() {
+        for (part, enough) in [(0.9, 100), (0.99, 1_000), (0.999, 10_000), (0.9999, 100_000), (0.99999, 1_000_000)] {
+            assert!(has_tail(enough, part) && !has_tail(enough - 1, part), "{part}");
+        }
+        assert_eq!((tail(0, 0.99, 5), tail(1_000, 0.99, 5)), (None, Some(5)));
+    }
 }

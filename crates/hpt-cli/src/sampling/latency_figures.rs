@@ -4,7 +4,7 @@
 use hpt_core::{Instant, measure::Latencies, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
-use crate::output::{Align, Block, Cell, Column, LONGEST_BAR, Table, rounded, short_time};
+use crate::output::{self, Align, Block, Cell, Column, LONGEST_BAR, Table, rounded, short_time};
 
 /// The column headers of `cells`.
 pub(crate) const COLUMNS: [&str; 10] =
@@ -52,14 +52,9 @@ pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
     ]
 }
 
-/// Returns a tail quantile, or `None` if fewer than ten samples lie beyond it. With fewer samples, the
-/// quantile would depend on little more than the maximum.
-#[expect(clippy::cast_precision_loss, reason = "a share of samples")]
+/// Returns a tail quantile, or `None` if fewer than ten samples lie beyond it.
 pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
-    const BEYOND: f64 = 10.0;
-    // Ensures that a thousandth of ten thousand is at least ten, despite rounding errors.
-    let beyond = counts.samples() as f64 * (1.0 - part) + 1e-6;
-    if beyond < BEYOND { None } else { counts.quantile(part) }
+    output::tail(counts.samples(), part, counts.quantile(part)?)
 }
 
 /// The upper limits of the displayed histogram bins, in nanoseconds: at least three per power of ten up to 10 ms.

@@ -20,7 +20,7 @@ use hpt_document::doctor::DoctorMeasurement;
 
 use crate::{
     context::{Context, continue_if},
-    output::{one_or_many, progress::Progress, short_time},
+    output::{one_or_many, progress::Progress, short_time, tail},
 };
 
 /// The polling time. It spans at least three full periods of one second, regardless of when polling begins.
@@ -30,7 +30,8 @@ const POLL: Duration = Duration::from_millis(4_300);
 const STEP: Duration = Duration::from_micros(100);
 /// The minimum length of a gap. This measurement ignores shorter gaps; `hpt latency poll` counts all gaps.
 const GAP: Duration = Duration::from_millis(5);
-const WAKES: u32 = 500;
+/// The number of wake-ups, which are just enough for p99.
+const WAKES: u32 = 1_000;
 const PERIOD: Duration = Duration::from_millis(1);
 /// The interval at which the progress bar is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(200);
@@ -43,7 +44,7 @@ pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeas
     DoctorMeasurement { what: what.to_owned(), rules, result }
 }
 
-/// Measures for about five seconds on the CPU of `pinned`, and confirms the findings that the measurement proves. The
+/// Measures for about six seconds on the CPU of `pinned`, and confirms the findings that the measurement proves. The
 /// progress is drawn on the CPU `spare`.
 pub(super) fn measure(
     host: &Host,
@@ -177,7 +178,8 @@ fn woken(context: &Context) -> Option<String> {
         context.check()
     });
     let late = latencies.histogram().spread(1.0)?;
-    let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(short_time);
+    let [p50, max] = [late.p50_ns, late.max_ns].map(short_time);
+    let p99 = tail(late.samples, 0.99, late.p99_ns).map_or_else(|| "-".to_owned(), short_time);
     let noun = one_or_many(late.samples, "wake-up", "wake-ups");
     Some(format!("p50 {p50}, p99 {p99}, max {max} of {} {noun}", late.samples))
 }

@@ -25,7 +25,7 @@ use crate::{
 const EXAMPLES: &str = "  \
   hpt doctor                         check this machine
   hpt doctor --cpu 3                 check it for a thread dedicated to CPU 3
-  sudo hpt doctor --cpu 3 --measure  also measure for five seconds
+  sudo hpt doctor --cpu 3 --measure  also measure for six seconds
   hpt doctor --host my.capture       check a system snapshot";
 
 /// Find what causes latency and clock errors, and how to fix it
@@ -33,7 +33,7 @@ const EXAMPLES: &str = "  \
 /// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still
 /// runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions
 /// for counters and devices. hpt doctor changes nothing and does not need root. Without root, it lists the checks that
-/// need root. With --measure, hpt also measures for five seconds to confirm problems while they occur.
+/// need root. With --measure, hpt also measures for six seconds to confirm problems while they occur.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a problem was found")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Without this option, checks of dedicated CPUs examine the isolated CPUs, and all other checks examine all CPUs.
     #[arg(short, long, value_name = "CPU")]
     cpu: Option<usize>,
-    /// Also measure for five seconds
+    /// Also measure for six seconds
     ///
     /// Measures the read overhead of the clock, the pauses of a thread that never blocks, and wake-up latency.
     #[arg(long)]

@@ -23,6 +23,7 @@ pub(super) fn compared(
         unit: figure.unit,
         published,
         measured: figure.value,
+        has_few_samples: figure.has_few_samples,
         state: figure.standing,
         samples: figure.samples,
         p50: figure.p50,

@@ -27,6 +27,14 @@ pub(super) fn figure(value: Option<f64>, compared: Option<f64>) -> Cell {
     Cell::plain(format!("{value:.decimals$}"))
 }
 
+/// Adds the mark of a value with few samples.
+fn marked(mut cell: Cell, has_few_samples: bool) -> Cell {
+    if has_few_samples {
+        cell.0.push('*');
+    }
+    cell
+}
+
 /// Formats the number of samples in bins with the limits 1, 2, 3, 5, 7, 10, 20, and so on. The first bin contains the
 /// values below 1.
 pub(super) fn classes(distribution: &[LengthCount]) -> String {
@@ -76,7 +84,7 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
                 Cell::plain(row.quantity.clone()),
                 Cell::plain(row.unit.clone()),
                 Cell::or_dash(row.published.map(|value| value.to_string())),
-                figure(row.measured, row.published),
+                marked(figure(row.measured, row.published), row.has_few_samples),
                 figure(row.p50, None),
                 figure(row.p99, None),
                 figure(row.max, None),
@@ -92,6 +100,9 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
         let spread: Vec<_> = spread.collect();
         if !spread.is_empty() {
             blocks.push(Block::Section("Distribution: number of samples".to_owned(), spread));
+        }
+        if rows.iter().any(|row| row.has_few_samples) {
+            blocks.push(Block::Text("*: fewer than ten samples lie beyond this percentile.".to_owned()));
         }
         let (reached, others) = left.split_at(made.parts.len().min(left.len()));
         left = others;
@@ -166,7 +177,7 @@ mod tests {
                 "ns",
                 "there is no counter that programs may read; see hpt probe",
             ),
-            Measured::figure("something else", 1_234.5, "ns", 200, "by itself"),
+            Measured { has_few_samples: true, ..Measured::figure("something else", 1_234.5, "ns", 200, "by itself") },
         ];
         let part = |name: &str, count, state| ExperimentPartRow {
             name: name.to_owned(),

@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, exact_time, one_or_many,
-        progress::Progress, remarks, rounded, saturating_nanos, short_time,
+        progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
     },
     sampling::{
         cpu_absences::{self, Parts},
@@ -189,7 +189,7 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
         mean_ns: time(|spread| spread.mean_ns),
         min_ns: time(|spread| spread.min_ns),
         p50_ns: time(|spread| spread.p50_ns),
-        p99_ns: time(|spread| spread.p99_ns),
+        p99_ns: time(|spread| spread.p99_ns).and_then(|ns| tail(ticks.samples, 0.99, ns)),
         max_ns: time(|spread| spread.max_ns),
     })
 }
@@ -267,6 +267,19 @@ mod tests {
         };
         let blocks = page(&data);
         golden::assert("latency-pairs", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn a_quantile_with_too_few_samples_beyond_it_is_missing() {
+        let p99_ns = |samples: u64| {
+            let mut histogram = Histogram::new();
+            (0..samples).for_each(|difference| histogram.record(difference));
+            let waits = waits("0s").expect("a wait");
+            let row = row(&SourceId::new("tsc"), Some(Frequency::GIGAHERTZ), &waits, &histogram).expect("some");
+            assert!(row.p50_ns.is_some() && row.max_ns.is_some(), "{row:?}");
+            row.p99_ns
+        };
+        assert_eq!((p99_ns(100), p99_ns(999), p99_ns(1_000).is_some()), (None, None, true));
     }
 
     #[test]

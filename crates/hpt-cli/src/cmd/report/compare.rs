@@ -199,7 +199,8 @@ fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
     if let Some(document) = report.document::<SleepDocument>("sleep")? {
         found.extend(document.results.iter().filter_map(|row| {
             let what = format!("{}, {}", short_time(whole(row.duration_ns)), row.method);
-            One::of("sleep", what, "ns", (row.p50_ns, row.p50_ns.zip(row.p99_ns), row.samples))
+            // A report has too few sleeps for p99.
+            One::of("sleep", what, "ns", (row.p50_ns, row.p50_ns.zip(row.p99_ns.or(row.max_ns)), row.samples))
         }));
     }
     if let Some(watch) = report.document::<WatchSummaryDocument>("watch")? {
@@ -217,7 +218,7 @@ fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
         found.extend(experiment.results.iter().filter_map(|row| {
             let what = format!("{}: {}", row.experiment, row.quantity);
             let middle = row.p50.or(row.measured);
-            One::of("experiment", what, &row.unit, (middle, row.p50.zip(row.p99), row.samples))
+            One::of("experiment", what, &row.unit, (middle, row.p50.zip(row.p99.or(row.max)), row.samples))
         }));
     }
     Ok(numbered(found))
@@ -352,7 +353,7 @@ fn cells(row: &ComparedFigureRow) -> Vec<String> {
     ]
 }
 
-const RULE: &str = "Two values differ if their ranges do not overlap. The range of a time extends from p50 to p99; the range of a frequency error includes its bounds. Frequency errors are compared only if both nominal frequencies have the same origin.";
+const RULE: &str = "Two values differ if their ranges do not overlap. The range of a time extends from p50 to p99, or to the maximum if there are too few samples for p99; the range of a frequency error includes its bounds. Frequency errors are compared only if both nominal frequencies have the same origin.";
 
 fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     let columns = vec![

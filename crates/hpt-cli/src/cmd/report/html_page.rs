@@ -144,10 +144,9 @@ fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
     }
     for (part, name) in [("timer", "Wake-up latency, kernel timer"), ("timer-hpt", "Wake-up latency, hpt's Sleeper")] {
         let document = report.document::<WakeLatencyDocument>(part)?;
-        if let Some(figures) = document.as_ref().and_then(|document| document.results.first()).map(|row| &row.figures)
-            && let Some(p99_ns) = figures.p99_ns
-        {
-            let [p50, p99, max] = [figures.p50_ns, p99_ns, figures.max_ns].map(time);
+        if let Some(figures) = document.as_ref().and_then(|document| document.results.first()).map(|row| &row.figures) {
+            let [p50, max] = [figures.p50_ns, figures.max_ns].map(time);
+            let p99 = figures.p99_ns.map_or_else(|| "-".to_owned(), time);
             first.push((name.to_owned(), p50, format!("p50; p99 {p99}, max {max}")));
         }
     }

@@ -10,6 +10,7 @@ use hpt_document::{
 };
 
 use super::{
+    super::text::tail,
     axis::{Axis, time},
     provenance::{Origin, about, about_all},
     svg::{Chart, Mark, Panel, Series},
@@ -299,8 +300,8 @@ fn together(rows: &[Row]) -> Row {
         });
         found.map_or(all.max_ns, |MicrosecondCount(us, _)| Some(whole(us.saturating_add(1)) * 1e3))
     };
-    (all.p50_ns, all.p99_ns, all.p999_ns, all.p9999_ns) =
-        (quantile(0.5), quantile(0.99), quantile(0.999), quantile(0.9999));
+    let tail = |part: f64| quantile(part).and_then(|ns| tail(samples, part, ns));
+    (all.p50_ns, all.p99_ns, all.p999_ns, all.p9999_ns) = (quantile(0.5), tail(0.99), tail(0.999), tail(0.9999));
     all
 }
 
@@ -500,7 +501,10 @@ mod tests {
         let all = together(&[row(&[(0, 1), (1, 5)], 6), row(&[(1, 4), (70, 1)], 5)]);
         let counts = [(0, 1), (1, 9), (70, 1)].map(|(us, count)| MicrosecondCount(us, count));
         assert_eq!((all.samples, all.microseconds.as_slice()), (11, &counts[..]));
-        assert_eq!((all.p50_ns, all.p99_ns), (Some(2e3), Some(71e3)));
+        // Fewer than ten samples are above the 99th percentile.
+        assert_eq!((all.p50_ns, all.p99_ns), (Some(2e3), None));
+        let many = together(&[row(&[(0, 100), (1, 500)], 600), row(&[(1, 400), (70, 100)], 500)]);
+        assert_eq!((many.p50_ns, many.p99_ns, many.p999_ns), (Some(2e3), Some(71e3), None));
     }
 
     #[test]

@@ -29,21 +29,23 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     }
     let share = |row: &SleepRow| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
     let late = |ns: Option<f64>| ns.map(|ns| ns.max(1.0));
+    // The tail of few samples ends at the maximum.
+    let upper = |row: &SleepRow| late(row.p99_ns.or(row.max_ns));
     // All panels have the same scales so that they can be compared.
     let all = || document.results.iter().filter(drawn);
     let x = Axis::log("share of a CPU", all().map(share).chain([1.0]), |share| {
         format!("{} %", (share * 1e5).round() / 1e3)
     });
     let y = Axis::log(
-        "overshoot, p50 (marker) to p99",
-        all().flat_map(|row| [late(row.p50_ns), late(row.p99_ns)]).flatten(),
+        "overshoot, p50 (marker) to p99, or to the maximum of few samples",
+        all().flat_map(|row| [late(row.p50_ns), upper(row)]).flatten(),
         time,
     );
     let panels = lengths.iter().map(|length| {
         let of = |method: &String| {
             let rows = all().filter(|row| row.duration_ns == *length && row.method == *method);
             let marks = rows.flat_map(|row| {
-                let (from, to) = (late(row.p50_ns).unwrap_or(1.0), late(row.p99_ns).unwrap_or(1.0));
+                let (from, to) = (late(row.p50_ns).unwrap_or(1.0), upper(row).unwrap_or(1.0));
                 [Mark::Upright { x: share(row), from, to }, Mark::Points(vec![(share(row), from)])]
             });
             marks.collect::<Vec<_>>()

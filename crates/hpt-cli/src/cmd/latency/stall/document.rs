@@ -12,7 +12,7 @@ use hpt_document::{
 
 use super::account::{Account, KEPT, StallDetails, ThreadOutcome};
 use crate::{
-    output::{latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
+    output::{self, latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
     sampling::latency_figures::tail,
 };
 
@@ -55,8 +55,9 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         max_ns: lengths.worst().map(|longest| longest.latency_ns),
         max_at_ns: lengths.worst().map(|longest| longest.deadline.nanos_since(Instant::EPOCH)),
         period_ns: of_period(|period| period.period_ns),
-        period_p10_ns: of_period(|period| period.p10_ns),
-        period_p90_ns: of_period(|period| period.p90_ns),
+        // As many samples lie below the first as above the second.
+        period_p10_ns: period.as_ref().and_then(|period| output::tail(period.followed, 0.9, period.p10_ns)),
+        period_p90_ns: period.as_ref().and_then(|period| output::tail(period.followed, 0.9, period.p90_ns)),
         period_followed: of_period(|period| period.followed),
         period_eligible: of_period(|period| period.eligible),
         sampling_ns: watched.sampling_ns,

@@ -68,14 +68,15 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> V
     }
     for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
         let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
+        let most = row.period_p10_ns.zip(row.period_p90_ns).map_or_else(String::new, |(p10_ns, p90_ns)| {
+            format!(" (80 % of them after {} to {})", short(Some(p10_ns)), short(Some(p90_ns)))
+        });
         blocks.push(Block::Text(format!(
-            "Periodic stalls on CPU {}: the period is {}. {} of {} stalls were followed by another stall after about that time (80 % of them after {} to {}).",
+            "Periodic stalls on CPU {}: the period is {}. {} of {} stalls were followed by another stall after about that time{most}.",
             name_of(row.cpu),
             short(row.period_ns),
             row.period_followed.unwrap_or(0),
             row.period_eligible.unwrap_or(0),
-            short(row.period_p10_ns),
-            short(row.period_p90_ns)
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
