@@ -16,7 +16,8 @@ pub use self::{
     expectation::{Expectation, Limits},
     expected::{Expected, Surroundings},
     machine::{
-        Examined, Finding, Fix, Gap, Gaps, MachineFacts, Rule, Severity, THEMES, Theme, Verdict, examine, prove,
+        Examined, Finding, Fix, Gap, Gaps, Goal, MachineFacts, Relevance, Rule, Severity, THEMES, Theme, Verdict,
+        examine, prove,
     },
     marks::{Suspends, suspended_between},
     source::{Fault, FrequencyErrorLimits, Interval, SourceEvent, SourceOffset},

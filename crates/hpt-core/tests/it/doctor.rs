@@ -12,7 +12,7 @@ use std::{
 
 use hpt_core::{
     Host,
-    diagnose::{Examined, Finding, Gap, Gaps, MachineFacts, Rule, Severity, THEMES, Verdict, examine, prove},
+    diagnose::{Examined, Finding, Gap, Gaps, Goal, MachineFacts, Rule, Severity, THEMES, Verdict, examine, prove},
     host::{Capture, Entry, Facts, ReadRefused, Situation},
 };
 use proptest::{
@@ -30,8 +30,9 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
     THEMES.iter().flat_map(|theme| theme.rules)
 }
 
+/// The verdicts for real-time threads, for which most rules matter.
 fn examined(host: &Host, cpu: Option<usize>) -> Vec<Examined> {
-    examine(&MachineFacts::new(host), cpu)
+    examine(&MachineFacts::new(host), cpu, Goal::Realtime)
 }
 
 fn finding(verdict: &Verdict) -> Option<&Finding> {
@@ -94,6 +95,76 @@ fn tuned_machines_have_no_problems() {
     }
 }
 
+/// The rules that may report a problem of high severity without a goal, on each machine that has such problems. A rule
+/// that is not listed here would raise an alarm that most users cannot act on.
+const HIGH: [(&str, &[&str]); 7] = [
+    ("amd-epyc-zen4-kvm-as-root", &["wall-time", "stolen-time"]),
+    ("amd-epyc-zen5-kvm-limited", &["wall-time", "cpu-quota", "stolen-time"]),
+    ("derived-kvm-nothing-stolen", &["wall-time"]),
+    ("derived-pc-untuned", &["clock-source", "wall-time", "time-daemons", "cpu-quota"]),
+    ("derived-raspberry-pi-4-untuned", &["under-voltage", "held-back"]),
+    ("derived-stated-crystal-hpet-in-use", &["clock-source"]),
+    ("qemu-raspi3b-as-root", &["wall-time"]),
+];
+
+/// The rules that report a finding of this severity for a goal.
+fn with_severity(name: &str, goal: Goal, severity: Severity) -> Vec<&'static str> {
+    let examined = examine(&MachineFacts::new(&host(name)), None, goal);
+    let is_severe = |examined: &&Examined| finding(&examined.verdict).is_some_and(|it| it.severity == severity);
+    examined.iter().filter(is_severe).map(|examined| examined.rule.id).collect()
+}
+
+#[test]
+fn only_the_listed_rules_have_high_severity_without_a_goal() {
+    let found: Vec<_> = all()
+        .into_iter()
+        .map(|name| (with_severity(&name, Goal::General, Severity::High), name))
+        .filter(|(rules, _)| !rules.is_empty())
+        .map(|(rules, name)| (name, rules))
+        .collect();
+    let allowed: Vec<_> = HIGH.into_iter().map(|(name, rules)| (name.to_owned(), rules.to_vec())).collect();
+    assert_eq!(found, allowed);
+}
+
+#[test]
+fn a_stock_system_has_no_problem_and_its_default_settings_count_only_for_a_goal() {
+    for name in ["derived-debian-13-stock", "derived-raspberry-pi-os-stock"] {
+        let of = |goal, severity| with_severity(name, goal, severity);
+        for goal in [Goal::General, Goal::Timekeeping] {
+            assert!(of(goal, Severity::High).is_empty() && of(goal, Severity::Low).is_empty(), "{name} {goal:?}");
+        }
+        let defaults = ["fair-server", "right-to-realtime", "isolated-cpus"];
+        assert_eq!(of(Goal::Realtime, Severity::High), defaults, "{name}");
+        let of_realtime = of(Goal::Realtime, Severity::Low);
+        assert!(["preemption", "right-to-lock-memory", "governor", "swap"].iter().all(|id| of_realtime.contains(id)));
+        let of_benchmarks = of(Goal::Benchmarks, Severity::Low);
+        assert!(of_benchmarks.contains(&"governor") && !of_benchmarks.contains(&"preemption"), "{of_benchmarks:?}");
+        assert!(of(Goal::Benchmarks, Severity::High).is_empty());
+        let notes = of(Goal::General, Severity::Info);
+        assert!(defaults.iter().chain(&["preemption", "governor"]).all(|id| notes.contains(id)), "{notes:?}");
+    }
+}
+
+#[test]
+fn the_goal_changes_only_severities() {
+    for name in all() {
+        for cpu in SUBJECTS {
+            let facts = MachineFacts::new(&host(&name));
+            let with = |goal| {
+                let mut examined = examine(&facts, cpu, goal);
+                for examined in &mut examined {
+                    if let Verdict::Problem(finding) = &mut examined.verdict {
+                        assert!(finding.severity <= examined.rule.relevance.severity(goal), "{}", examined.rule.id);
+                        finding.severity = Severity::Info;
+                    }
+                }
+                examined.into_iter().map(|examined| examined.verdict).collect::<Vec<_>>()
+            };
+            assert!(Goal::ALL.iter().all(|&goal| with(goal) == with(Goal::General)), "{name} {cpu:?}");
+        }
+    }
+}
+
 #[test]
 fn a_cpu_that_is_not_isolated_is_distinguished_from_one_that_is() {
     let on_one = found(&host("derived-pc-tuned"), Some(1));
@@ -121,7 +192,7 @@ fn a_missing_governor_is_not_a_problem_in_a_virtual_machine() {
         }
     }
     let found = found(&host(name), None);
-    assert_eq!(found.get("virtual-machine"), Some(&(Severity::Info, true)));
+    assert_eq!(found.get("virtual-machine"), Some(&(Severity::Low, true)));
     // Its kernel has no real-time throttling.
     assert!(!found.contains_key("throttling") && found.contains_key("fair-server"), "{found:?}");
 }
@@ -498,7 +569,7 @@ fn gaps_that_throttling_may_cause_prove_no_fair_server() {
     let gaps = Gaps { gaps: [100, 1_100, 2_100].map(gap).to_vec(), window: ms(3_200) };
     let proven = |name: &str, rule: &str| {
         let facts = MachineFacts::new(&host(name));
-        let mut examined = examine(&facts, None);
+        let mut examined = examine(&facts, None, Goal::Realtime);
         prove(&mut examined, &facts, 0, &gaps);
         let one = examined.iter().find(|one| one.rule.id == rule).expect("there is such a rule");
         let finding = finding(&one.verdict).unwrap_or_else(|| panic!("{rule}: {:?}", one.verdict)).clone();
@@ -813,6 +884,36 @@ fn facts_of_any_numbers_and_words_are_examined_without_a_panic() {
     assert!(judged > 100, "{judged}");
 }
 
+/// The severities of a rule's findings for each goal, for example `high for realtime; otherwise a note`.
+fn severities(rule: &Rule) -> String {
+    let named = |severity| {
+        let goals: Vec<_> = Goal::ALL.into_iter().filter(|&goal| rule.relevance.severity(goal) == severity).collect();
+        let names: Vec<_> = goals.iter().map(|goal| format!("`{}`", goal.name())).collect();
+        let joined = match names.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+            _ => names.concat(),
+        };
+        (goals.len(), joined)
+    };
+    let problems = [Severity::High, Severity::Low].map(|severity| (severity, named(severity)));
+    let (notes, note_goals) = named(Severity::Info);
+    let mut parts: Vec<String> = problems
+        .iter()
+        .filter(|(_, (count, _))| *count > 0)
+        .map(|(severity, (count, goals))| {
+            let goals = if *count == Goal::ALL.len() { "all goals" } else { goals };
+            format!("{} for {goals}", severity.name())
+        })
+        .collect();
+    match notes {
+        0 => {}
+        4 => parts.push("always a note".to_owned()),
+        1 => parts.push(format!("a note for {note_goals}")),
+        _ => parts.push("otherwise a note".to_owned()),
+    }
+    parts.join("; ")
+}
+
 /// The generated part of docs/doctor.md: every rule, with its fixes on one of the machines on which it fires.
 fn page() -> String {
     let found = everywhere();
@@ -829,9 +930,9 @@ fn page() -> String {
                 .expect("every rule fires somewhere");
             let _ = write!(page, "\n### {} (`{}`)\n\n", rule.title, rule.id);
             let _ = write!(page, "Checks {}. {} Affects: {}.\n\n", rule.about, rule.why, rule.affects);
+            let _ = writeln!(page, "- Severity: {}", severities(rule));
             let certain = if example.certain { "" } else { ", likely" };
-            let _ =
-                writeln!(page, "- Example (`{machine}`, {}{certain}): {}", example.severity.name(), example.observed);
+            let _ = writeln!(page, "- Example (`{machine}`{certain}): {}", example.observed);
             for fix in &example.fixes {
                 let commands: Vec<String> = fix.commands.iter().map(|command| format!("`{command}`")).collect();
                 let separator = if commands.is_empty() { "" } else { ": " };

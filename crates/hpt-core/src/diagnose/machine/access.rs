@@ -1,7 +1,7 @@
 //! Rules about which counters and devices the current user may use. They open neither counters nor devices.
 
 use super::facts::CAP_SYS_ADMIN;
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::{Architecture, DeviceFile};
 
 pub(super) const RULES: &[Rule] = &[
@@ -15,6 +15,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/perf-security.rst",
             "Documentation/admin-guide/sysctl/kernel.rst: perf_event_paranoid",
         ],
+        relevance: Relevance::NOTE,
         judge: paranoid,
     },
     Rule {
@@ -27,6 +28,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/arch/arm64/perf.rst",
             "Documentation/admin-guide/sysctl/kernel.rst: perf_user_access",
         ],
+        relevance: Relevance::NOTE,
         judge: user_access,
     },
     Rule {
@@ -39,6 +41,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/ABI/testing/sysfs-bus-event_source-devices",
             "perf_event_open(2): /sys/bus/event_source/devices/cpu/rdpmc",
         ],
+        relevance: Relevance::NOTE,
         judge: rdpmc,
     },
     Rule {
@@ -48,6 +51,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The System Timer is the cheapest clock to read on a Pi 1 or Zero, and an independent reference on the other models.",
         affects: "programs that use the source bcm-systimer",
         references: &["mem(4)", "Documentation/driver-api/uio-howto.rst"],
+        relevance: Relevance::NOTE,
         judge: system_timer,
     },
     Rule {
@@ -57,6 +61,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Through the device file of the chip, the kernel reports edges on a pin, each with a timestamp.",
         affects: "programs that measure GPIO edge latency",
         references: &["Documentation/userspace-api/gpio/chardev.rst"],
+        relevance: Relevance::NOTE,
         judge: gpio,
     },
 ];
@@ -144,7 +149,7 @@ fn system_timer(facts: &MachineFacts, _: &Subject) -> Verdict {
         (Some(_), _) => "/dev/mem requires CAP_SYS_RAWIO, and no UIO device provides access to the timer",
     };
     Finding::new(Severity::Info, missing)
-        .fix(
+        .steps(
             "Show which permission is missing; hpt's dist/README.md describes how to set up a UIO device that a group may read",
             ["hpt probe bcm-systimer".to_owned()],
         )

@@ -1,7 +1,7 @@
 //! Rules about the power supply and the temperature of a board. They use the kernel's drivers, and do not query the
 //! firmware directly.
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::{Supply, Zone};
 
 pub(super) const RULES: &[Rule] = &[
@@ -12,6 +12,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Below 4.63 V, the firmware lowers the processor frequency to a level that the power supply can sustain, regardless of the governor. Attached devices and SD cards may fail.",
         affects: "all programs",
         references: &["Documentation/hwmon/raspberrypi-hwmon.rst", "raspberrypi.com: vcgencmd get_throttled"],
+        relevance: Relevance::all(Severity::High),
         judge: under_voltage,
     },
     Rule {
@@ -21,6 +22,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A throttled processor runs below the frequency that the kernel requested, and the kernel is not notified. All work takes longer.",
         affects: "all programs",
         references: &["raspberrypi.com: vcgencmd get_throttled"],
+        relevance: Relevance::all(Severity::High).timekeeping(Severity::Info),
         judge: held_back,
     },
     Rule {
@@ -30,6 +32,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "At the limit, the frequency is lowered in steps and later raised again, so the execution time of the same work varies.",
         affects: "all programs",
         references: &["Documentation/driver-api/thermal/sysfs-api.rst"],
+        relevance: Relevance::all(Severity::Low).timekeeping(Severity::Info),
         judge: temperature,
     },
 ];
@@ -59,11 +62,8 @@ fn under_voltage(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     let finding = match (now, before) {
         (false, false) => return Verdict::pass("the supply voltage is high enough"),
-        (true, _) => Finding::new(Severity::High, "the supply voltage is too low now"),
-        (false, true) => Finding::new(
-            Severity::High,
-            "the supply voltage has been too low at some time since boot, but is high enough now",
-        ),
+        (true, _) => Finding::new(Severity::High, "too low now"),
+        (false, true) => Finding::new(Severity::High, "too low at some time since boot, but high enough now"),
     };
     finding
         .fix("Use a power supply and a cable that are rated for the board (Pi 3: 2.5 A, Pi 4: 3 A, Pi 5: 5 A), and a powered hub for attached devices", [])

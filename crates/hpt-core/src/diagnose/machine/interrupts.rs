@@ -1,6 +1,6 @@
 //! Rules about interrupts and kernel threads on dedicated CPUs. They move neither interrupts nor threads.
 
-use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict, times};
+use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Relevance, Rule, Severity, Subject, Verdict, times};
 use crate::host::{CpuList, Interrupt, KernelThread, Told};
 
 pub(super) const RULES: &[Rule] = &[
@@ -11,6 +11,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "An interrupt pauses any thread, even a real-time thread of the highest priority, for a few microseconds, or longer if a softirq follows.",
         affects: "threads with a dedicated CPU",
         references: &["Documentation/core-api/irq/irq-affinity.rst", "proc_interrupts(5)"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: interrupts,
     },
     Rule {
@@ -23,6 +24,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/kernel-parameters.txt: irqaffinity",
             "Documentation/core-api/irq/irq-affinity.rst",
         ],
+        relevance: Relevance::NOTE,
         judge: new_interrupts,
     },
     Rule {
@@ -32,6 +34,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "irqbalance may move interrupts back to CPUs from which they were moved away. It excludes only isolated CPUs.",
         affects: "threads with a dedicated CPU",
         references: &["irqbalance(1)"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: irqbalance,
     },
     Rule {
@@ -45,6 +48,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/core-api/workqueue.rst",
             "taskset(1)",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: kernel_threads,
     },
 ];
@@ -99,7 +103,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         "Move these interrupts to other CPUs until reboot; the command fails for interrupts that a driver spreads over all CPUs",
         moves,
     )
-    .fix(text, commands);
+    .steps(text, commands);
     if certain { finding.problem() } else { finding.uncertain().problem() }
 }
 
@@ -138,7 +142,7 @@ fn new_interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
             "Route them to other CPUs until reboot",
             [format!("echo {} | sudo tee /proc/irq/default_smp_affinity", others.mask())],
         )
-        .fix(text, commands)
+        .steps(text, commands)
         .problem()
 }
 
@@ -163,7 +167,7 @@ fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     // If this list is set, irqbalance ignores which CPUs are isolated: irqbalance, cputree.c, setup_banned_cpus.
     let banned = isolated.or(&touched);
     Finding::new(Severity::Low, format!("irqbalance is running, and may move interrupts to {}", Subject::in_words(&touched)))
-        .fix(
+        .steps(
             format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that no interrupts are moved to CPU {banned}"),
             ["sudo systemctl restart irqbalance".to_owned()],
         )
@@ -206,7 +210,7 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         format!("{} may run on {}{real_time}", named(&strays), Subject::in_words(&subject.in_question)),
     );
     let finding = match facts.cores.nohz_full {
-        Told::Is(_) => finding.fix(format!("Keep all these threads off dedicated CPUs. {text}"), commands),
+        Told::Is(_) => finding.steps(format!("Keep all these threads off dedicated CPUs. {text}"), commands),
         Told::Absent | Told::NotAllowed | Told::Garbled => finding,
     };
     if elsewhere.is_empty() {

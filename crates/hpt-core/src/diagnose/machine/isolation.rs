@@ -1,13 +1,13 @@
 //! Rules about the isolation of CPUs from other threads, from the tick, from the kernel's housekeeping, and from SMT
 //! siblings. They do not move threads.
 
-use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, KernelThread, Told};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "isolated-cpus",
-        title: "No isolated CPU for a dedicated thread",
+        title: "No isolated CPU",
         about: "which CPUs are isolated from the scheduler (isolcpus)",
         why: "A CPU that is not isolated may be running any thread of any program. An ordinary thread must wait for its turn; a real-time thread preempts the running thread, but finds cold caches.",
         affects: "programs that dedicate a CPU to one thread",
@@ -15,6 +15,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/kernel-parameters.txt: isolcpus",
             "Documentation/admin-guide/cgroup-v2.rst: cpuset.cpus.partition",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::High),
         judge: isolated,
     },
     Rule {
@@ -27,6 +28,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/kernel-parameters.txt: isolcpus, nohz_full, rcu_nocbs",
             "Documentation/timers/no_hz.rst",
         ],
+        relevance: Relevance::all(Severity::Low).timekeeping(Severity::Info),
         judge: ignored,
     },
     Rule {
@@ -36,6 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The tick interrupts any running thread 100 to 1000 times a second, for a few microseconds.",
         affects: "threads with a dedicated CPU",
         references: &["Documentation/timers/no_hz.rst", "Documentation/admin-guide/kernel-parameters.txt: nohz_full"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: tick,
     },
     Rule {
@@ -48,6 +51,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/kernel-parameters.txt: rcu_nocbs",
             "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: rcu,
     },
     Rule {
@@ -60,6 +64,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/hw-vuln/core-scheduling.rst",
             "Documentation/ABI/testing/sysfs-devices-system-cpu: smt",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: sibling,
     },
 ];
@@ -101,7 +106,7 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let wanted = Subject { in_question: cpu, ..subject.clone() };
     let others = wanted.elsewhere(facts);
     Finding::new(Severity::High, observed)
-        .fix(text, commands)
+        .steps(text, commands)
         .fix(
             "Keep services and user sessions off the CPU until reboot; kernel threads may still run there",
             ["system.slice", "user.slice"]
@@ -158,7 +163,7 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         (true, _, Some(why)) => Verdict::unknown(why),
         (true, _, None) => Verdict::pass("all boot parameters that isolate CPUs are in effect"),
         (false, ..) => Finding::new(Severity::Low, ignored.join("; "))
-            .fix(
+            .steps(
                 "Compare the parameters with the settings in effect; each CPU in rcu_nocbs should have a thread named rcuop or rcuos",
                 [
                     "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full".to_owned(),
@@ -200,7 +205,7 @@ fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let (text, commands) = facts.at_boot_also("nohz-full", &with_tick);
     Finding::new(Severity::Low, format!("the tick does not stop on {}", Subject::in_words(&with_tick)))
-        .fix(text, commands)
+        .steps(text, commands)
         .problem()
 }
 
@@ -237,7 +242,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
         }
         threads => {
             let (text, commands) = facts.at_boot_also("rcu-nocbs", &left);
-            let finding = Finding::new(Severity::Low, on(&left)).fix(text, commands);
+            let finding = Finding::new(Severity::Low, on(&left)).steps(text, commands);
             // If no kernel threads are visible, it is unknown whether the kernel was built to offload callbacks.
             let is_likely = threads.is_none() && none_requested(facts);
             if is_likely { finding.uncertain() } else { finding }.problem()
@@ -301,7 +306,7 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
         String::new()
     };
     let observed = format!("CPU {cpu} shares its core with {}{more}", Subject::in_words(others));
-    let finding = Finding::new(if in_question { Severity::Low } else { Severity::Info }, observed);
+    let finding = Finding::new(Severity::Low, observed);
     if in_question {
         let finding = if others.contains(0) {
             finding.fix("Choose another CPU: the sibling is CPU 0, which cannot be taken offline on most machines", [])

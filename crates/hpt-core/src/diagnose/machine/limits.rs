@@ -1,7 +1,7 @@
 //! Rules about the limits of the current process: its CPU quota, its cpuset, and how long a real-time thread may run
 //! without blocking. They do not raise limits.
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::{ControlGroups, CpuList};
 
 pub(super) const RULES: &[Rule] = &[
@@ -16,6 +16,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/scheduler/sched-bwc.rst",
             "systemd.resource-control(5): CPUQuota=",
         ],
+        relevance: Relevance::all(Severity::High).timekeeping(Severity::Low),
         judge: quota,
     },
     Rule {
@@ -28,15 +29,17 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/cgroup-v2.rst: cpuset.cpus",
             "systemd.resource-control(5): AllowedCPUs=",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: cpus_left,
     },
     Rule {
         id: "realtime-timeout",
-        title: "RLIMIT_RTTIME ends programs that never block",
+        title: "RLIMIT_RTTIME ends busy programs",
         about: "how long a real-time thread may run without blocking (RLIMIT_RTTIME)",
         why: "A thread that exceeds the limit receives SIGXCPU, which ends the program unless it handles the signal. At the hard limit, the program is killed.",
         affects: "SCHED_FIFO and SCHED_RR threads that never block, such as busy-polling threads",
         references: &["getrlimit(2): RLIMIT_RTTIME", "limits.conf(5): rttime", "systemd.exec(5): LimitRTTIME="],
+        relevance: Relevance::NOTE.realtime(Severity::High),
         judge: timeout,
     },
 ];
@@ -126,7 +129,7 @@ fn timeout(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.limits.realtime_timeout_us {
         None => Verdict::unknown("/proc/thread-self/limits does not show RLIMIT_RTTIME"),
         Some(u64::MAX) => Verdict::pass("no limit"),
-        Some(us) => Finding::new(Severity::High, format!("the limit is {us} µs"))
+        Some(us) => Finding::new(Severity::High, format!("{us} µs"))
             .fix("Remove the limit of a running program", ["sudo prlimit --rttime=unlimited --pid PID".to_owned()])
             .fix(
                 "To remove the limit permanently, set LimitRTTIME=infinity in the service of the program, or add the line `@realtime - rttime unlimited` to /etc/security/limits.d/realtime.conf and log in again",

@@ -1,6 +1,6 @@
 //! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. They change nothing.
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
 
 pub(super) const RULES: &[Rule] = &[
@@ -11,6 +11,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A page that was swapped out must be loaded when it is accessed. Loading takes milliseconds from a card or disk, and several hundred microseconds from compressed memory.",
         affects: "programs that do not lock their memory",
         references: &["mlockall(2)", "swapon(8)", "Documentation/admin-guide/sysctl/vm.rst: swappiness"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: swap,
     },
     Rule {
@@ -20,6 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A page fault allocates and clears a whole huge page, which takes longer. khugepaged merges small pages into huge pages in the background, and a program that accesses these pages meanwhile has to wait.",
         affects: "all programs while they allocate memory",
         references: &["Documentation/admin-guide/mm/transhuge.rst"],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: huge_pages,
     },
     Rule {
@@ -29,6 +31,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A merged page is copied when a program writes to it.",
         affects: "programs that request merging, as most hypervisors do",
         references: &["Documentation/admin-guide/mm/ksm.rst"],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: same_pages,
     },
     Rule {
@@ -38,6 +41,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The kernel unmaps pages from time to time to find out which threads use them: the next access causes a page fault, and may move the page.",
         affects: "all programs on a machine with several memory nodes",
         references: &["Documentation/admin-guide/sysctl/kernel.rst: numa_balancing"],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: moved_pages,
     },
     Rule {
@@ -50,6 +54,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/lockup-watchdogs.rst",
             "Documentation/admin-guide/sysctl/kernel.rst: nmi_watchdog",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: watchdog,
     },
 ];
@@ -61,10 +66,7 @@ fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
             Severity::Low,
             if *places == 1 { "there is 1 swap area".to_owned() } else { format!("there are {places} swap areas") },
         )
-        .fix(
-            "Lock the memory of your program, as hpt does with --mlockall",
-            ["sudo hpt latency timer --mlockall".to_owned()],
-        )
+        .fix("Lock the memory of your program with mlockall, as hpt does with --mlockall", [])
         .fix("Turn swap off until reboot, if there is enough memory", ["sudo swapoff --all".to_owned()])
         .problem(),
         Told::Absent => Verdict::not_applicable("this kernel does not support swap, or /proc is missing"),

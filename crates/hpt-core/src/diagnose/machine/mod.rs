@@ -3,10 +3,10 @@
 //! same way as a live machine.
 //!
 //! ```
-//! use hpt_core::{Host, diagnose::{MachineFacts, Verdict, examine}};
+//! use hpt_core::{Host, diagnose::{Goal, MachineFacts, Verdict, examine}};
 //!
 //! let facts = MachineFacts::new(&Host::live());
-//! for examined in examine(&facts, None) {
+//! for examined in examine(&facts, None, Goal::General) {
 //!     if let Verdict::Problem(finding) = &examined.verdict {
 //!         println!("{}: {}", examined.rule.title, finding.observed);
 //!     }
@@ -16,6 +16,7 @@
 mod access;
 mod board;
 mod facts;
+mod goal;
 mod interrupts;
 mod isolation;
 mod limits;
@@ -30,33 +31,11 @@ mod virtual_machine;
 
 pub use self::{
     facts::MachineFacts,
+    goal::{Goal, Relevance, Severity},
     proof::{Gap, Gaps, prove},
     themes::{THEMES, examine},
 };
 use crate::host::{CpuList, Told};
-
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// No effect on latency: information, or a missing permission.
-    Info,
-    /// A delay of less than a millisecond, typically between a few and several hundred microseconds.
-    Low,
-    /// A delay of a millisecond or more, or wrong time.
-    High,
-}
-
-impl Severity {
-    /// Returns the severity as one word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Low => "low",
-            Self::High => "high",
-        }
-    }
-}
 
 /// A way to fix a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +43,11 @@ impl Severity {
 pub struct Fix {
     /// The fix, in the imperative.
     pub text: String,
-    /// The commands to run, exactly as typed; empty if commands alone cannot fix the problem.
+    /// The commands to run, exactly as typed; may be empty. Words in capitals are placeholders.
     pub commands: Vec<String>,
+    /// Whether the commands are the whole fix. If not, the text describes further steps, or the commands only print
+    /// information.
+    pub commands_suffice: bool,
 }
 
 /// A problem or a note.
@@ -74,7 +56,7 @@ pub struct Fix {
 pub struct Finding {
     /// The observation.
     pub observed: String,
-    /// The severity of the problem.
+    /// The severity of the problem for the goal of the examination.
     pub severity: Severity,
     /// Whether the problem was observed. If not, it is inferred from common defaults, because the evidence cannot be
     /// read.
@@ -93,8 +75,18 @@ impl Finding {
         self
     }
 
+    /// Adds a fix that consists of `commands`. Without commands, the text alone describes the fix.
     fn fix(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = String>) -> Self {
-        self.fixes.push(Fix { text: text.into(), commands: commands.into_iter().collect() });
+        let commands: Vec<String> = commands.into_iter().collect();
+        let commands_suffice = !commands.is_empty();
+        self.fixes.push(Fix { text: text.into(), commands, commands_suffice });
+        self
+    }
+
+    /// Adds a fix that needs more than its commands: the text describes further steps, or the commands only print
+    /// information.
+    fn steps(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = String>) -> Self {
+        self.fixes.push(Fix { text: text.into(), commands: commands.into_iter().collect(), commands_suffice: false });
         self
     }
 
@@ -170,6 +162,9 @@ pub struct Rule {
     pub affects: &'static str,
     /// References, such as kernel documentation and manual pages.
     pub references: &'static [&'static str],
+    /// The highest severity of a finding, for each goal. A rule whose findings are notes for a goal is not relevant for
+    /// that goal.
+    pub relevance: Relevance,
     judge: fn(&MachineFacts, &Subject) -> Verdict,
 }
 

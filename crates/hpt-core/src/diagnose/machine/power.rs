@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::{Architecture, Core, CpuList, IdleState, Told};
 
 pub(super) const RULES: &[Rule] = &[
@@ -13,6 +13,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A CPU that has been idle runs at a low frequency at first, so work in the first milliseconds after a sleep takes several times as long.",
         affects: "threads that must react fast after a sleep",
         references: &["Documentation/admin-guide/pm/cpufreq.rst", "Documentation/admin-guide/pm/intel_pstate.rst"],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: governor,
     },
     Rule {
@@ -22,6 +23,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "All work takes longer than necessary.",
         affects: "all programs",
         references: &["Documentation/admin-guide/pm/cpufreq.rst: scaling_max_freq"],
+        relevance: Relevance::all(Severity::Low).timekeeping(Severity::Info),
         judge: limit,
     },
     Rule {
@@ -34,6 +36,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/pm/cpufreq.rst: boost",
             "Documentation/admin-guide/pm/intel_pstate.rst: no_turbo",
         ],
+        relevance: Relevance::NOTE.benchmarks(Severity::Low),
         judge: turbo,
     },
     Rule {
@@ -43,6 +46,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A woken thread first waits for the exit latency of the idle state, and then has to refill the caches that the CPU lost.",
         affects: "threads that must react fast after a sleep, including real-time threads",
         references: &["Documentation/admin-guide/pm/cpuidle.rst", "Documentation/power/pm_qos_interface.rst"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: idle,
     },
     Rule {
@@ -52,6 +56,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A throttled core runs far below its normal frequency, and the kernel has no control over it.",
         affects: "all programs",
         references: &["Documentation/ABI/testing/sysfs-devices-system-cpu: thermal_throttle"],
+        relevance: Relevance::all(Severity::Low).timekeeping(Severity::Info),
         judge: slowed_down,
     },
 ];
@@ -104,8 +109,8 @@ fn governor(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     Finding::new(Severity::Low, format!("{names}{driver} on {}", Subject::in_words(&slow)))
         .fix(
-            "Let hpt set the governor during a measurement",
-            ["sudo hpt latency timer --governor performance".to_owned()],
+            "Let hpt set the governor while your program runs",
+            ["sudo hpt run --governor performance -- PROGRAM".to_owned()],
         )
         .fix(
             "Set the governor until reboot",
@@ -158,10 +163,10 @@ fn turbo(facts: &MachineFacts, _: &Subject) -> Verdict {
         }
         None => no_control(facts),
         Some(false) => Verdict::pass("turbo is off"),
-        Some(true) => Finding::new(Severity::Info, "turbo is on")
+        Some(true) => Finding::new(Severity::Low, "turbo is on")
             .fix(
-                "If execution times must be constant, let hpt turn turbo off during a measurement",
-                ["sudo hpt latency timer --no-turbo".to_owned()],
+                "If execution times must be constant, let hpt turn turbo off while your program runs",
+                ["sudo hpt run --no-turbo -- PROGRAM".to_owned()],
             )
             .problem(),
     }
@@ -209,8 +214,8 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
         ),
     )
     .fix(
-        "Disable deep idle states while your program runs: let it write 0 to /dev/cpu_dma_latency and keep the file open, as hpt does with --dma-latency 0",
-        ["sudo hpt latency timer --dma-latency 0".to_owned()],
+        "Let hpt disable deep idle states while your program runs; or let your program write 0 to /dev/cpu_dma_latency, and keep the file open",
+        ["sudo hpt run --dma-latency 0 -- PROGRAM".to_owned()],
     );
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     let deep = cores(facts, subject)
@@ -234,7 +239,7 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     };
     if facts.architecture == Architecture::X86_64 && facts.hypervisor.is_none() {
         let (text, commands) = facts.at_boot("intel_idle.max_cstate=1 processor.max_cstate=1");
-        finding.fix(text, commands).problem()
+        finding.steps(text, commands).problem()
     } else {
         finding.problem()
     }
@@ -254,7 +259,7 @@ fn slowed_down(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::pass("no CPU has been throttled since boot");
     }
     Finding::new(Severity::Low, format!("CPU {cpu} has been throttled {} since boot", super::times(*times)))
-        .fix(
+        .steps(
             "Improve the cooling (remove dust, check the fan and the thermal paste), and monitor the temperatures",
             ["cat /sys/class/thermal/thermal_zone0/temp".to_owned()],
         )

@@ -1,7 +1,7 @@
 //! Rules about the availability of real-time scheduling, and about the time that the kernel withholds from real-time
 //! threads. They do not request real-time scheduling.
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{
     host::{Architecture, FAIR_SERVER, RT_RUNTIME, Told},
     realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE},
@@ -18,6 +18,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/core-api/real-time/theory.rst",
             "Documentation/admin-guide/kernel-parameters.txt: preempt",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: preemption,
     },
     Rule {
@@ -31,15 +32,17 @@ pub(super) const RULES: &[Rule] = &[
             "sched(7)",
             "systemd's README: CONFIG_RT_GROUP_SCHED",
         ],
+        relevance: Relevance::NOTE.realtime(Severity::High),
         judge: throttling,
     },
     Rule {
         id: "fair-server",
-        title: "Fair server reserves CPU time for ordinary threads",
+        title: "Fair server reserves CPU time",
         about: "how much time each CPU reserves for ordinary threads (since Linux 6.12)",
         why: "If ordinary threads wait for the CPU, a real-time thread that never blocks is paused so that they can run, usually for 50 ms per second.",
         affects: "SCHED_FIFO and SCHED_RR threads that never block, on a CPU for which ordinary threads are waiting",
         references: &["sched(7)", "Documentation/scheduler/sched-deadline.rst"],
+        relevance: Relevance::NOTE.realtime(Severity::High),
         judge: fair_server,
     },
     Rule {
@@ -49,6 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "An ordinary thread shares its CPU with all other threads, and may wait for milliseconds until it runs.",
         affects: "programs of this user that need SCHED_FIFO or SCHED_RR",
         references: &["sched(7)", "getrlimit(2): RLIMIT_RTPRIO", "limits.conf(5)"],
+        relevance: Relevance::NOTE.realtime(Severity::High),
         judge: right_to_realtime,
     },
     Rule {
@@ -58,6 +62,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A page that is not locked may have to be loaded when it is accessed, which takes milliseconds from a card or disk.",
         affects: "programs of this user that lock their memory",
         references: &["mlockall(2)", "getrlimit(2): RLIMIT_MEMLOCK", "limits.conf(5)"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: right_to_lock,
     },
 ];
@@ -73,18 +78,16 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     let chosen = facts.preemption.is().map(String::as_str).or_else(|| facts.parameter("preempt"));
     let dynamic = version.contains("PREEMPT_DYNAMIC");
     let detail = match (dynamic, chosen) {
-        (true, Some(mode)) => format!("its preemption mode is `{mode}`"),
+        (true, Some(mode)) => format!("PREEMPT_DYNAMIC, in mode `{mode}`"),
         (true, None) => {
-            "its preemption mode was set when it was built, and can be changed at boot (PREEMPT_DYNAMIC)".to_owned()
+            "PREEMPT_DYNAMIC; the mode was set when the kernel was built, and can be changed at boot".to_owned()
         }
-        (false, _) if version.contains("PREEMPT") => {
-            "it is preemptible outside of critical sections (PREEMPT)".to_owned()
-        }
-        (false, _) => "it is preemptible only at explicit points in its code".to_owned(),
+        (false, _) if version.contains("PREEMPT") => "preemptible outside of critical sections (PREEMPT)".to_owned(),
+        (false, _) => "preemptible only at explicit points in its code".to_owned(),
     };
-    let mut finding = Finding::new(Severity::Low, format!("the kernel is not PREEMPT_RT; {detail}"));
+    let mut finding = Finding::new(Severity::Low, detail);
     finding = if facts.is_a_raspberry_pi {
-        finding.fix(
+        finding.steps(
             "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT",
             ["apt-cache search --names-only 'linux-image.*-rt'".to_owned()],
         )
@@ -102,7 +105,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     if dynamic && chosen != Some("full") {
         let (text, commands) = facts.at_boot("preempt=full");
-        finding = finding.fix(format!("Get part of the improvement with the current kernel. {text}"), commands);
+        finding = finding.steps(format!("Get part of the improvement with the current kernel. {text}"), commands);
     }
     finding.problem()
 }
@@ -137,13 +140,10 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
             ))
         };
     }
-    let finding = Finding::new(
-        Severity::High,
-        format!("real-time threads may run for {} ms of every {} ms", runtime / 1000, period / 1000),
-    );
+    let finding = Finding::new(Severity::High, format!("allowed: {} ms of every {} ms", runtime / 1000, period / 1000));
     let finding = if facts.kernel.is_some() { finding } else { finding.uncertain() };
     finding
-        .fix("Let hpt disable throttling during a measurement", ["sudo hpt latency poll --fifo 80 --no-throttling".to_owned()])
+        .fix("Let hpt disable throttling while your program runs", ["sudo hpt run --fifo 80 --no-throttling -- PROGRAM".to_owned()])
         .fix(
             "If ordinary threads need not run on the CPU of a real-time thread that never blocks, disable throttling until reboot, or permanently in a file in /etc/sysctl.d",
             ["sudo sysctl -w kernel.sched_rt_runtime_us=-1".to_owned()],
@@ -167,8 +167,8 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
         let after = |command: String| before.map(str::to_owned).into_iter().chain([command]);
         finding
             .fix(
-                "Let hpt disable the fair server during a measurement",
-                after("sudo hpt latency poll --fifo 80 --no-throttling".to_owned()),
+                "Let hpt disable the fair server while your program runs",
+                after("sudo hpt run --fifo 80 --no-throttling -- PROGRAM".to_owned()),
             )
             .fix(
                 "If ordinary threads need not run on the CPU of a real-time thread that never blocks, disable the fair server until reboot",
@@ -193,7 +193,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
                 Some("sudo mount -t debugfs none /sys/kernel/debug"),
             ),
         };
-        let observed = format!("this kernel has a fair server; {why}. By default, 50 ms of every second is reserved");
+        let observed = format!("50 ms of every second by default; this kernel has a fair server, but {why}");
         let finding = Finding::new(Severity::High, observed).uncertain();
         // If the setting cannot be changed, only the fix without commands applies.
         return if refused && facts.is_root() { finding.fix(keep_off, []).problem() } else { off(finding, mount) };
@@ -202,13 +202,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if most == 0 {
         return Verdict::pass("no time is reserved for ordinary threads");
     }
-    off(
-        Finding::new(
-            Severity::High,
-            format!("{} ms of every period is reserved for ordinary threads", most / 1_000_000),
-        ),
-        None,
-    )
+    off(Finding::new(Severity::High, format!("{} ms of every period for ordinary threads", most / 1_000_000)), None)
 }
 
 fn right_to_realtime(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -227,7 +221,7 @@ fn right_to_realtime(facts: &MachineFacts, _: &Subject) -> Verdict {
         None => Verdict::unknown("/proc/thread-self/limits was not read"),
         Some(0) => Finding::new(Severity::High, "RLIMIT_RTPRIO is 0, and CAP_SYS_NICE is missing")
             .fix("Grant the permission to one program", ["sudo setcap cap_sys_nice+ep PROGRAM".to_owned()])
-            .fix(
+            .steps(
                 "To grant the permission to a group, add the line `@realtime - rtprio 95` to /etc/security/limits.d/realtime.conf, run these commands, and log in again",
                 ["sudo groupadd --system realtime".to_owned(), "sudo usermod --append --groups realtime USER".to_owned()],
             )

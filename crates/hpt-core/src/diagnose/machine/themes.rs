@@ -2,8 +2,8 @@
 //! other files, one for each category.
 
 use super::{
-    Examined, MachineFacts, Subject, Theme, access, board, interrupts, isolation, limits, memory, power, realtime,
-    time, virtual_machine,
+    Examined, Goal, MachineFacts, Rule, Subject, Theme, Verdict, access, board, interrupts, isolation, limits, memory,
+    power, realtime, time, virtual_machine,
 };
 
 /// All rules, grouped by category.
@@ -20,12 +20,21 @@ pub const THEMES: &[Theme] = &[
     Theme { title: "Permissions for counters and devices", rules: access::RULES },
 ];
 
-/// Applies every rule to the machine, or to one of its CPUs.
+/// Applies every rule to the machine, or to one of its CPUs. The severity of the findings depends on `goal`.
 #[must_use]
-pub fn examine(facts: &MachineFacts, cpu: Option<usize>) -> Vec<Examined> {
+pub fn examine(facts: &MachineFacts, cpu: Option<usize>, goal: Goal) -> Vec<Examined> {
     let subject = Subject::of(facts, cpu);
     let all = THEMES.iter().flat_map(|theme| theme.rules.iter().map(|rule| (theme.title, rule)));
-    all.map(|(theme, rule)| Examined { rule, theme, verdict: (rule.judge)(facts, &subject) }).collect()
+    all.map(|(theme, rule)| Examined { rule, theme, verdict: judged(rule, facts, &subject, goal) }).collect()
+}
+
+/// Applies a rule, and limits the severity of its finding to the highest severity that the rule has for `goal`.
+fn judged(rule: &Rule, facts: &MachineFacts, subject: &Subject, goal: Goal) -> Verdict {
+    let mut verdict = (rule.judge)(facts, subject);
+    if let Verdict::Problem(finding) = &mut verdict {
+        finding.severity = finding.severity.min(rule.relevance.severity(goal));
+    }
+    verdict
 }
 
 #[cfg(test)]

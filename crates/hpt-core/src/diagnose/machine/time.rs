@@ -1,7 +1,7 @@
 //! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. They do not
 //! measure anything.
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{host::Architecture, units::Spaced};
 
 pub(super) const RULES: &[Rule] = &[
@@ -15,6 +15,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/admin-guide/kernel-parameters.txt: clocksource, tsc",
             "Documentation/timers/timekeeping.rst",
         ],
+        relevance: Relevance::all(Severity::High),
         judge: clock_source,
     },
     Rule {
@@ -24,6 +25,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A clock read through a system call takes several times as long, and the kernel may switch to another thread before the call returns.",
         affects: "all programs that read a clock",
         references: &["vdso(7)", "Documentation/ABI/stable/vdso"],
+        relevance: Relevance::all(Severity::Low),
         judge: by_system_call,
     },
     Rule {
@@ -36,6 +38,7 @@ pub(super) const RULES: &[Rule] = &[
             "Documentation/devicetree/bindings/timer/arm,arch_timer.yaml",
             "Documentation/arch/arm64/silicon-errata.rst",
         ],
+        relevance: Relevance::all(Severity::Low),
         judge: erratum,
     },
     Rule {
@@ -45,6 +48,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A counter that stops does not count the time in suspend, so intervals measured with it across a suspend are too short.",
         affects: "programs that measure across a suspend",
         references: &["Documentation/devicetree/bindings/timer/arm,arch_timer.yaml: arm,no-tick-in-suspend"],
+        relevance: Relevance::NOTE.timekeeping(Severity::Low),
         judge: in_suspend,
     },
     Rule {
@@ -54,6 +58,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Without a time daemon, the crystal is free-running: CLOCK_REALTIME drifts by seconds a day, and the rate of CLOCK_MONOTONIC is off by tens of ppm.",
         affects: "programs that need the time of day, or rates more accurate than tens of ppm",
         references: &["adjtimex(2)", "timedatectl(1)"],
+        relevance: Relevance::all(Severity::High),
         judge: wall_time,
     },
     Rule {
@@ -63,6 +68,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Two daemons that adjust the same clock work against each other, and its offset oscillates.",
         affects: "programs that need the time of day",
         references: &["timedatectl(1)", "chronyd(8)"],
+        relevance: Relevance::all(Severity::High),
         judge: daemons,
     },
 ];
@@ -138,8 +144,8 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
             Severity::High,
             format!("{current} is in use; the kernel does not offer {best} although {}{why}", missing.had),
         )
-        .fix("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
-        .fix(
+        .steps("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
+        .steps(
             format!(
                 "Make the kernel trust {best}, but only if it is known to be reliable: otherwise, the time may become wrong without warning. {text}"
             ),
@@ -154,7 +160,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
                 "{current} is in use; the kernel does not offer arch_sys_counter although the device tree describes the timer"
             ),
         )
-        .fix("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
+        .steps("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
         .problem();
     }
     Verdict::not_applicable(format!("{current} is in use, and hpt knows of no better clocksource on this machine"))
@@ -186,12 +192,12 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
 /// Adds fixes for a kernel whose clock reads need a system call.
 fn directly(facts: &MachineFacts, finding: Finding) -> Finding {
     if facts.has_system_timer {
-        finding.fix(
+        finding.steps(
             "Read the System Timer directly, as hpt's source bcm-systimer does",
             ["hpt probe bcm-systimer".to_owned()],
         )
     } else {
-        finding.fix("List the other clocksources", ["hpt clocksource".to_owned()])
+        finding.steps("List the other clocksources", ["hpt clocksource".to_owned()])
     }
 }
 
@@ -200,7 +206,7 @@ fn erratum(facts: &MachineFacts, _: &Subject) -> Verdict {
         None => Verdict::not_applicable("no device tree describes an ARM generic timer"),
         Some(timer) if timer.errata.is_empty() => Verdict::pass("the device tree lists no erratum"),
         Some(timer) => Finding::new(Severity::Low, format!("the device tree lists {}", timer.errata.join(", ")))
-            .fix("Measure the read overhead", ["hpt bench --source arm-counter,monotonic".to_owned()])
+            .steps("Measure the read overhead", ["hpt bench --source arm-counter,monotonic".to_owned()])
             .problem(),
     }
 }
@@ -209,8 +215,8 @@ fn in_suspend(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.arch_timer {
         None => Verdict::not_applicable("no device tree describes an ARM generic timer"),
         Some(timer) if !timer.stops_in_suspend => Verdict::pass("the timer counts during suspend"),
-        Some(_) => Finding::new(Severity::Info, "the timer stops during suspend (arm,no-tick-in-suspend)")
-            .fix(
+        Some(_) => Finding::new(Severity::Low, "the timer stops during suspend (arm,no-tick-in-suspend)")
+            .steps(
                 "To measure across a suspend, use CLOCK_BOOTTIME, which the kernel corrects with another clock after a suspend",
                 ["hpt probe boottime".to_owned()],
             )
@@ -236,10 +242,11 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
         .problem();
     };
     let observed = match running {
-        [] => "the kernel reports that its clock is not synchronized, and no known time daemon is running".to_owned(),
+        [] => "no known time daemon is running, and the kernel reports that its clock is not synchronized".to_owned(),
         running => format!(
-            "the kernel reports that its clock is not synchronized although a time daemon is running ({}): the daemon may have no server, or may not have finished synchronizing",
-            running.join(", ")
+            "{} {} running, but the kernel reports that its clock is not synchronized: the daemon may have no server, or may not have finished synchronizing",
+            running.join(" and "),
+            if running.len() == 1 { "is" } else { "are" }
         ),
     };
     let finding = Finding::new(Severity::High, observed);
@@ -250,7 +257,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
             .fix(elsewhere, [])
             .problem()
     } else {
-        finding.fix("Check the status of the time daemon", ["timedatectl status".to_owned()]).problem()
+        finding.steps("Check the status of the time daemon", ["timedatectl status".to_owned()]).problem()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rules about virtual machines, and the CPU time that a host takes from them. They do not examine the host.
 
-use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
+use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
 
 pub(super) const RULES: &[Rule] = &[
@@ -11,6 +11,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The host may pause the machine at any time, for milliseconds. It also controls the frequency and the idle states of the CPUs, and may run other work on them. Nothing inside the machine can limit these effects, and most of them are not visible from inside.",
         affects: "all programs",
         references: &["Documentation/virt/kvm/index.rst"],
+        relevance: Relevance::NOTE.realtime(Severity::Low).benchmarks(Severity::Low),
         judge: virtual_machine,
     },
     Rule {
@@ -20,6 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "During stolen time, the CPU is paused with every thread on it, whatever its scheduling policy, while the clocks keep running.",
         affects: "all programs",
         references: &["proc_stat(5)", "Documentation/virt/kvm/x86/msr.rst: MSR_KVM_STEAL_TIME"],
+        relevance: Relevance::all(Severity::High).timekeeping(Severity::Low),
         judge: stolen,
     },
 ];
@@ -27,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
 fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
     if let Some(emulator) = &facts.emulator {
         let finding = Finding::new(
-            Severity::Info,
+            Severity::Low,
             format!(
                 "{emulator} emulates this machine: the emulator determines the latency, and a real machine of this kind behaves differently"
             ),
@@ -36,14 +38,14 @@ fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
     }
     match &facts.hypervisor {
         None => Verdict::pass("no hypervisor reports its presence"),
-        Some(hypervisor) => Finding::new(Severity::Info, format!("this machine runs under {hypervisor}"))
-            .fix(
-                "During the busiest hours, measure how long the host pauses the machine",
-                ["hpt latency poll --duration 10m".to_owned()],
-            )
+        Some(hypervisor) => Finding::new(Severity::Low, format!("this machine runs under {hypervisor}"))
             .fix(
                 "If you need a bound on latency, dedicate CPUs of the host to this machine, or use a physical machine",
                 [],
+            )
+            .steps(
+                "During the busiest hours, measure how long the host pauses the machine",
+                ["hpt latency poll --duration 10m".to_owned()],
             )
             .problem(),
     }
@@ -62,10 +64,7 @@ fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
     // The share is in parts per million, to avoid fractions.
     let share = u128::from(stolen.stolen) * 1_000_000 / u128::from(stolen.all.max(1));
     let severity = if share >= 1_000 { Severity::High } else { Severity::Low };
-    Finding::new(
-        severity,
-        format!("{}.{:04} % of the CPU time since boot has been stolen", share / 10_000, share % 10_000),
-    )
-    .fix("On the host, pin the CPUs of this machine to CPUs that run nothing else", [])
-    .problem()
+    Finding::new(severity, format!("{}.{:04} % of CPU time since boot", share / 10_000, share % 10_000))
+        .fix("On the host, pin the CPUs of this machine to CPUs that run nothing else", [])
+        .problem()
 }
