@@ -134,6 +134,11 @@ pub(crate) fn without_metrics() -> [Arg; 2] {
     [format, refused("textfile")]
 }
 
+/// Returns the option `--verbose` for a command whose result it extends. `adds` is the part that it adds.
+pub(crate) fn verbose_with(adds: &str) -> Arg {
+    printed("verbose").help(format!("Print {adds}; also print each step to standard error")).hide_short_help(false)
+}
+
 /// Returns the exit codes and examples, for the end of a command's long help.
 pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
     format!("{}\n\nExamples:\n{examples}", exit_codes(codes))

@@ -14,16 +14,19 @@ pub struct DoctorDocument {
     pub head: Head,
     /// The CPU that is to be dedicated to one thread; null if no CPU was specified.
     pub cpu: Option<usize>,
+    /// The use of the machine, which determines the severity of the findings.
+    #[serde(default)]
+    pub goal: DoctorGoal,
     /// Whether a problem of high or low severity was observed. Null if no problem was observed, but a problem is
-    /// likely, or a verdict is unknown for a reason other than missing root privileges.
+    /// likely, or a verdict that matters for the goal is unknown for a reason other than missing root privileges.
     pub problems_found: Option<bool>,
     /// Number of problems of high severity.
     pub high: u64,
     /// Number of problems of low severity.
     pub low: u64,
-    /// Number of findings without an effect on latency.
+    /// Number of notes: findings that do not count as problems for the goal.
     pub info: u64,
-    /// All rules, each with its verdict.
+    /// The requested rules, by default all, each with its verdict.
     pub rules: Vec<DoctorRule>,
     /// The results of short measurements; null if no measurement was requested.
     pub measured: Option<Vec<DoctorMeasurement>>,
@@ -50,7 +53,10 @@ pub struct DoctorRule {
     pub about: String,
     /// The verdict of the rule.
     pub verdict: DoctorVerdict,
-    /// The severity of the finding; null if there is no finding.
+    /// The goals for which a finding of the rule counts as a problem. For all other goals, it is a note.
+    #[serde(default)]
+    pub goals: Vec<DoctorGoal>,
+    /// The severity of the finding for the goal of the document; null if there is no finding.
     pub severity: Option<DoctorSeverity>,
     /// Whether the finding was observed (true) or inferred from common defaults (false); null if there is no finding.
     pub certain: Option<bool>,
@@ -70,7 +76,7 @@ pub struct DoctorRule {
 word_enum! {
     /// The verdict of a rule.
     pub enum DoctorVerdict {
-        /// The rule found a problem, or something that has no effect on latency but is worth knowing.
+        /// The rule found a problem or a note.
         Problem = "problem",
         /// The rule found no problem.
         Pass = "pass",
@@ -82,13 +88,29 @@ word_enum! {
 }
 
 word_enum! {
+    /// The use of a machine.
+    #[derive(Default)]
+    pub enum DoctorGoal {
+        /// No particular use: only faults and misconfiguration count as problems.
+        #[default]
+        General = "general",
+        /// Accurate time and accurate intervals.
+        Timekeeping = "timekeeping",
+        /// Threads that must react within a bounded time.
+        Realtime = "realtime",
+        /// Repeatable measurements of the speed of programs.
+        Benchmarks = "benchmarks",
+    }
+}
+
+word_enum! {
     /// The severity of a finding.
     pub enum DoctorSeverity {
         /// Delays of a millisecond or more, or incorrect time.
         High = "high",
         /// Delays of less than a millisecond.
         Low = "low",
-        /// No effect on latency.
+        /// A note, which does not count as a problem for the goal.
         Info = "info",
     }
 }
@@ -101,6 +123,10 @@ pub struct DoctorFix {
     pub text: String,
     /// The commands to run. Words in capitals are placeholders.
     pub commands: Vec<String>,
+    /// Whether the commands are the whole fix. If not, the text describes further steps, or the commands only print
+    /// information.
+    #[serde(default)]
+    pub commands_suffice: bool,
 }
 
 /// The result of one short measurement.

@@ -2,7 +2,7 @@
 //! the most severe problems, and commands to try next.
 
 use hpt_core::{
-    diagnose::{Finding, MachineFacts, Rule, Severity, Verdict, examine},
+    diagnose::{Finding, Goal, MachineFacts, Rule, Severity, Verdict, examine},
     source::{PosixClock, PosixId, SourceInfo, choose, self_test},
 };
 
@@ -17,7 +17,7 @@ use crate::{
 const SHOWN: usize = 3;
 
 const NEXT: [(&str, &str); 3] = [
-    ("hpt doctor", "list all problems, why they matter, and how to fix them"),
+    ("hpt doctor", "list the problems of this machine with their fixes"),
     ("hpt latency timer", "measure wake-up latency"),
     ("hpt report", "measure everything, and write an HTML page"),
 ];
@@ -28,7 +28,7 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     }
     let title = |text: &str| Block::Text(text.to_owned());
     let facts = MachineFacts::new(&context.host);
-    let examined = examine(&facts, None);
+    let examined = examine(&facts, None, Goal::General);
     let mut found: Vec<(&Rule, &Finding)> = examined
         .iter()
         .filter_map(|examined| match &examined.verdict {
@@ -36,8 +36,9 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
             _ => None,
         })
         .collect();
-    // The sort is stable, so problems of the same severity keep the order of the rules.
-    found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
+    // The most severe problems come first, and of these the observed ones. The sort is stable, so all others keep the
+    // order of the rules.
+    found.sort_by_key(|(_, finding)| std::cmp::Reverse((finding.severity, finding.certain)));
     let findings = found.iter().take(SHOWN).map(|(rule, finding)| {
         let (word, tone) = if finding.severity == Severity::High { ("high", Tone::Bad) } else { ("low", Tone::Plain) };
         vec![Cell(format!("  {word}"), tone), Cell::plain(rule.title), Cell::faint(rule.id)]

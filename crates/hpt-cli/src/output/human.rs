@@ -21,6 +21,8 @@ const SHORTEST_BAR: usize = 8;
 const LONGEST_WORD: usize = 20;
 /// Stands for a space at which no line may end. It is replaced by a space before printing.
 const NO_BREAK: char = '\u{e000}';
+/// The maximum number of characters of one text.
+const LONGEST_TEXT: usize = 4_000;
 
 /// A block of output.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(crate) enum Tone {
     Bad,
     Faint,
     Strong,
+    /// A command to copy. As the last cell of a row in a section, it is printed on one line, however long.
+    Command,
 }
 
 /// A text and its tone.
@@ -81,6 +85,10 @@ impl Cell {
     /// Creates a cell with `text`, or with a dash if there is no text.
     pub(crate) fn or_dash<T: Into<String>>(text: Option<T>) -> Self {
         text.map_or_else(|| Self::faint("-"), Self::plain)
+    }
+
+    pub(crate) fn command(text: impl Into<String>) -> Self {
+        Self(text.into(), Tone::Command)
     }
 
     pub(crate) fn strong(text: impl Into<String>) -> Self {
@@ -140,8 +148,7 @@ fn render_block(block: &Block, look: Look) -> String {
             layout(Some(header), &table.rows, &alignments, look)
         }
         Block::Section(title, rows) => {
-            let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-            let body = layout(None, rows, &vec![Align::Left; columns], look);
+            let body = section_body(rows, look);
             format!("{}\n{body}", layout(None, &[vec![Cell::strong(title)]], &[Align::Left], look).trim_end())
         }
         Block::Text(text) => {
@@ -157,6 +164,42 @@ fn unaligned(text: &str, width: usize) -> String {
     }
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Lays out the rows of a section. A command is never wrapped, because it could not be copied.
+fn section_body(rows: &[Vec<Cell>], look: Look) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let is_command = |row: &[Cell]| matches!(row, [.., Cell(_, Tone::Command)]);
+    let mut body = String::new();
+    for run in rows.chunk_by(|row, next| is_command(row) == is_command(next)) {
+        if is_command(&run[0]) {
+            run.iter().for_each(|row| body.push_str(&on_one_line(row, look)));
+        } else {
+            body.push_str(&layout(None, run, &vec![Align::Left; columns], look));
+        }
+    }
+    body
+}
+
+/// Formats a row whose last cell is a command. The cells before it are the indentation or a label.
+fn on_one_line(row: &[Cell], look: Look) -> String {
+    let mut line = String::new();
+    for Cell(text, tone) in row {
+        let text = without_control(text);
+        match (look.color, tone) {
+            (true, Tone::Command) => line.push_str(&format!("\x1b[32m{text}\x1b[0m")),
+            (true, Tone::Faint) => line.push_str(&format!("\x1b[2m{text}\x1b[0m")),
+            _ => line.push_str(&text),
+        }
+    }
+    line.push('\n');
+    line
+}
+
+/// Replaces control characters, and truncates overlong text.
+fn without_control(text: &str) -> String {
+    let shown = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+    text.chars().take(LONGEST_TEXT).map(shown).collect()
 }
 
 /// Arranges cells in columns. If the columns are too narrow for a number or a word, leaves out the columns without
@@ -374,7 +417,6 @@ fn is_number(word: &str) -> bool {
 /// Sanitizes text that may come from a file from another system. Replaces control characters, which a terminal might
 /// interpret, and truncates overlong words and texts.
 fn harmless(text: &str) -> String {
-    const LONGEST_TEXT: usize = 4_000;
     const LONGEST_WORD: usize = 300;
     let mut word = 0;
     let mut kept = String::new();
@@ -394,7 +436,7 @@ fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
     let text = comfy_table::Cell::new(&cell.0);
     match (look.color, cell.1) {
         (false, _) | (true, Tone::Plain) => text,
-        (true, Tone::Good) => text.fg(Color::Green),
+        (true, Tone::Good | Tone::Command) => text.fg(Color::Green),
         (true, Tone::Bad) => text.fg(Color::Red),
         (true, Tone::Faint) => text.add_attribute(Attribute::Dim),
         (true, Tone::Strong) => text.add_attribute(Attribute::Bold),
@@ -475,6 +517,22 @@ mod tests {
     fn long_text_wraps_within_the_width() {
         let text = render(&[Block::Text("word ".repeat(40))], PLAIN);
         assert!(text.lines().count() > 4 && text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn a_command_is_one_line_however_long() {
+        let long = format!("sudo sh -c 'for file in {}; do echo 0 >$file; done'", "/sys/a ".repeat(60).trim_end());
+        let rows = vec![
+            vec![Cell::plain("fix"), Cell::plain("word ".repeat(20))],
+            vec![Cell::plain("    "), Cell::command(&long)],
+            vec![Cell::plain("    "), Cell::command("echo \u{1b}[31m\n")],
+            vec![Cell::plain("see"), Cell::plain("more")],
+        ];
+        let text = render(&[Block::Section("title".to_owned(), rows)], PLAIN);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.trim_start() == long).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(lines[at + 1..], ["    echo \u{fffd}[31m\u{fffd}", "see more"]);
+        assert!(lines.iter().filter(|line| line.chars().count() > 40).count() == 1, "{text}");
     }
 
     #[test]

@@ -62,6 +62,11 @@ pub(crate) fn is_quiet() -> bool {
     manner().quiet
 }
 
+/// Returns whether `--verbose` was given.
+pub(crate) fn is_verbose() -> bool {
+    manner().verbose
+}
+
 /// Returns whether to use colors on a stream. `is_terminal` states whether the stream is a terminal.
 pub(super) fn is_colored(is_terminal: bool) -> bool {
     colors(manner().color, is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))

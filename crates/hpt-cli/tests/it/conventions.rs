@@ -46,7 +46,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
     let captured = captured.as_str();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let empty = folder.path().to_str().expect("UTF-8");
-    let table: [(&[&str], i32); 42] = [
+    let table: [(&[&str], i32); 44] = [
         // Success, or a positive answer.
         (&[], 0),
         (&["--help"], 0),
@@ -64,11 +64,13 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["schema", "probe"], 0),
         (&["completions", "bash"], 0),
         (&["experiment"], 0),
+        (&["doctor", "--host", captured], 0),
+        (&["doctor", "--host", captured, "--for", "realtime"], 0),
         (&["restore", "--list", "--journal", empty], 0),
         (&["clocksource", "--host", captured], 0),
         // A negative answer.
         (&["probe", "--host", captured, "arm-counter"], 1),
-        (&["doctor", "--host", captured], 1),
+        (&["doctor", "--host", captured, "--for", "realtime", "--fail-on", "low"], 1),
         (&["latency", "timer", "-d", "1h", "-c", "any", "--stop-above", "1us"], 1),
         (&["run", "--", "false"], 1),
         // A usage error.

@@ -92,7 +92,7 @@ fn problems_of_captured_machines() {
         let machine = host(name);
         let for_a_cpu = cpu.map(|cpu| ["--cpu", cpu]);
         let arguments =
-            [&["doctor", "--host", &machine][..], for_a_cpu.as_ref().map_or(&[], |words| &words[..])].concat();
+            [&["doctor", "-v", "--host", &machine][..], for_a_cpu.as_ref().map_or(&[], |words| &words[..])].concat();
         let output = run(&arguments);
         let suffix = cpu.map(|cpu| format!("-cpu{cpu}")).unwrap_or_default();
         insta::assert_snapshot!(
@@ -105,6 +105,32 @@ fn problems_of_captured_machines() {
         let output = run(&["doctor", "--host", &machine, "--format", format]);
         insta::assert_snapshot!(format!("doctor-derived-raspberry-pi-4-untuned-{format}"), stdout(&output));
     }
+}
+
+#[test]
+fn problems_of_captured_machines_on_one_screen() {
+    for (name, options) in [
+        ("amd-epyc-zen4-kvm-as-root", ""),
+        ("derived-debian-13-stock", ""),
+        ("derived-debian-13-stock", "--for benchmarks"),
+        ("derived-debian-13-stock", "--for realtime --fail-on high"),
+        ("derived-no-procfs", "--for realtime --fail-on low"),
+        ("derived-pc-tuned", "--for realtime --fail-on low"),
+        ("derived-pc-untuned", "--for timekeeping"),
+        ("derived-pc-untuned", "--cpu 1"),
+        ("derived-raspberry-pi-4-untuned", "--fail-on high"),
+        ("derived-raspberry-pi-os-stock", ""),
+    ] {
+        let machine = host(name);
+        let options: Vec<&str> = options.split_whitespace().collect();
+        let output = run(&[&["doctor", "--host", &machine], &options[..]].concat());
+        // Commands contain the path, and are never wrapped.
+        let text = stdout(&output).replace(&machine, "my.capture");
+        let options: String = options.iter().map(|word| format!("-{}", word.trim_start_matches('-'))).collect();
+        insta::assert_snapshot!(format!("doctor-screen-{name}{options}"), format!("{text}exit {}\n", code(&output)));
+    }
+    let named = run(&["doctor", "wall-time", "swap", "--host", &host("derived-debian-13-stock")]);
+    insta::assert_snapshot!("doctor-rules-derived-debian-13-stock", stdout(&named));
 }
 
 #[test]

@@ -1,42 +1,111 @@
 //! `hpt doctor`: finds problems that impair latency and timekeeping on a machine.
 
+mod details;
+mod document;
 mod measure;
+mod summary;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser},
+};
 use hpt_core::{
     Host,
-    diagnose::{Examined, Finding, MachineFacts, Severity, Verdict, examine},
-    realtime::allowed_cpus,
+    diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine},
 };
-use hpt_document::doctor::{DoctorDocument, DoctorFix, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict};
 
-use self::measure::measure;
+use self::{
+    details::details,
+    document::{Examination, answer, document},
+    measure::measure,
+    summary::summary,
+};
 use crate::{
-    arguments::{Codes, CpuChoice, after_help},
+    arguments::{Codes, CpuChoice, after_help, verbose_with},
     context::Context,
-    document_head::{head_of, machine_facts},
     exit::Failure,
-    output::{Answer, Block, Cell, Document, Tone, remarks},
+    output::{Answer, Document, message},
     sampling::cpu_absences::Parts,
 };
 
 const EXAMPLES: &str = "  \
   hpt doctor                         check this machine
+  hpt doctor -v                      also print notes, reasons and all fixes
+  hpt doctor wall-time governor      print the details of two rules
+  hpt doctor --for benchmarks        check it for benchmarks
   hpt doctor --cpu 3                 check it for a thread dedicated to CPU 3
   sudo hpt doctor --cpu 3 --measure  also measure for six seconds
+  hpt doctor --fail-on high          for scripts: see the exit codes
   hpt doctor --host my.capture       check a system snapshot";
+
+/// The use of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Use {
+    /// Only faults and misconfiguration are problems
+    General,
+    /// Accurate time and accurate intervals
+    Timekeeping,
+    /// Threads that must react within a bounded time
+    Realtime,
+    /// Repeatable measurements of the speed of programs
+    Benchmarks,
+}
+
+impl Use {
+    const fn goal(self) -> Goal {
+        match self {
+            Self::General => Goal::General,
+            Self::Timekeeping => Goal::Timekeeping,
+            Self::Realtime => Goal::Realtime,
+            Self::Benchmarks => Goal::Benchmarks,
+        }
+    }
+}
+
+/// The least severity with which a problem determines the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// A problem that delays programs by a millisecond or more, or makes time wrong
+    High,
+    /// Any problem
+    Low,
+}
+
+impl FailOn {
+    const fn severity(self) -> Severity {
+        match self {
+            Self::High => Severity::High,
+            Self::Low => Severity::Low,
+        }
+    }
+}
 
 /// Find what causes latency and clock errors, and how to fix it
 ///
 /// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still
 /// runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions
-/// for counters and devices. hpt doctor changes nothing and does not need root. Without root, it lists the checks that
-/// need root. With --measure, hpt also measures for six seconds to confirm problems while they occur.
+/// for counters and devices. hpt doctor changes nothing and does not need root. The result fits on one screen: a
+/// verdict, and each problem with its first fix. -v prints all details. --for selects what counts as a problem: without
+/// it, default settings of Linux are only notes. With --measure, hpt also measures for six seconds to confirm problems
+/// while they occur.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a problem was found")), EXAMPLES))]
+#[command(
+    after_long_help = after_help(Codes::measuring(Some("--fail-on is given, and a problem of that severity was found")), EXAMPLES),
+    args([verbose_with("notes, reasons, all fixes, and the rules without a problem")])
+)]
 pub(crate) struct Arguments {
+    /// Check only these rules, and print their details
+    ///
+    /// hpt doctor -v prints the names of all rules.
+    #[arg(value_name = "RULE", value_parser = PossibleValuesParser::new(rules()), hide_possible_values = true)]
+    rules: Vec<String>,
+    /// Choose what counts as a problem [default: general, or realtime with --cpu]
+    ///
+    /// Everything that does not count for the goal is a note.
+    #[arg(long = "for", value_name = "GOAL")]
+    goal: Option<Use>,
     /// Check for a thread on this CPU [default: isolated CPUs]
     ///
     /// Without this option, checks of dedicated CPUs examine the isolated CPUs, and all other checks examine all CPUs.
@@ -47,16 +116,48 @@ pub(crate) struct Arguments {
     /// Measures the read overhead of the clock, the pauses of a thread that never blocks, and wake-up latency.
     #[arg(long)]
     measure: bool,
+    /// Exit with 1 if a problem of this severity is found
+    ///
+    /// The exit code is 3 if no such problem was observed, but one is likely, or a check that may find one had no
+    /// result. Without this option, the exit code does not depend on the problems.
+    #[arg(long, value_name = "SEVERITY")]
+    fail_on: Option<FailOn>,
     /// Check the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     host: Option<PathBuf>,
 }
 
-/// The results other than the verdicts of the rules.
-struct Said {
-    measured: Option<Vec<DoctorMeasurement>>,
-    interrupted: bool,
-    notes: Vec<String>,
+/// Returns the names of all rules, each with the problem that it finds.
+fn rules() -> impl Iterator<Item = PossibleValue> {
+    THEMES.iter().flat_map(|theme| theme.rules).map(|rule| PossibleValue::new(rule.id).help(rule.title))
+}
+
+impl Arguments {
+    fn goal(&self) -> Goal {
+        match self.goal {
+            Some(goal) => goal.goal(),
+            None if self.cpu.is_some() => Goal::Realtime,
+            None => Goal::General,
+        }
+    }
+
+    /// Returns the options with which another run examines the same machine in the same way, each after a space.
+    fn options(&self) -> String {
+        let goal = self.goal.map(|goal| format!(" --for {}", goal.goal().name()));
+        let cpu = self.cpu.map(|cpu| format!(" --cpu {cpu}"));
+        let host = self.host.as_ref().map(|path| format!(" --host {}", quoted(&path.to_string_lossy())));
+        [goal, cpu, host].into_iter().flatten().collect()
+    }
+}
+
+/// Quotes a word for a shell if necessary.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -68,7 +169,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     {
         return Err(Failure::NoSuchCpu { cpu, usable: online.to_string() });
     }
-    let mut examined = examine(&facts, arguments.cpu);
+    let goal = arguments.goal();
+    let mut examined = examine(&facts, arguments.cpu, goal);
     let mut notes = context.notes();
     let measured = if arguments.measure {
         context.signals.listen()?;
@@ -84,184 +186,139 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     } else {
         None
     };
-    let said = Said { measured, interrupted: context.interrupted(), notes };
-    Ok(document(host, &facts, arguments.cpu, &examined, said))
+    // The measurement needs the verdicts of other rules.
+    if !arguments.rules.is_empty() {
+        examined.retain(|examined| arguments.rules.iter().any(|rule| rule == examined.rule.id));
+    }
+    let examination = Examination { goal, cpu: arguments.cpu, examined: &examined, measured };
+    Ok(result(arguments, host, &facts, examination, context.interrupted(), notes))
 }
 
-fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[Examined], said: Said) -> Document {
-    let count = |severity: Severity| findings(examined).filter(|finding| finding.severity == severity).count() as u64;
-    let answer = answer(examined);
-    let data = DoctorDocument {
-        head: head_of("doctor", host),
-        cpu,
-        problems_found: match answer {
-            Answer::Yes => Some(false),
-            Answer::No => Some(true),
-            Answer::Unknown => None,
-        },
-        high: count(Severity::High),
-        low: count(Severity::Low),
-        info: count(Severity::Info),
-        rules: examined.iter().map(row).collect(),
-        measured: said.measured,
-        interrupted: said.interrupted,
-        needs_root: facts.needs_root().into_iter().map(str::to_owned).collect(),
-        notes: said.notes,
+/// Returns the document with its text and its answer.
+fn result(
+    arguments: &Arguments,
+    host: &Host,
+    facts: &MachineFacts,
+    examination: Examination<'_>,
+    interrupted: bool,
+    notes: Vec<String>,
+) -> Document {
+    let answer = verdict(arguments, examination.goal, examination.examined);
+    let data = document(host, facts, examination, interrupted, notes);
+    let are_named = !arguments.rules.is_empty();
+    let blocks = if are_named || message::is_verbose() {
+        details(&data, are_named)
+    } else {
+        summary(&data, &arguments.options())
     };
-    let blocks = page(&data);
     Document { answer, ..Document::new(data, blocks) }
 }
 
-fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
-    examined.iter().filter_map(|examined| match &examined.verdict {
-        Verdict::Problem(finding) => Some(finding),
-        Verdict::Pass(_) | Verdict::NotApplicable(_) | Verdict::Unknown { .. } => None,
-    })
-}
-
-/// Returns `Answer::No` if a problem was observed. Otherwise, returns `Answer::Unknown` if a problem is likely or a
-/// check had no result.
-fn answer(examined: &[Examined]) -> Answer {
-    let has_problem = |certain: bool| {
-        findings(examined).any(|finding| finding.severity >= Severity::Low && finding.certain == certain)
-    };
-    // A check without a result does not make the answer unknown if it needs root or if its problem is unlikely.
-    let is_unknown = || {
-        let matters =
-            |verdict: &Verdict| matches!(verdict, Verdict::Unknown { needs_root: false, is_unlikely: false, .. });
-        examined.iter().any(|examined| matters(&examined.verdict))
-    };
-    match (has_problem(true), has_problem(false) || is_unknown()) {
-        (true, _) => Answer::No,
-        (false, true) => Answer::Unknown,
-        (false, false) => Answer::Yes,
-    }
-}
-
-fn row(examined: &Examined) -> DoctorRule {
-    let rule = examined.rule;
-    let (verdict, observed, finding) = match &examined.verdict {
-        Verdict::Problem(finding) => (DoctorVerdict::Problem, finding.observed.clone(), Some(finding)),
-        Verdict::Pass(observed) => (DoctorVerdict::Pass, observed.clone(), None),
-        Verdict::NotApplicable(why) => (DoctorVerdict::NotApplicable, why.clone(), None),
-        Verdict::Unknown { why, .. } => (DoctorVerdict::Unknown, why.clone(), None),
-    };
-    let fixes = finding.map(|finding| finding.fixes.as_slice()).unwrap_or_default();
-    DoctorRule {
-        rule: rule.id.to_owned(),
-        theme: examined.theme.to_owned(),
-        title: rule.title.to_owned(),
-        about: rule.about.to_owned(),
-        verdict,
-        severity: finding.map(|finding| severity(finding.severity)),
-        certain: finding.map(|finding| finding.certain),
-        observed,
-        why: rule.why.to_owned(),
-        affects: rule.affects.to_owned(),
-        fixes: fixes.iter().map(|fix| DoctorFix { text: fix.text.clone(), commands: fix.commands.clone() }).collect(),
-        references: rule.references.iter().map(|&text| text.to_owned()).collect(),
-    }
-}
-
-const fn severity(severity: Severity) -> DoctorSeverity {
-    match severity {
-        Severity::High => DoctorSeverity::High,
-        Severity::Low => DoctorSeverity::Low,
-        Severity::Info => DoctorSeverity::Info,
-    }
-}
-
-fn page(data: &DoctorDocument) -> Vec<Block> {
-    let mut facts = machine_facts(&data.head.machine);
-    facts.extend(data.cpu.map(|cpu| ("checked for", format!("a thread dedicated to CPU {cpu}"))));
-    facts.push(("verdict", verdict_line(data)));
-    facts.push(("severity", "high: a delay of a millisecond or more, or wrong time; low: a shorter delay".to_owned()));
-    let mut blocks = vec![Block::Facts(facts)];
-    for severity in [DoctorSeverity::High, DoctorSeverity::Low, DoctorSeverity::Info] {
-        let of_this = data.rules.iter().filter(|row| row.severity == Some(severity));
-        blocks.extend(of_this.map(|row| finding_block(row, severity)));
-    }
-    for (verdict, title) in [
-        (DoctorVerdict::Pass, "Passed:"),
-        (DoctorVerdict::Unknown, "Unknown:"),
-        (DoctorVerdict::NotApplicable, "Not applicable:"),
-    ] {
-        let rows = rows_of(data, verdict);
-        if !rows.is_empty() {
-            blocks.push(Block::Section(title.to_owned(), rows));
-        }
-    }
-    if !data.needs_root.is_empty() {
-        let rows = data.needs_root.iter().map(|what| vec![Cell::plain(what)]);
-        blocks.push(Block::Section("To check the following, run hpt as root:".to_owned(), rows.collect()));
-    }
-    if let Some(measured) = &data.measured {
-        let rows = measured.iter().map(|measured| vec![Cell::plain(&measured.what), Cell::plain(&measured.result)]);
-        blocks.push(Block::Section("Measured:".to_owned(), rows.collect()));
-    }
-    blocks.extend(remarks(data.interrupted, &data.notes));
-    blocks
-}
-
-/// Returns the verdict in one line, for example `problems: 5 high, 3 low; notes: 1`.
-fn verdict_line(data: &DoctorDocument) -> String {
-    let is_likely = data.high + data.low > 0;
-    let found = match data.problems_found {
-        Some(true) => "problems",
-        Some(false) => "no problems",
-        None if is_likely => "likely problems, none observed",
-        None => "no problems observed, but some checks had no result",
-    };
-    format!("{found}: {} high, {} low; notes: {}", data.high, data.low, data.info)
-}
-
-/// Formats the rules with this verdict. Unless the verdict is `Pass`, rules with the same text share a row.
-fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
-    let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in data.rules.iter().filter(|row| row.verdict == verdict) {
-        let alike =
-            by_text.iter_mut().find(|(observed, _)| *observed == row.observed && verdict != DoctorVerdict::Pass);
-        match alike {
-            Some((_, rules)) => rules.push(&row.rule),
-            None => by_text.push((&row.observed, vec![&row.rule])),
-        }
-    }
-    by_text.into_iter().map(|(observed, rules)| vec![Cell::plain(rules.join(", ")), Cell::faint(observed)]).collect()
-}
-
-fn finding_block(row: &DoctorRule, severity: DoctorSeverity) -> Block {
-    let tone = if severity == DoctorSeverity::Info { Tone::Plain } else { Tone::Bad };
-    let observed = match row.certain {
-        Some(false) => format!("{} (likely, not observed)", row.observed),
-        _ => row.observed.clone(),
-    };
-    let mut lines = vec![
-        line("rule", &format!("{}: checks {}", row.rule, row.about), Tone::Plain),
-        line("observed", &observed, tone),
-        line("why", &row.why, Tone::Plain),
-        line("affects", &row.affects, Tone::Plain),
-    ];
-    for fix in &row.fixes {
-        let colon = if fix.commands.is_empty() { "" } else { ":" };
-        lines.push(line("fix", &format!("{}{colon}", fix.text), Tone::Plain));
-        lines.extend(fix.commands.iter().map(|command| line("", &format!("$ {command}"), Tone::Good)));
-    }
-    lines.push(line("see", &row.references.join(" · "), Tone::Faint));
-    Block::Section(format!("{}: {}", severity.name(), row.title), lines)
-}
-
-fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
-    vec![Cell::faint(format!("  {name}")), Cell(text.to_owned(), tone)]
+/// Returns the answer for scripts, which depends on the problems only with `--fail-on`.
+fn verdict(arguments: &Arguments, goal: Goal, examined: &[Examined]) -> Answer {
+    arguments.fail_on.map_or(Answer::Yes, |fail_on| answer(examined, goal, fail_on.severity(), true))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
 
-    use hpt_core::diagnose::{Gap, Gaps, MachineFacts, Verdict, examine, prove};
+    use hpt_document::doctor::{DoctorDocument, DoctorSeverity};
 
-    use super::{Said, answer, document, measure::measured};
-    use crate::{golden, output::Answer};
+    use hpt_core::diagnose::{Examined, Gap, Gaps, Goal, MachineFacts, Severity, Verdict, examine, prove};
+
+    use super::{
+        Arguments, Document, Examination, answer, details, document, measure::measured, quoted, result, summary,
+    };
+    use crate::{
+        golden,
+        output::{Answer, Block, Format, Look, rendered},
+    };
+
+    /// The names of all captured machines.
+    fn captured_machines() -> Vec<String> {
+        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+        let names = fs::read_dir(hosts).expect("the directory exists").map(|entry| entry.expect("readable").path());
+        names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
+    }
+
+    /// The summary and the details of a machine, with the commands of all fixes.
+    fn printed(name: &str, goal: Goal, cpu: Option<usize>) -> (DoctorDocument, [Vec<Block>; 2]) {
+        let host = golden::captured(name);
+        let facts = MachineFacts::new(&host);
+        let examined = examine(&facts, cpu, goal);
+        let examination = Examination { goal, cpu, examined: &examined, measured: None };
+        let data = document(&host, &facts, examination, false, Vec::new());
+        let blocks = [summary(&data, " --host my.capture"), details(&data, false)];
+        (data, blocks)
+    }
+
+    /// The output at this width.
+    fn at_width(blocks: Vec<Block>, width: u16) -> String {
+        let document = Document::new(golden::empty("doctor"), blocks);
+        rendered(&document, Format::Human, Look { width, color: false })
+    }
+
+    /// The command in a line, if there is one: after a label, or alone after an indentation.
+    fn command_in(line: &str) -> Option<&str> {
+        ["Details: ", "see: ", "of low severity: "].iter().find_map(|label| Some(line.split_once(label)?.1))
+    }
+
+    #[test]
+    fn every_printed_command_is_one_line_that_a_shell_accepts() {
+        let mut commands = BTreeSet::new();
+        for name in captured_machines() {
+            for (goal, cpu) in [(Goal::Realtime, None), (Goal::Realtime, Some(1)), (Goal::General, None)] {
+                let (data, [summary, details]) = printed(&name, goal, cpu);
+                let details = at_width(details, 60);
+                let fixes = || data.rules.iter().flat_map(|rule| &rule.fixes);
+                for command in fixes().flat_map(|fix| &fix.commands) {
+                    assert!(details.lines().any(|line| line.trim_start() == command), "{command}\n{details}");
+                    commands.insert(command.clone());
+                }
+                let summary = at_width(summary, 60);
+                for line in summary.lines() {
+                    let alone = line.trim_start();
+                    let is_a_fix = fixes().any(|fix| fix.commands.iter().any(|command| command == alone));
+                    let command = if is_a_fix { Some(alone) } else { command_in(line) };
+                    commands.extend(command.map(str::to_owned));
+                }
+                let first = data.rules.iter().filter(|rule| rule.severity == Some(DoctorSeverity::High));
+                for rule in first {
+                    assert!(summary.contains(&rule.title), "{} on {name}:\n{summary}", rule.rule);
+                    let fix = rule.fixes.first().filter(|fix| fix.commands_suffice && fix.commands.len() == 1);
+                    let expected = fix.map_or_else(
+                        || format!("see: hpt doctor {} --host my.capture", rule.rule),
+                        |fix| fix.commands[0].clone(),
+                    );
+                    assert!(summary.lines().any(|line| line.trim_start() == expected), "{expected}\n{summary}");
+                }
+            }
+        }
+        assert!(commands.len() > 50 && commands.iter().any(|command| command.chars().count() > 60), "{commands:?}");
+        for command in commands {
+            let output = Command::new("sh").args(["-n", "-c", &command]).output().expect("there is a shell");
+            assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+
+    #[test]
+    fn the_summary_fits_on_a_screen_unless_more_problems_of_high_severity_are_found() {
+        for name in captured_machines() {
+            for goal in Goal::ALL {
+                for cpu in [None, Some(1)] {
+                    let (data, [summary, _]) = printed(&name, goal, cpu);
+                    let text = at_width(summary, 80);
+                    // One line is left for the prompt.
+                    assert!(text.lines().count() <= 23 || data.high > 7, "{name} {goal:?}:\n{text}");
+                    for line in text.lines().filter(|line| line.chars().count() > 80) {
+                        let is_a_command = line.starts_with("     ") || command_in(line).is_some();
+                        assert!(is_a_command, "{name}: {line}");
+                    }
+                }
+            }
+        }
+    }
 
     /// Creates three gaps of this length, one second apart.
     fn gaps(length_ms: u64) -> Gaps {
@@ -270,33 +327,59 @@ mod tests {
         Gaps { gaps: gaps.into(), window: Duration::from_millis(3_300) }
     }
 
+    fn arguments() -> Arguments {
+        Arguments { rules: Vec::new(), goal: None, cpu: Some(1), measure: true, fail_on: None, host: None }
+    }
+
     #[test]
     fn a_measurement_is_printed_exactly() {
         let host = golden::host();
         let facts = MachineFacts::new(&host);
-        let mut examined = examine(&facts, Some(1));
+        let mut examined = examine(&facts, Some(1), Goal::Realtime);
         prove(&mut examined, &facts, 1, &gaps(52));
         let woken = measured("wake-up latency", &["idle-states"], "p50 7 µs".to_owned());
-        let said = Said { measured: Some(vec![woken]), interrupted: true, notes: vec!["a note".to_owned()] };
-        golden::assert("doctor-measured", &document(&host, &facts, Some(1), &examined, said));
+        let examination =
+            Examination { goal: Goal::Realtime, cpu: Some(1), examined: &examined, measured: Some(vec![woken]) };
+        let printed = result(&arguments(), &host, &facts, examination, true, vec!["a note".to_owned()]);
+        golden::assert("doctor-measured", &printed);
     }
 
     #[test]
     fn a_likely_problem_leaves_the_answer_unknown_and_an_observed_one_decides_it() {
         let host = golden::host();
         let facts = MachineFacts::new(&host);
-        let mut examined = examine(&facts, None);
+        let mut examined = examine(&facts, None, Goal::Realtime);
+        let of = |examined: &[Examined], severity| answer(examined, Goal::Realtime, severity, false);
         examined.retain(|examined| examined.rule.id == "fair-server" || examined.rule.id == "turbo");
-        assert_eq!(answer(&examined), Answer::Unknown);
+        assert_eq!(of(&examined, Severity::Low), Answer::Unknown);
         prove(&mut examined, &facts, 1, &gaps(50));
-        assert_eq!(answer(&examined), Answer::No);
+        assert_eq!(of(&examined, Severity::Low), Answer::No);
         examined.retain(|examined| !matches!(examined.verdict, Verdict::Problem(_)));
-        assert_eq!((examined.len(), answer(&examined)), (1, Answer::Yes));
-        for (needs_root, is_unlikely, expected) in
-            [(false, false, Answer::Unknown), (true, false, Answer::Yes), (false, true, Answer::Yes)]
-        {
+        assert_eq!((examined.len(), of(&examined, Severity::Low)), (1, Answer::Yes));
+    }
+
+    #[test]
+    fn a_check_without_a_result_leaves_the_answer_unknown_if_it_may_find_such_a_problem() {
+        let mut examined = examine(&MachineFacts::new(&golden::host()), None, Goal::Realtime);
+        examined.retain(|examined| examined.rule.id == "preemption");
+        for (needs_root, is_unlikely, expected) in [
+            (false, false, [Answer::Unknown, Answer::Unknown]),
+            (true, false, [Answer::Yes, Answer::Unknown]),
+            (false, true, [Answer::Yes, Answer::Yes]),
+        ] {
             examined[0].verdict = Verdict::Unknown { why: "no file".to_owned(), needs_root, is_unlikely };
-            assert_eq!(answer(&examined), expected, "{:?}", examined[0].verdict);
+            let with = |goal, severity| [false, true].map(|root_counts| answer(&examined, goal, severity, root_counts));
+            assert_eq!(with(Goal::Realtime, Severity::Low), expected, "{:?}", examined[0].verdict);
+            // The rule has only notes for other goals, and no problem of high severity.
+            assert_eq!(with(Goal::General, Severity::Low), [Answer::Yes; 2]);
+            assert_eq!(with(Goal::Realtime, Severity::High), [Answer::Yes; 2]);
         }
+    }
+
+    #[test]
+    fn a_file_name_is_quoted_for_the_shell_if_necessary() {
+        assert_eq!(quoted("/tmp/my-pi.capture"), "/tmp/my-pi.capture");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's; $x"), r"'it'\''s; $x'");
     }
 }

@@ -200,7 +200,7 @@ fn findings(doctor: DoctorDocument) -> Section {
     };
     let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
     let counts = [
-        (["found a problem"; 2], DoctorVerdict::Problem),
+        (["found a problem or a note"; 2], DoctorVerdict::Problem),
         (["passed"; 2], DoctorVerdict::Pass),
         (["is not applicable", "are not applicable"], DoctorVerdict::NotApplicable),
     ];
