@@ -374,11 +374,12 @@ GUEST
 guest_doctor() {
     local build
     for build in "${builds[@]}"; do
-        echo "step $build.doctor sh -c 'hpt-$build doctor --format json; echo status \$? >&2'"
-        echo "step $build.doctor-plain as plain sh -c 'hpt-$build doctor --format json; echo status \$? >&2'"
-        echo "step $build.doctor-cpu sh -c 'hpt-$build doctor --cpu 0 --format json; echo status \$? >&2'"
-        echo "step $build.doctor-captured sh -c 'hpt-$build capture c-$build.capture >/dev/null && hpt-$build doctor --host c-$build.capture --format json; echo status \$? >&2'"
-        echo "step $build.doctor-bare unshare -m sh -c 'umount -l /sys && umount -l /proc && hpt-$build doctor --format json; echo status \$? >&2'"
+        echo "step $build.doctor sh -c 'hpt-$build doctor --for realtime --fail-on low --format json; echo status \$? >&2'"
+        echo "step $build.doctor-general sh -c 'hpt-$build doctor --format json; echo status \$? >&2'"
+        echo "step $build.doctor-plain as plain sh -c 'hpt-$build doctor --for realtime --fail-on low --format json; echo status \$? >&2'"
+        echo "step $build.doctor-cpu sh -c 'hpt-$build doctor --cpu 0 --fail-on low --format json; echo status \$? >&2'"
+        echo "step $build.doctor-captured sh -c 'hpt-$build capture c-$build.capture >/dev/null && hpt-$build doctor --host c-$build.capture --for realtime --fail-on low --format json; echo status \$? >&2'"
+        echo "step $build.doctor-bare unshare -m sh -c 'umount -l /sys && umount -l /proc && hpt-$build doctor --for realtime --fail-on low --format json; echo status \$? >&2'"
     done
 }
 

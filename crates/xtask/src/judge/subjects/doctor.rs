@@ -22,6 +22,16 @@ pub(super) fn judge(case: &Case<'_>) {
                 case.wrong(format!("{step}: {said}, expected 1, because each board has problems"));
             }
         }
+        let general = format!("{step}-general");
+        if case.ended(&general) && !has_line(case.err(&general), "status 0") {
+            case.wrong(format!("{general}: {}, expected 0 without --fail-on", last_line(case.err(&general))));
+        }
+        if let Some(general) = case.document::<DoctorDocument>(&general) {
+            general.holds("without a goal, default settings are notes and wrong time is a problem", |it| {
+                let notes = ["throttling", "preemption", "isolated-cpus"];
+                found(it, "wall-time", High) && notes.into_iter().all(|rule| found(it, rule, Info))
+            });
+        }
         let diagnoses = steps.map(|step| case.document::<DoctorDocument>(&step));
         for diagnosis in diagnoses.iter().flatten() {
             diagnosis.holds("every rule has an observation, and every finding has a fix", |it| {
@@ -119,6 +129,11 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "doctor",
     fit: |board| board.asked_for("doctor") && board.arm_counter.is_some(),
     plants: &[
+        Plant {
+            what: "the exit code depends on the problems without --fail-on",
+            change: |it| it.set_lines(".doctor-general.err", "status 0", "status 1"),
+        },
+        Plant { what: "the goal has no effect", change: |it| it.copy(".doctor", ".doctor-general") },
         Plant { what: "no problem is found", change: |it| it.set_lines(".doctor.err", "status 1", "status 0") },
         Plant { what: "an ordinary user gets the document of root", change: |it| it.copy(".doctor", ".doctor-plain") },
         Plant { what: "no CPU was named", change: |it| it.copy(".doctor", ".doctor-cpu") },
