@@ -175,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let measured = if arguments.measure {
         context.signals.listen()?;
         // Determine the allowed CPUs before pinning the thread, because pinning leaves only one allowed CPU.
-        let cpus = allowed_cpus();
+        let cpus = hpt_core::realtime::allowed_cpus();
         let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("the thread is pinned by default");
         let mut parts = Parts::of(Some(pinned.cpu()), context);
         let spare = cpus.into_iter().find(|cpu| *cpu != pinned.cpu());
