@@ -109,7 +109,7 @@ fn numbers(text: &str) -> Vec<String> {
 /// Asserts that a narrow terminal shows every number of a wide one, in one piece and with its unit.
 #[track_caller]
 pub(crate) fn assert_numbers_are_whole(name: &str, document: &Document) {
-    let shown = |width| rendered(document, Format::Human, Look { width, color: false });
+    let shown = |width| rendered(document, Format::Human, Look { width, color: false, verbose: true });
     let wide = numbers(&shown(400));
     for width in [40, 60] {
         let narrow_text = shown(width);
@@ -128,7 +128,7 @@ fn assert_csv_has_a_header(name: &str, document: &Document) {
     let data = serde_json::to_value(&document.data).expect("a document has a JSON form");
     let kind = data["kind"].as_str().expect("every document has a kind");
     let header = |document: &Document| {
-        let text = rendered(document, Format::Csv, Look { width: 80, color: false });
+        let text = rendered(document, Format::Csv, Look { width: 80, color: false, verbose: false });
         text.lines().next().unwrap_or_default().to_owned()
     };
     assert_eq!(header(document), header(&Document::new(empty(kind), Vec::new())), "{name}");
@@ -138,7 +138,7 @@ fn assert_csv_has_a_header(name: &str, document: &Document) {
 fn csv_of_every_kind_has_a_header_without_nested_lists_even_if_it_has_no_rows() {
     // The intervals of a watch have the rows.
     for kind in hpt_document::schema::kinds().filter(|kind| *kind != "watch-summary") {
-        let text = rendered(&Document::new(empty(kind), Vec::new()), Format::Csv, Look { width: 80, color: false });
+        let text = rendered(&Document::new(empty(kind), Vec::new()), Format::Csv, Look { width: 80, color: false, verbose: false });
         let header: Vec<&str> = text.trim_end().split(',').collect();
         assert!(header.len() > 1 && text.lines().count() == 1, "{kind}: {text:?}");
         for nested in ["histogram_us", "time_series", "distribution", "fixes"] {
@@ -152,9 +152,13 @@ fn csv_of_every_kind_has_a_header_without_nested_lists_even_if_it_has_no_rows() 
 pub(crate) fn assert(name: &str, document: &Document) {
     assert_numbers_are_whole(name, document);
     assert_csv_has_a_header(name, document);
-    let text = |format| rendered(document, format, Look { width: 80, color: false });
+    let text = |format| rendered(document, format, Look { width: 80, color: false, verbose: false });
     insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("{name}-human"), text(Format::Human));
+        let verbose = rendered(document, Format::Human, Look { width: 80, color: false, verbose: true });
+        if verbose != text(Format::Human) {
+            insta::assert_snapshot!(format!("{name}-verbose"), verbose);
+        }
         insta::assert_snapshot!(format!("{name}-json"), text(Format::Json));
         insta::assert_snapshot!(format!("{name}-csv"), text(Format::Csv));
         let metrics = text(Format::Openmetrics);

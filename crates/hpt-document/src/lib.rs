@@ -20,6 +20,7 @@ pub mod gpio_latency;
 pub mod gpio_line;
 pub mod head;
 pub mod latency;
+pub mod not_run;
 pub mod pairs;
 pub mod probe;
 pub mod read_cost;

@@ -105,7 +105,7 @@ pub const RULES: &[Rules] = &[
         package: "hpt-document",
         layers: &[
             &["words"],
-            &["constraints", "head", "read_cost"],
+            &["constraints", "head", "not_run", "read_cost"],
             &["cpu_absence", "gpio_line", "thread"],
             &["latency"],
             &[

@@ -3,7 +3,7 @@
 
 use std::{io::IsTerminal, time::Duration};
 
-use super::message::{is_colored, is_quiet};
+use super::message::{is_colored, is_quiet, is_verbose};
 
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
@@ -35,6 +35,17 @@ pub(crate) enum Block {
     Section(String, Vec<Vec<Cell>>),
     /// A paragraph.
     Text(String),
+    /// The result in one sentence, at the top of the output.
+    Headline(String),
+    /// A block that is printed only with `--verbose`, for example a legend or the origin of the figures.
+    Detail(Box<Block>),
+}
+
+impl Block {
+    /// Creates a paragraph that is printed only with `--verbose`.
+    pub(crate) fn detail(text: impl Into<String>) -> Self {
+        Self::Detail(Box::new(Self::Text(text.into())))
+    }
 }
 
 /// A table with a header.
@@ -96,11 +107,12 @@ impl Cell {
     }
 }
 
-/// The width of the output, and whether it is colored.
+/// The width of the output, whether it is colored, and whether it contains details.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) width: u16,
     pub(crate) color: bool,
+    pub(crate) verbose: bool,
 }
 
 impl Look {
@@ -108,7 +120,7 @@ impl Look {
     pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
-        Self { width: usable_width(told), color: is_colored(terminal) }
+        Self { width: usable_width(told), color: is_colored(terminal), verbose: is_verbose() }
     }
 }
 
@@ -154,6 +166,9 @@ fn render_block(block: &Block, look: Look) -> String {
         Block::Text(text) => {
             layout(None, &[vec![Cell::plain(unaligned(text, look.width.into()))]], &[Align::Left], look)
         }
+        Block::Headline(text) => layout(None, &[vec![Cell::strong(text)]], &[Align::Left], look),
+        Block::Detail(block) if look.verbose => render_block(block, look),
+        Block::Detail(_) => String::new(),
     }
 }
 
@@ -491,7 +506,7 @@ mod tests {
         short_frequency, short_time, shortened_bar, unbreakable, usable_width,
     };
 
-    const PLAIN: Look = Look { width: 40, color: false };
+    const PLAIN: Look = Look { width: 40, color: false, verbose: false };
 
     fn table() -> Vec<Block> {
         let columns = vec![Column("source", Align::Left), Column("cost", Align::Right)];
@@ -594,7 +609,7 @@ mod tests {
     #[test]
     fn a_text_that_is_too_wide_is_not_aligned() {
         let text = "     time source              offset     bracket\n    0.3 s tsc                 -12 ns       49 ns";
-        let render = |width| render(&[Block::Text(text.to_owned())], Look { width, color: false });
+        let render = |width| render(&[Block::Text(text.to_owned())], Look { width, color: false, verbose: false });
         assert_eq!(render(60), format!("{text}\n"));
         assert_eq!(render(40), "time source offset bracket\n0.3 s tsc -12 ns 49 ns\n");
     }
@@ -628,7 +643,7 @@ mod tests {
                 columns: names.iter().take(columns).map(|name| Column(name, Align::Right)).collect(),
                 rows: rows.iter().map(cells).collect(),
             };
-            let text = render(&[Block::Table(table)], Look { width, color: false });
+            let text = render(&[Block::Table(table)], Look { width, color: false, verbose: false });
             prop_assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
             for ns in rows.iter().flat_map(|row| row.iter().take(columns)) {
                 prop_assert!(text.contains(&short_time(*ns)), "{ns}: {text}");

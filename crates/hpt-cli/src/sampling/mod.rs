@@ -5,6 +5,7 @@ pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;
 pub(crate) mod gpio_pulse;
 pub(crate) mod latency_figures;
+pub(crate) mod not_run;
 pub(crate) mod raw_samples;
 pub(crate) mod realtime_options;
 pub(crate) mod realtime_settings;

@@ -9,6 +9,7 @@ mod cpu_counters;
 mod edge_latency;
 mod granularity;
 mod loop_jitter;
+mod not_run;
 mod order;
 mod read_cost;
 mod sleep_overshoot;
@@ -26,6 +27,7 @@ pub use self::{
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     granularity::{Granularity, granularity},
     loop_jitter::{LoopJitter, PollLoop},
+    not_run::{NotRun, NotRunWatch},
     read_cost::{Instruments, ReadCost, read_cost},
     sleep_overshoot::{SleepMethod, SleepOvershoot, sleep_overshoot},
     stall::{

@@ -256,7 +256,7 @@ mod tests {
     /// The output at this width.
     fn at_width(blocks: Vec<Block>, width: u16) -> String {
         let document = Document::new(golden::empty("doctor"), blocks);
-        rendered(&document, Format::Human, Look { width, color: false })
+        rendered(&document, Format::Human, Look { width, color: false, verbose: false })
     }
 
     /// The command in a line, if there is one: after a label, or alone after an indentation.
