@@ -242,7 +242,8 @@ fn sleep_compares_every_method_and_hpt_never_wakes_early() {
     for row in rows {
         let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
         assert_eq!(row["samples"], 4);
-        assert!(number("p50_ns") <= number("p99_ns") && number("p99_ns") <= number("max_ns"), "{row}");
+        assert!(number("p50_ns") <= number("max_ns"), "{row}");
+        assert!(row["p99_ns"].is_null(), "four samples have no 99th percentile: {row}");
         if ["fixed", "busy", "hpt"].contains(&row["method"].as_str().expect("a name")) {
             assert_eq!(row["early"], 0, "{row}");
         }
