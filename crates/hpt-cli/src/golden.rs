@@ -153,7 +153,11 @@ fn assert_csv_has_a_header(name: &str, document: &Document) {
 fn csv_of_every_kind_has_a_header_without_nested_lists_even_if_it_has_no_rows() {
     // The intervals of a watch have the rows.
     for kind in hpt_document::schema::kinds().filter(|kind| *kind != "watch-summary") {
-        let text = rendered(&Document::new(empty(kind), Vec::new()), Format::Csv, Look { width: 80, color: false, verbose: false });
+        let text = rendered(
+            &Document::new(empty(kind), Vec::new()),
+            Format::Csv,
+            Look { width: 80, color: false, verbose: false },
+        );
         let header: Vec<&str> = text.trim_end().split(',').collect();
         assert!(header.len() > 1 && text.lines().count() == 1, "{kind}: {text:?}");
         for nested in ["histogram_us", "time_series", "distribution", "fixes"] {

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 use hpt_core::{
     Frequency, Opened, SourceId, TimeSource,
     knobs::{Change, Journal, Knob, KnobError, outline_clock_sources},
-    measure::{Instruments, read_cost},
+    measure::{Instruments, NotRunWatch, read_cost},
     source::{self, are_one_reading},
 };
 use hpt_document::clocksource_cost::{ClockCost, RefusedClocksource};
@@ -130,21 +130,22 @@ impl Comparison {
         self.names.iter().any(|name| *name != self.before.current)
     }
 
-    /// Measures these clocks under each clocksource, and restores the original clocksource. `progress` receives the
+    /// Measures these clocks under each clocksource, and restores the original clocksource. The thread is pinned to
+    /// `cpu`. `progress` receives the
     /// name of the current clocksource, and the number of reads so far.
     pub(crate) fn make(
         &self,
         context: &Context,
         by: &str,
         clocks: &[&'static str],
-        calls: u64,
+        (cpu, calls): (Option<usize>, u64),
         progress: &dyn Fn(&str, u64),
     ) -> Result<Compared, Failure> {
         let knob = Knob::clock_source();
         // Begin the change before measuring, so that no other hpt process can change the clocksource from here on.
         let mut change =
             if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
-        let timing = Timing::of(context)?;
+        let timing = Timing::of(context, cpu)?;
         let (mut results, mut refused) = (Vec::new(), Vec::new());
         for name in &self.names {
             if context.interrupted() {
@@ -200,18 +201,20 @@ pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources)
 
 /// The clock that times single reads: a counter that does not depend on the kernel's clocksource, if one exists.
 pub(crate) struct Timing {
+    /// The CPU that the thread is pinned to.
+    cpu: Option<usize>,
     counter: Option<(Opened, Frequency)>,
 }
 
 impl Timing {
-    pub(crate) fn of(context: &Context) -> Result<Self, Failure> {
+    pub(crate) fn of(context: &Context, cpu: Option<usize>) -> Result<Self, Failure> {
         let reference = context.open("monotonic-raw")?;
         let counter = ["tsc", "arm-counter"].into_iter().find_map(|name| {
             let opened = source::open(&context.host, name).ok()?;
             let measured = Rate::measured(opened.as_dyn(), reference.as_dyn(), CALIBRATION_WINDOW).ok()?;
             Some((opened, measured.frequency))
         });
-        Ok(Self { counter })
+        Ok(Self { cpu, counter })
     }
 
     pub(crate) fn stopwatch_name(&self) -> String {
@@ -237,6 +240,7 @@ pub(crate) fn measure(
         None => (wall.as_dyn(), Frequency::GIGAHERTZ),
     };
     let instruments = Instruments { wall: wall.as_dyn(), stopwatch, stopwatch_frequency, cycles: None };
+    let mut watch = NotRunWatch::of_spinning_thread(&context.host, timing.cpu);
     for &clock in clocks {
         if context.interrupted() {
             break;
@@ -244,17 +248,19 @@ pub(crate) fn measure(
         // Open the clocks again, because vDSO support depends on the clocksource.
         let opened = context.open(clock)?;
         let before = results.len() as u64 * calls;
+        watch.restart();
         let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {
             progress(before.saturating_add(done));
             context.check()
         });
+        let not_run = watch.read();
         let info = opened.as_dyn().info();
         let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
         results.push(ClockCost {
             clocksource: name.to_owned(),
             clock: clock.to_owned(),
             read_path: info.read_path.name().to_owned(),
-            repeated: repeated_reads(&cost),
+            repeated: repeated_reads(&cost, &not_run),
             ratio_to_first: None,
             single: single_reads(&cost),
             resolution_ns: info.claimed_resolution_ns,

@@ -1,20 +1,85 @@
 //! Converts measured read overhead for documents: back-to-back reads and single reads. Measures nothing.
 
-use hpt_core::{Spread, measure::ReadCost};
+use hpt_core::{
+    Spread,
+    measure::{self, ReadCost},
+};
 use hpt_document::read_cost::{RepeatedReads, SingleReads};
 
-use crate::output::{rounded, tail};
+use crate::output::{rounded, short_time, tail};
 
-/// Returns the results of back-to-back reads for a document.
-pub(crate) fn repeated_reads(cost: &ReadCost) -> RepeatedReads {
+/// The part of the median by which half of the batches differ if the CPU was disturbed. On an idle machine, it is about
+/// a percent.
+const WIDE: f64 = 0.1;
+/// The ratio of the mean to the median if the thread did not run during some batches.
+const LARGE_MEAN: f64 = 1.25;
+
+/// Returns the results of back-to-back reads for a document. `not_run` describes the time in which they were made.
+pub(crate) fn repeated_reads(cost: &ReadCost, not_run: &measure::NotRun) -> RepeatedReads {
+    let (p25, p75) = cost.batches.and_then(|batches| batches.quartiles_ns).unzip();
     RepeatedReads {
         reads: cost.calls,
         complete: cost.complete,
         total_s: cost.total.as_secs_f64(),
         user_s: cost.user.as_secs_f64(),
         system_s: cost.system.as_secs_f64(),
-        per_read_ns: cost.per_call_ns().map(rounded),
+        per_read_ns: cost.per_read_ns().map(rounded),
+        per_read_p25_ns: p25.map(rounded),
+        per_read_p75_ns: p75.map(rounded),
+        per_read_min_ns: cost.batches.map(|batches| rounded(batches.min_ns)),
+        batches: cost.batches.map_or(0, |batches| batches.batches),
+        mean_read_ns: cost.mean_ns().map(rounded),
+        not_run_share: not_run.share().map(|share| (share * 1e4).round() / 1e4),
     }
+}
+
+/// Returns the largest distance of a quartile from the median: at least half of the batches are within this distance of
+/// the median. It is never smaller than the smallest time that is printed.
+fn deviation_ns(reads: &RepeatedReads) -> Option<f64> {
+    let (median, low, high) = (reads.per_read_ns?, reads.per_read_p25_ns?, reads.per_read_p75_ns?);
+    Some((median - low).max(high - median).max(0.01))
+}
+
+/// Returns the deviation of the batches as text.
+pub(crate) fn deviation(reads: &RepeatedReads) -> Option<String> {
+    deviation_ns(reads).map(short_time)
+}
+
+/// Returns the time per read and the deviation of the batches as text.
+pub(crate) fn per_read(reads: &RepeatedReads) -> Option<String> {
+    let median = short_time(reads.per_read_ns?);
+    Some(deviation(reads).map_or_else(|| median.clone(), |deviation| format!("{median} ± {deviation}")))
+}
+
+/// Returns a note on the sources whose batches differ widely, or whose mean exceeds the median by far. `reads` contains
+/// the name of each source. If another note states that the thread did not run, a large mean needs no note.
+pub(crate) fn note_of_wide_spreads<'a>(
+    reads: impl Iterator<Item = (String, &'a RepeatedReads)>,
+    is_not_run_noted: bool,
+) -> Option<String> {
+    let disturbed: Vec<String> = reads
+        .filter_map(|(name, reads)| {
+            let median = reads.per_read_ns.filter(|&ns| ns > 0.0)?;
+            let width =
+                reads.per_read_p75_ns.zip(reads.per_read_p25_ns).map_or(0.0, |(high, low)| (high - low) / median);
+            let mean = reads.mean_read_ns.unwrap_or(median) / median;
+            match () {
+                () if width >= WIDE => {
+                    Some(format!("the middle half of the batches of {name} spans {:.0} %", width * 100.0))
+                }
+                () if mean >= LARGE_MEAN && !is_not_run_noted && reads.batches > 1 => {
+                    Some(format!("the mean of {name} is {mean:.1} times its median"))
+                }
+                () => None,
+            }
+        })
+        .collect();
+    (!disturbed.is_empty()).then(|| {
+        format!(
+            "{}: another program used the CPU, or its frequency changed; repeat the measurement on an idle machine",
+            disturbed.join("; ")
+        )
+    })
 }
 
 /// Returns the results of reads that were timed one at a time, for a document.
@@ -46,6 +111,7 @@ mod tests {
             let cost = ReadCost {
                 calls: samples,
                 total: Duration::ZERO,
+                batches: None,
                 user: Duration::ZERO,
                 system: Duration::ZERO,
                 cycles: None,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cpu_absence::CpuAbsence,
     head::Head,
+    not_run::NotRun,
     read_cost::{RepeatedReads, SingleReads},
     words::word_enum,
 };
@@ -36,6 +37,9 @@ pub struct BenchDocument {
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
     /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
+    /// The time that the measuring thread needed its CPU, but did not get it.
+    #[serde(default)]
+    pub not_run: NotRun,
     /// One row for each source.
     pub results: Vec<BenchRow>,
     /// Further remarks on the result.
@@ -52,6 +56,8 @@ pub struct BenchRow {
     /// hpt cannot determine which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: String,
+    /// Whether the source has a constant rate, apart from slewing, and is never stepped.
+    pub constant_rate: Option<bool>,
     /// The results of many back-to-back reads.
     #[serde(flatten)]
     pub repeated: RepeatedReads,

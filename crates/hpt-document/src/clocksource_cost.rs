@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cpu_absence::CpuAbsence,
     head::Head,
+    not_run::NotRun,
     read_cost::{RepeatedReads, SingleReads},
 };
 
@@ -36,6 +37,9 @@ pub struct ClocksourceCostDocument {
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
     /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
+    /// The time that the measuring thread needed its CPU, but did not get it.
+    #[serde(default)]
+    pub not_run: NotRun,
     /// One row for each combination of clock and clocksource.
     pub results: Vec<ClockCost>,
     /// Further remarks on the result.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{head::Head, thread::Thread, words::word_enum};
+use crate::{head::Head, not_run::NotRun, thread::Thread, words::word_enum};
 
 /// Published measurements compared with measurements on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct ExperimentDocument {
     pub thread: Option<Thread>,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
+    /// The time that the measuring thread needed its CPU, but did not get it.
+    #[serde(default)]
+    pub not_run: NotRun,
     /// The experiments, with their parts.
     pub experiments: Vec<ExperimentRow>,
     /// The results of all experiments.
@@ -104,6 +107,9 @@ pub struct ExperimentFigureRow {
     /// nevertheless, because the publication states this quantile.
     #[serde(default)]
     pub has_few_samples: bool,
+    /// The part of the time during which the thread was ready but did not run, from 0 to 1, while the value was
+    /// measured; null if the kernel does not report it, or if the value was not measured in this run.
+    pub not_run_share: Option<f64>,
     /// Whether the value was measured.
     pub state: FigureState,
     /// Number of samples of the measured value.

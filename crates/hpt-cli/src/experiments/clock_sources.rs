@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     definition::{Experiment, Part, Preflight, Published, Run, Ways},
     figure::Measured,
+    instruments::time_of,
 };
 use hpt_document::clocksource_cost::ClockCost;
 
@@ -27,7 +28,7 @@ const fn resolution(what: &'static str, value: f64) -> Published {
 const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
 const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
 /// The published number of reads.
-const READS: f64 = 1e7;
+const READS: u64 = 10_000_000;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "clock-sources",
@@ -35,7 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     published_in: "vendor's manual, examples 15.1, 15.3 and 15.5",
     hardware: "a PC with RHEL 8 for Real Time",
     differs: "by default, hpt measures only the active clocksource; --all-clock-sources, which requires root, also measures the other clocksources; example 15.1 times a whole program, but hpt times only \
-              the reads; user and system times have the granularity of the kernel's tick; times of fewer reads are scaled to ten million",
+              the reads; user and system times have the granularity of the kernel's tick; the time of fewer reads is the median of their batches, multiplied to ten million",
     published: &[
         published("15.1, TSC", 0.601),
         published("15.1, TSC, user", 0.592),
@@ -84,12 +85,13 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     let progress = |done: u64| (run.progress)(done as f64 / all);
     let mut refused = Vec::new();
     let (results, by) = if let Some(comparison) = &run.ways.clock_sources {
-        let made = comparison.make(run.context, "hpt experiment", &CLOCKS, run.count, &|_, done| progress(done))?;
+        let made = comparison
+            .make(run.context, "hpt experiment", &CLOCKS, (run.ways.cpu, run.count), &|_, done| progress(done))?;
         run.warnings.borrow_mut().extend(made.warnings);
         refused = made.refused;
         (made.results, made.stopwatch)
     } else {
-        let (timing, mut results) = (Timing::of(run.context)?, Vec::new());
+        let (timing, mut results) = (Timing::of(run.context, run.ways.cpu)?, Vec::new());
         measure_clocks(run.context, &timing, &current, &CLOCKS, run.count, &progress, &mut results)?;
         (results, timing.stopwatch_name())
     };
@@ -132,18 +134,24 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
 }
 
 /// Returns the values of one clock under one clocksource, including the values of the examples.
-#[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
+#[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns")]
 fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
     let ClockCost { clocksource, clock, repeated, single, .. } = cost;
     let how = format!("{clock} ({})", cost.read_path);
-    // Scales the time for fewer reads to ten million reads.
-    let as_published = |seconds: f64| seconds * READS / (repeated.reads as f64).max(1.0);
-    let figure =
-        |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.reads, how.as_str());
-    let mut found = vec![figure(format!("{clock}, {clocksource}"), repeated.total_s)];
+    let Some((seconds, by_median)) = time_of(READS, repeated) else { return Vec::new() };
+    let figure = |what: String, seconds: f64| {
+        let how = format!("{how}{by_median}");
+        let figure = Measured::figure(&what, seconds, "s", repeated.reads, how);
+        Measured { not_run_share: repeated.not_run_share, ..figure }
+    };
+    // The total CPU time of fewer reads may contain steal time, so the median is divided in the same proportion.
+    let cpu_s = repeated.user_s + repeated.system_s;
+    let is_total = by_median.is_empty();
+    let of_cpu = |part_s: f64| if is_total || cpu_s <= 0.0 { part_s } else { seconds * part_s / cpu_s };
+    let mut found = vec![figure(format!("{clock}, {clocksource}"), seconds)];
     let example = SOURCES.iter().find(|(name, _)| name == clocksource).filter(|_| *clock == "monotonic");
     if let Some((_, example)) = example {
-        let parts = [("", repeated.total_s), (", user", repeated.user_s), (", system", repeated.system_s)];
+        let parts = [("", seconds), (", user", of_cpu(repeated.user_s)), (", system", of_cpu(repeated.system_s))];
         found.extend(parts.map(|(part, seconds)| figure(format!("{example}{part}"), seconds)));
     }
     let resolution = format!("{clock} resolution, {clocksource}");
@@ -152,6 +160,7 @@ fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
         let what = format!("{clock}, {clocksource}: single read");
         let samples = single.single_samples.unwrap_or(0);
         let median = Measured::figure(&what, p50, "ns", samples, format!("{how}; p50, timed with {by}"));
+        let median = Measured { not_run_share: repeated.not_run_share, ..median };
         let quantiles = (single.single_p50_ns, single.single_p99_ns, single.single_max_ns);
         found.push(Measured { p50: quantiles.0, p99: quantiles.1, max: quantiles.2, ..median });
     }
@@ -160,7 +169,53 @@ fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EXPERIMENT, SOURCES, is_of, why_not};
+    use hpt_document::{
+        clocksource_cost::ClockCost,
+        read_cost::{RepeatedReads, SingleReads},
+    };
+
+    use super::{EXPERIMENT, SOURCES, figures, is_of, why_not};
+
+    #[test]
+    fn a_stall_during_few_reads_is_not_multiplied() {
+        let cost = |reads| ClockCost {
+            clocksource: "tsc".to_owned(),
+            clock: "monotonic".to_owned(),
+            read_path: "vdso".to_owned(),
+            repeated: RepeatedReads {
+                reads,
+                complete: true,
+                total_s: 10.5,
+                user_s: 0.03,
+                system_s: 0.01,
+                per_read_ns: Some(50.0),
+                per_read_p25_ns: Some(49.5),
+                per_read_p75_ns: Some(50.5),
+                per_read_min_ns: Some(49.0),
+                batches: 40,
+                mean_read_ns: Some(105_000.0),
+                not_run_share: Some(0.95),
+            },
+            ratio_to_first: None,
+            single: SingleReads {
+                single_samples: None,
+                single_p50_ns: None,
+                single_p99_ns: None,
+                single_p999_ns: None,
+                single_max_ns: None,
+            },
+            resolution_ns: None,
+            granularity_ns: None,
+        };
+        let values = |reads| {
+            let found = figures(&cost(reads), "tsc");
+            assert!(found.iter().all(|figure| figure.not_run_share == Some(0.95)), "{found:?}");
+            found.iter().map(|figure| figure.value.expect("measured")).collect::<Vec<_>>()
+        };
+        // The median of the batches, multiplied by ten million, and divided as the CPU time.
+        assert_eq!(values(100_000), [0.5, 0.5, 0.375, 0.125]);
+        assert_eq!(values(10_000_000), [10.5, 10.5, 0.03, 0.01]);
+    }
 
     #[test]
     fn every_published_figure_belongs_to_one_clocksource() {

@@ -20,6 +20,9 @@ pub(crate) struct Measured {
     /// publication prints it.
     #[serde(default)]
     pub(crate) has_few_samples: bool,
+    /// The part of the time during which the thread was ready but did not run, while the value was measured.
+    #[serde(default)]
+    pub(crate) not_run_share: Option<f64>,
     pub(crate) samples: u64,
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
@@ -57,6 +60,7 @@ impl Measured {
             standing: FigureState::Measured,
             value: Some(to_digits(value)),
             has_few_samples: false,
+            not_run_share: None,
             samples,
             p50: None,
             p99: None,
@@ -80,6 +84,13 @@ impl Measured {
     /// Creates a value that cannot be measured on this machine, with the reason and the requirements.
     pub(crate) fn unavailable(what: &str, unit: &str, why: impl Into<String>) -> Self {
         Self { standing: FigureState::Unavailable, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
+    }
+
+    /// Adds the share of the time during which the thread did not run, unless the value is missing or has its own share.
+    #[must_use]
+    pub(crate) fn or_not_run_for(self, share: Option<f64>) -> Self {
+        let share = share.filter(|_| self.value.is_some());
+        Self { not_run_share: self.not_run_share.or(share), ..self }
     }
 
     /// Creates a value that can be measured only on other machines.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use hpt_core::{
     Frequency, Opened, TimeSource,
-    measure::{Instruments, PollLoop, ReadCost, read_cost},
+    measure::{Instruments, NotRunWatch, PollLoop, ReadCost, read_cost},
 };
+use hpt_document::read_cost::RepeatedReads;
 
 use super::{
     definition::{Preflight, Run},
@@ -15,9 +16,19 @@ use crate::{
     context::Context,
     cycle_counters::counts_cycles,
     exit::Failure,
+    output::one_or_many,
+    read_cost::repeated_reads,
     source_rate::frequency_of,
     stopwatch::{Stopwatch, stopwatch},
 };
+
+/// The read overhead of a source: the back-to-back reads, the distribution of single reads, and the instrument that
+/// timed the single reads.
+pub(super) struct Timed {
+    repeated: RepeatedReads,
+    cost: ReadCost,
+    stopwatch: String,
+}
 
 /// The instruments for timing many reads and single reads, as `hpt bench` does.
 pub(super) struct Bench {
@@ -35,43 +46,61 @@ impl Bench {
     /// Reads the source the requested number of times. `(place, of)` contains the index of the
     /// source and the number of sources in the part.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-    pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> ReadCost {
+    pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> Timed {
         let instruments = Instruments {
             wall: self.wall.as_dyn(),
             stopwatch: self.stopwatch.source.as_dyn(),
             stopwatch_frequency: self.stopwatch.rate.frequency,
             cycles: None,
         };
-        read_cost(source, instruments, run.count, |done| {
+        let mut watch = NotRunWatch::of_spinning_thread(&run.context.host, run.ways.cpu);
+        let cost = read_cost(source, instruments, run.count, |done| {
             (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
             run.context.check()
-        })
+        });
+        let repeated = repeated_reads(&cost, &watch.read());
+        Timed { repeated, cost, stopwatch: self.stopwatch.source.as_dyn().info().id.to_string() }
     }
+}
 
+/// Returns the time of `reads` reads in seconds, and how it was determined: the measured total of so many reads, or the
+/// median of the batches, multiplied. A total of fewer reads is never multiplied, because it may contain a time in which
+/// the thread did not run. Returns `None` if there were no reads.
+#[expect(clippy::cast_precision_loss, reason = "counts of reads are below 2^53")]
+pub(super) fn time_of(reads: u64, repeated: &RepeatedReads) -> Option<(f64, String)> {
+    if repeated.reads == reads && reads > 1 {
+        return Some((repeated.total_s, String::new()));
+    }
+    let seconds = repeated.per_read_ns? * reads as f64 / 1e9;
+    let batches = repeated.batches;
+    let median = if batches > 0 {
+        format!("median of {batches} {}", one_or_many(batches, "batch", "batches"))
+    } else {
+        "mean".to_owned()
+    };
+    let made = repeated.reads;
+    Some((seconds, format!("; {median} of {made} {}", one_or_many(made, "read", "reads"))))
+}
+
+impl Timed {
     /// Returns the duration of `reads` reads, and the distribution of single reads.
-    pub(super) fn figures(
-        &self,
-        what: &str,
-        cost: &ReadCost,
-        reads: f64,
-        (unit, unit_ns): (&str, f64),
-        how: &str,
-    ) -> Vec<Measured> {
+    pub(super) fn figures(&self, what: &str, reads: u64, (unit, unit_ns): (&str, f64), how: &str) -> Vec<Measured> {
+        let Self { repeated, cost, stopwatch } = self;
         let fewer = if cost.cut_short {
             "; fewer reads, because one read takes 10 µs or more, including the stopwatch"
         } else {
             ""
         };
-        let many = cost
-            .per_call_ns()
-            .map(|ns| Measured::figure(what, ns * reads / unit_ns, unit, cost.calls, format!("{how}{fewer}")));
+        let many = time_of(reads, repeated).map(|(seconds, by)| {
+            Measured::figure(what, seconds * 1e9 / unit_ns, unit, cost.calls, format!("{how}{by}{fewer}"))
+        });
         let own = cost.empty.map_or(0.0, |empty| empty.p50_ns);
-        let by = self.stopwatch.source.as_dyn().info().id.to_string();
         let single = cost.singles.map(|spread| {
-            let how = format!("{how}; timed with {by}, including its read overhead of {own:.0} ns (p50)");
+            let how = format!("{how}; timed with {stopwatch}, including its read overhead of {own:.0} ns (p50)");
             Measured::mean_of(&format!("{what}: single read"), &spread, 1.0, "ns", how)
         });
-        many.into_iter().chain(single).collect()
+        let found = many.into_iter().chain(single);
+        found.map(|figure| Measured { not_run_share: repeated.not_run_share, ..figure }).collect()
     }
 }
 
@@ -182,4 +211,69 @@ pub(super) fn beats_of(
 /// Returns a remark for cycle counters, whose cycles are converted at the rate of a busy core.
 pub(super) fn cycles_remark(source: &dyn TimeSource) -> &'static str {
     if counts_cycles(source) { "; cycles converted at the rate of a busy core" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ops::ControlFlow,
+        sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
+    };
+
+    use hpt_core::{
+        Frequency, SourceInfo, TimeSource,
+        measure::{Instruments, NotRun, read_cost},
+        testing::ManualSource,
+    };
+
+    use super::{Timed, time_of};
+    use crate::read_cost::repeated_reads;
+
+    /// A source. During one of its readings, the thread loses its CPU for ten seconds.
+    #[derive(Debug)]
+    struct Stopped<'a>(&'a ManualSource, AtomicU32);
+
+    impl TimeSource for Stopped<'_> {
+        fn ticks(&self) -> u64 {
+            if self.1.fetch_add(1, Ordering::Relaxed) == 30_000 {
+                self.0.advance(10_000_000_000);
+            }
+            self.0.ticks()
+        }
+
+        fn info(&self) -> &SourceInfo {
+            self.0.info()
+        }
+    }
+
+    fn timed(reads: u64) -> Timed {
+        let clock = ManualSource::new("clock").stepping_by(40);
+        let (wall, stopwatch) = (&clock, &clock);
+        let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
+        let cost = read_cost(&Stopped(&clock, AtomicU32::new(0)), instruments, reads, |_| ControlFlow::Continue(()));
+        let not_run = NotRun::new(Duration::from_secs(11), Some(Duration::from_secs(10)), None);
+        Timed { repeated: repeated_reads(&cost, &not_run), cost, stopwatch: "clock".to_owned() }
+    }
+
+    #[test]
+    fn a_stall_is_never_multiplied() {
+        let few = timed(20_000);
+        assert!(few.cost.total > Duration::from_secs(10), "{:?}", few.cost);
+        let figures = few.figures("monotonic", 1_000_000, ("s", 1e9), "a clock");
+        let value = figures[0].value.expect("reads");
+        assert!((0.040..0.041).contains(&value), "a million reads of 40 ns: {figures:?}");
+        assert!(figures[0].how.ends_with("; median of 40 batches of 20000 reads"), "{figures:?}");
+        assert_eq!((figures[0].samples, figures[0].not_run_share), (20_000, Some(0.9091)));
+        let one = few.figures("monotonic", 1, ("µs", 1e3), "a clock")[0].value.expect("reads");
+        assert!((0.040..0.041).contains(&one), "{one}");
+    }
+
+    #[test]
+    fn a_total_of_all_reads_is_the_measured_total_with_its_stall() {
+        let all = timed(100_000);
+        let (seconds, how) = time_of(100_000, &all.repeated).expect("reads");
+        assert!((10.004..10.005).contains(&seconds) && how.is_empty(), "{seconds} {how}");
+        assert_eq!(all.figures("monotonic", 100_000, ("s", 1e9), "a clock")[0].not_run_share, Some(0.9091));
+    }
 }

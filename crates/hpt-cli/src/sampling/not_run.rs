@@ -66,7 +66,9 @@ mod tests {
             )
         );
         assert!(text(Some(640), Some(600)).is_some_and(|text| text.contains("the hypervisor ran other guests on")));
-        assert!(text(Some(640), Some(10)).is_some_and(|text| text.contains("other threads used its CPU, or the hyper")));
+        assert!(
+            text(Some(640), Some(10)).is_some_and(|text| text.contains("other threads used its CPU, or the hyper"))
+        );
         assert_eq!((text(Some(10), None), text(None, None)), (None, None));
         assert!(is_noticeable(&of(Some(20), None)) && !is_noticeable(&of(Some(19), None)));
     }

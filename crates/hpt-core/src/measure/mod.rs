@@ -28,7 +28,7 @@ pub use self::{
     granularity::{Granularity, granularity},
     loop_jitter::{LoopJitter, PollLoop},
     not_run::{NotRun, NotRunWatch},
-    read_cost::{Instruments, ReadCost, read_cost},
+    read_cost::{Instruments, ReadBatches, ReadCost, read_cost},
     sleep_overshoot::{SleepMethod, SleepOvershoot, sleep_overshoot},
     stall::{
         CallbackTime, KeptStall, PollCost, Recurrence, Stall, StallWatch, StallWatchStats, Stalls, Window, poll_cost,

@@ -1,5 +1,5 @@
-//! Read overhead: many back-to-back reads determine the mean, and single reads determine the distribution. This module
-//! subtracts nothing; the overhead of timing a single read is reported with the result.
+//! Read overhead: many back-to-back reads, in batches, determine the time per read, and single reads determine the
+//! distribution. This module subtracts nothing; the overhead of timing a single read is reported with the result.
 
 use std::{hint::black_box, ops::ControlFlow, time::Duration};
 
@@ -15,10 +15,26 @@ use crate::{
 const BATCH: u32 = 10_000;
 /// The largest number of timed single reads: enough for 100 samples above p99.9.
 const MOST_SINGLES: u64 = 100_000;
-/// The number of reads before the measurement, which determine the size of a batch.
+/// The number of reads, and then of short batches, before the measurement. The fastest determines the size of a batch.
 const FIRST_READS: u32 = 3;
-/// The largest duration of a batch, in nanoseconds, so that a run can be ended quickly.
-const LONGEST_BATCH_NS: u64 = 100_000_000;
+/// The largest number of reads in a short batch, and its longest duration in nanoseconds.
+const FIRST_BATCH: u32 = 100;
+const FIRST_BATCH_NS: u64 = 100_000;
+/// The number of batches to aim for, so that ten batches lie beyond each quartile.
+const ENOUGH_BATCHES: u64 = 40;
+/// The shortest batch, in steps of the wall clock. A batch includes one read of the wall clock and is rounded to its
+/// granularity, so the time per read is too high by at most half a percent.
+const SHORTEST_BATCH_STEPS: u128 = 200;
+/// The largest duration of a batch, in nanoseconds, so that a run can be ended quickly, and a slow source has enough
+/// batches.
+const LONGEST_BATCH_NS: u64 = 40_000_000;
+/// The number of consecutive reads of the wall clock in which a clock that does not advance with the kernel's tick
+/// advances.
+const WALL_READS: u32 = 1_000;
+/// The number of steps of the wall clock of which the smallest is used.
+const WALL_STEPS: u32 = 16;
+/// Picoseconds per nanosecond. Times per read are counted in picoseconds.
+const PS: f64 = 1e3;
 /// The shortest read time of a source that counts as slow. A million such reads take at least ten seconds; a million
 /// reads of a real-time clock on a slow bus take hours.
 const SLOW_READ: Duration = Duration::from_micros(10);
@@ -42,6 +58,21 @@ pub struct Instruments<'a> {
     pub cycles: Option<&'a dyn TimeSource>,
 }
 
+/// The time per read in the batches of back-to-back reads. If the thread loses its CPU, only the batches in which that
+/// happens take longer, so the median is robust and the mean is not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadBatches {
+    /// The number of batches.
+    pub batches: u64,
+    /// The median, in nanoseconds.
+    pub p50_ns: f64,
+    /// The 25th and the 75th percentile, in nanoseconds; `None` if there are fewer than 40 batches, so that fewer than
+    /// ten lie beyond each of them.
+    pub quartiles_ns: Option<(f64, f64)>,
+    /// The fastest batch, in nanoseconds.
+    pub min_ns: f64,
+}
+
 /// The read overhead of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadCost {
@@ -49,6 +80,9 @@ pub struct ReadCost {
     pub calls: u64,
     /// The total time of these reads.
     pub total: Duration,
+    /// The time per read in each batch of these reads. `None` if there were no reads, or if the wall clock advances
+    /// with the kernel's tick, so that it cannot time a batch.
+    pub batches: Option<ReadBatches>,
     /// The CPU time of these reads in user mode; zero if the kernel does not report it.
     pub user: Duration,
     /// The CPU time of these reads in the kernel; zero if the kernel does not report it.
@@ -67,10 +101,18 @@ pub struct ReadCost {
 }
 
 impl ReadCost {
-    /// Returns the time per back-to-back read, in nanoseconds; `None` if there were no such reads.
+    /// Returns the time per back-to-back read, in nanoseconds: the median of the batches, or the mean if the wall clock
+    /// cannot time a batch. `None` if there were no such reads.
+    #[must_use]
+    pub fn per_read_ns(&self) -> Option<f64> {
+        self.batches.map(|batches| batches.p50_ns).or_else(|| self.mean_ns())
+    }
+
+    /// Returns the mean time of a back-to-back read, in nanoseconds; `None` if there were no such reads. The mean
+    /// includes times during which the thread did not run.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
-    pub fn per_call_ns(&self) -> Option<f64> {
+    pub fn mean_ns(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.total.as_nanos() as f64 / self.calls as f64)
     }
 
@@ -82,7 +124,8 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times back to back, then one at a time. If a read takes 10 µs or more, the back-to-back reads
+/// Reads `source` `calls` times back to back, in batches, then one at a time. A batch has at most 10,000 reads, and
+/// fewer if that is necessary for 40 batches, but not so few that a read of the wall clock counts. If a read takes 10 µs or more, the back-to-back reads
 /// are limited to about two seconds. If a single read takes 10 µs or more, including the overhead of the stopwatch, the
 /// single reads are limited to about one second. [`ReadCost::cut_short`] reports whether a limit was reached.
 /// `check` receives the number of reads made so far and is called between timed regions. If it returns
@@ -100,6 +143,7 @@ pub fn read_cost(
     let mut cost = ReadCost {
         calls: 0,
         total: Duration::ZERO,
+        batches: None,
         user: Duration::ZERO,
         system: Duration::ZERO,
         cycles: cycles.map(|_| 0),
@@ -109,12 +153,16 @@ pub fn read_cost(
         cut_short: false,
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanos(wall_width.difference(since, wall.ticks_end())));
-    let most = batch_of(source, &elapsed, || wall.ticks_start());
+    let wall_step_ns = smallest_step_ns(wall, wall_scale);
+    let (longest, read_ns) = longest_batch(source, &elapsed, || wall.ticks_start());
+    let shortest = wall_step_ns.map_or(u128::from(BATCH), |step_ns| (step_ns * SHORTEST_BATCH_STEPS).div_ceil(read_ns));
+    let most = u32::try_from(u128::from(calls / ENOUGH_BATCHES).max(shortest)).unwrap_or(BATCH).min(longest).max(1);
+    let mut per_read_ps = Histogram::new();
     // The shortest mean time of a read in any batch. The mean of all batches also includes times in which the thread
     // did not run.
     let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
     // The first batch warms up caches and page tables and is discarded.
-    source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));
+    source.ticks_repeated(u32::try_from(calls).unwrap_or(longest).min(longest));
     while cost.calls < calls {
         let batch = u32::try_from(calls - cost.calls).unwrap_or(most).min(most);
         let (user, system) = cpu_time();
@@ -129,6 +177,10 @@ pub fn read_cost(
         cost.total += took;
         batches += 1;
         quickest_ns = quickest_ns.min(took.as_nanos() / u128::from(batch));
+        // The last batch may have only a few reads, to which the read of the wall clock would count.
+        if batch == most || batches == 1 {
+            per_read_ps.record(u64::try_from(took.as_nanos() * 1_000 / u128::from(batch)).unwrap_or(u64::MAX));
+        }
         cost.cycles =
             cycles.zip(cycles_start.zip(cycles_end)).zip(cost.cycles).and_then(|((source, (start, end)), sum)| {
                 let info = source.info();
@@ -150,6 +202,7 @@ pub fn read_cost(
             break;
         }
     }
+    cost.batches = wall_step_ns.and_then(|_| read_batches(&per_read_ps));
     let tick_ns = stopwatch_frequency.tick_ns_f64();
     let mut count = cost.calls.min(MOST_SINGLES);
     let single_ns = quickest_ns.saturating_add(around_ns(stopwatch, &elapsed, || wall.ticks_start()));
@@ -159,22 +212,59 @@ pub fn read_cost(
         cost.cut_short |= fewer < count;
         count = fewer;
     }
-    let (singles, empty) = single_reads(source, stopwatch, count, most, || check(calls));
+    let (singles, empty) = single_reads(source, stopwatch, count, longest, || check(calls));
     cost.singles = singles.spread(tick_ns);
     cost.empty = empty.spread(tick_ns);
     cost
 }
 
-/// Returns a number of reads that limits the duration of a batch.
-fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u32 {
-    let quickest = (0..FIRST_READS).map(|_| {
-        let start = now();
-        source.ticks_repeated(1);
-        elapsed(start)
-    });
-    let read_ns = quickest.min().unwrap_or_default().as_nanos().max(1);
-    let fit = u128::from(LONGEST_BATCH_NS) / read_ns;
-    u32::try_from(fit).unwrap_or(BATCH).clamp(1, BATCH)
+/// Returns the distribution of the time per read over the batches.
+#[expect(clippy::cast_precision_loss, reason = "for statistics")]
+fn read_batches(per_read_ps: &Histogram) -> Option<ReadBatches> {
+    let quantile = |part| per_read_ps.quantile(part).map(|ps| ps as f64 / PS);
+    let batches = per_read_ps.samples();
+    Some(ReadBatches {
+        batches,
+        p50_ns: quantile(0.5)?,
+        quartiles_ns: quantile(0.25).zip(quantile(0.75)).filter(|_| batches >= ENOUGH_BATCHES),
+        min_ns: quantile(0.0)?,
+    })
+}
+
+/// Returns the smallest step between two consecutive reads of the wall clock, in nanoseconds: its read overhead or its
+/// granularity, whichever is larger. Returns `None` if the clock advances only with the kernel's tick.
+fn smallest_step_ns(wall: &dyn TimeSource, scale: Scale) -> Option<u128> {
+    let width = wall.info().width;
+    let (mut smallest, mut steps) = (None, 0);
+    for _ in 0..WALL_READS {
+        let start = wall.ticks_start();
+        let step_ns = u128::from(scale.nanos(width.difference(start, wall.ticks_end())));
+        if step_ns > 0 {
+            smallest = Some(smallest.map_or(step_ns, |smallest: u128| smallest.min(step_ns)));
+            steps += 1;
+        }
+        if steps >= WALL_STEPS {
+            break;
+        }
+    }
+    smallest
+}
+
+/// Returns the number of reads that limits the duration of a batch, and the approximate time of a read in nanoseconds.
+fn longest_batch(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> (u32, u128) {
+    let quickest_ns = |reads: u32| {
+        let times = (0..FIRST_READS).map(|_| {
+            let start = now();
+            source.ticks_repeated(reads);
+            elapsed(start).as_nanos() / u128::from(reads)
+        });
+        times.min().unwrap_or_default().max(1)
+    };
+    let fit = |longest_ns: u64, read_ns: u128| u32::try_from(u128::from(longest_ns) / read_ns).unwrap_or(BATCH);
+    let first_ns = quickest_ns(1);
+    // Many reads, if they are fast, because the time of one includes a read of the wall clock.
+    let read_ns = quickest_ns(fit(FIRST_BATCH_NS, first_ns).clamp(1, FIRST_BATCH));
+    (fit(LONGEST_BATCH_NS, read_ns).clamp(1, BATCH), read_ns)
 }
 
 /// Returns the overhead of a timed single read, in nanoseconds: the two readings of the stopwatch around the read, and
@@ -236,7 +326,7 @@ mod tests {
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&ManualSource::new("source"), instruments, 0, |_| Continue(()));
-        assert_eq!((cost.calls, cost.per_call_ns(), cost.singles, cost.complete), (0, None, None, true));
+        assert_eq!((cost.calls, cost.per_read_ns(), cost.singles, cost.complete), (0, None, None, true));
     }
 
     #[test]
@@ -246,8 +336,12 @@ mod tests {
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&clock, instruments, 25_000, |_| Continue(()));
-        // Three batches, each with one more read that closes its bracket.
-        assert_eq!((cost.calls, cost.total), (25_000, Duration::from_nanos(25_003 * 40)));
+        // 40 batches, each with one more read that closes its bracket.
+        assert_eq!((cost.calls, cost.total), (25_000, Duration::from_nanos(25_040 * 40)));
+        let per_read_ns = 40.0 * 626.0 / 625.0;
+        let batches = cost.batches.expect("25 000");
+        assert_eq!((batches.batches, batches.min_ns), (40, per_read_ns));
+        assert_eq!((cost.per_read_ns(), batches.quartiles_ns), (Some(per_read_ns), Some((per_read_ns, per_read_ns))));
         let (singles, empty) = (cost.singles.expect("25 000"), cost.empty.expect("25 000"));
         assert!((singles.p50_ns - 80.0).abs() < 0.1 && (empty.p50_ns - 40.0).abs() < 0.1, "{singles:?} {empty:?}");
     }
@@ -268,8 +362,8 @@ mod tests {
                 Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: Some(&cycles) };
             read_cost(&clock, instruments, 20_000, |_| Continue(())).cycles
         };
-        // Two batches. The source advances once during each.
-        assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(14), Some(14)));
+        // 40 batches. The source advances once during each.
+        assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(280), Some(280)));
         // One second per read, so that one read is a batch, and three make it slow: long enough for a fast core to wrap
         // 32 bits twice.
         let second_ns = 1_000_000_000;
@@ -337,8 +431,49 @@ mod tests {
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&source, instruments, 200_000, |_| Continue(()));
-        assert!(cost.total.as_secs() >= 10, "{cost:?}");
+        assert!(cost.total.as_secs() >= 10 && cost.mean_ns() > Some(50_000.0), "{cost:?}");
+        // Only one batch contains the stall.
+        let (p50_ns, quartiles) = (cost.per_read_ns().expect("reads"), cost.batches.expect("reads").quartiles_ns);
+        assert!((40.0..40.1).contains(&p50_ns) && quartiles == Some((p50_ns, p50_ns)), "{cost:?}");
         assert_eq!((cost.calls, cost.complete, cost.cut_short), (200_000, true, false));
+    }
+
+    #[test]
+    fn few_reads_are_read_in_few_batches_and_have_no_spread() {
+        let batches = |calls| {
+            let clock = ManualSource::new("clock").stepping_by(20);
+            let (wall, stopwatch) = (&clock, &clock);
+            let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
+            let batches = read_cost(&clock, instruments, calls, |_| Continue(())).batches.expect("reads");
+            // The read of the wall clock adds at most half a percent if there are enough reads for a batch.
+            assert!(calls < 200 || (20.0..=20.1).contains(&batches.p50_ns), "{calls}: {batches:?}");
+            (batches.batches, batches.quartiles_ns.is_some())
+        };
+        assert_eq!([1, 100, 500, 7_999].map(batches), [(1, false), (1, false), (2, false), (39, false)]);
+        assert_eq!([8_000, 20_000, 400_000, 1_000_000].map(batches), [(40, true), (40, true), (40, true), (100, true)]);
+    }
+
+    #[test]
+    fn a_wall_clock_that_advances_with_the_tick_times_no_batch() {
+        /// Shows the time of another clock in steps of 4 ms.
+        #[derive(Debug)]
+        struct Coarse<'a>(&'a ManualSource);
+        impl TimeSource for Coarse<'_> {
+            fn ticks(&self) -> u64 {
+                self.0.ticks() / 4_000_000 * 4_000_000
+            }
+
+            fn info(&self) -> &SourceInfo {
+                self.0.info()
+            }
+        }
+        let clock = ManualSource::new("clock").stepping_by(40);
+        let wall = Coarse(&clock);
+        let (wall, stopwatch) = (&wall, &clock);
+        let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
+        let cost = read_cost(&clock, instruments, 1_000_000, |_| Continue(()));
+        let per_read_ns = cost.per_read_ns().expect("reads");
+        assert!(cost.batches.is_none() && (35.0..45.0).contains(&per_read_ns), "{cost:?}");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! the original clocksource.
 
 use clap::Args;
-use hpt_core::realtime::Pinned;
+use hpt_core::{measure::NotRunWatch, realtime::Pinned};
 use hpt_document::clocksource_cost::ClocksourceCostDocument;
 
-use super::costs::{CLOCKS, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
+use super::costs::{CLOCKS, GUESSED_READ, MeasuringArguments, disturbances, run_page, with_ratios};
 use crate::{
     arguments::{Codes, after_help},
     context::Context,
@@ -13,7 +13,7 @@ use crate::{
     exit::Failure,
     kernel_clocksources::Comparison,
     output::{Answer, Document, progress::Progress},
-    sampling::cpu_absences::Parts,
+    sampling::{cpu_absences::Parts, not_run},
 };
 
 pub(super) const COMPARE_EXAMPLES: &str = "  \
@@ -40,19 +40,23 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
     let comparison = Comparison::asked(context, &arguments.source, run.yes, run.journal.as_deref())?;
     context.signals.listen_until_the_end()?;
     let pinned = context.pin(run.cpu)?;
-    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
+    let cpu = pinned.as_ref().map(Pinned::cpu);
+    let mut parts = Parts::of(cpu, context);
     let steps = run.count.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
-    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, run.count, &|name, done| {
+    let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
+    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, (cpu, run.count), &|name, done| {
         progress.name(name);
         progress.at(done);
     })?;
+    let not_run = not_run::field_of(&watch.read());
     drop(progress);
     parts.end("all of them");
     let warnings = compared.warnings;
+    let disturbances = disturbances(&not_run, &compared.results);
     let data = ClocksourceCostDocument {
         head: head_of("clocksource-compare", &context.host),
-        cpu: pinned.as_ref().map(Pinned::cpu),
+        cpu,
         stopwatch: compared.stopwatch,
         before: comparison.before.current,
         after: compared.after,
@@ -61,8 +65,9 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
         journal: comparison.journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
+        not_run,
         results: with_ratios(compared.results),
-        notes: [context.notes(), parts.notes(), warnings.clone()].concat(),
+        notes: [disturbances, context.notes(), parts.notes(), warnings.clone()].concat(),
     };
     let answer = match (warnings.is_empty() && data.after.as_ref() == Some(&data.before), data.refused.is_empty()) {
         (false, _) => Answer::Unknown,

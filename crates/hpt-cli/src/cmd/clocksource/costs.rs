@@ -8,9 +8,13 @@ use crate::{
     arguments::{CpuChoice, SYSTEM_WIDE, calls, cpu_choice},
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, Tone, one_or_many, remarks, rounded, short_time},
-    sampling::{cpu_absences, realtime_settings::pinned_to},
+    read_cost::{deviation, note_of_wide_spreads, per_read},
+    sampling::{cpu_absences, not_run, realtime_settings::pinned_to},
 };
-use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
+use hpt_document::{
+    clocksource_cost::{ClockCost, ClocksourceCostDocument},
+    not_run::NotRun,
+};
 
 /// The clocks whose reads depend on the clocksource, and, for comparison, clocks whose reads do not.
 pub(super) const CLOCKS: [&str; 7] =
@@ -54,30 +58,54 @@ pub(super) fn with_ratios(mut results: Vec<ClockCost>) -> Vec<ClockCost> {
     results
 }
 
+/// Returns notes on times during which the thread did not run, and on clocks whose batches differ widely.
+pub(super) fn disturbances(not_run: &NotRun, results: &[ClockCost]) -> Vec<String> {
+    let disturbed = not_run::note(not_run, "the reads may be slower than on an idle machine");
+    let reads = results.iter().map(|cost| (format!("{} under {}", cost.clock, cost.clocksource), &cost.repeated));
+    let wide = note_of_wide_spreads(reads, disturbed.is_some());
+    disturbed.into_iter().chain(wide).collect()
+}
+
+/// Compares the read overhead of CLOCK_MONOTONIC, or of the first clock, under each clocksource.
+fn headline(data: &ClocksourceCostDocument) -> Option<Block> {
+    let clock =
+        data.results.iter().find(|cost| cost.clock == "monotonic").or_else(|| data.results.first())?.clock.as_str();
+    let mut costs: Vec<&ClockCost> = data.results.iter().filter(|cost| cost.clock == clock).collect();
+    if data.head.kind == "clocksource-compare" {
+        let cost = |cost: &ClockCost| cost.repeated.per_read_ns.unwrap_or(f64::INFINITY);
+        costs.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
+    }
+    let named = |cost: &&ClockCost| Some(format!("{} {}", cost.clocksource, per_read(&cost.repeated)?));
+    let costs: Vec<String> = costs.iter().filter_map(named).collect();
+    let cpu = data.cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("CPU {cpu}"));
+    (!costs.is_empty()).then(|| Block::Headline(format!("Read overhead of {clock}, {cpu}: {}", costs.join(", "))))
+}
+
 pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     let columns = [
         Column("clock", Align::Left),
         Column("path", Align::Left),
         Column("per read", Align::Right),
+        Column("±", Align::Right),
         Column("vs first", Align::Right),
-        Column("user s", Align::Right),
-        Column("sys s", Align::Right),
         Column("p99", Align::Right),
         Column("max", Align::Right),
         Column("granul.", Align::Right),
     ];
     let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
-    let mut blocks = Vec::new();
+    let mut blocks = Vec::from_iter(headline(data));
     for costs in data.results.chunk_by(|one, other| one.clocksource == other.clocksource) {
         blocks.push(Block::Section(format!("Under {}", costs[0].clocksource), Vec::new()));
+        let mut costs: Vec<&ClockCost> = costs.iter().collect();
+        let cost = |cost: &ClockCost| cost.repeated.per_read_ns.unwrap_or(f64::INFINITY);
+        costs.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
         let rows = costs.iter().map(|cost| {
             vec![
                 Cell::plain(cost.clock.as_str()),
                 Cell::plain(if cost.read_path == "syscall" { "call" } else { &cost.read_path }),
                 time(cost.repeated.per_read_ns),
+                Cell::or_dash(deviation(&cost.repeated)),
                 Cell::or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
-                Cell::plain(format!("{:.3}", cost.repeated.user_s)),
-                Cell::plain(format!("{:.3}", cost.repeated.system_s)),
                 time(cost.single.single_p99_ns),
                 time(cost.single.single_max_ns),
                 time(cost.granularity_ns),
@@ -105,9 +133,11 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     }));
     let calls = data.results.iter().map(|cost| cost.repeated.reads).max().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
-    blocks.push(Block::Text(format!(
-        "per read: mean of {calls} back-to-back {}, timed with CLOCK_MONOTONIC_RAW. vs first: ratio to the first clocksource. user, sys: CPU \
-         time as accounted by the kernel, with a granularity of up to one tick. p99, max: single reads, timed with {}, whose overhead is included. \
+    blocks.push(Block::Detail(Box::new(cpu_times(data))));
+    blocks.push(Block::detail(format!(
+        "per read: median of the batches of {calls} back-to-back {}, timed with CLOCK_MONOTONIC_RAW. ±: at least half of the batches are \
+         within this distance of the median. vs first: ratio to the first clocksource. user, sys: CPU time as accounted by the kernel, with a \
+         granularity of up to one tick. p99, max: single reads, timed with {}, whose overhead is included. \
          granul.: observed granularity. {cpu}. {}",
         one_or_many(calls, "read", "reads"),
         data.stopwatch,
@@ -117,10 +147,36 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     blocks
 }
 
+/// Returns the table of the total time and of the CPU time.
+fn cpu_times(data: &ClocksourceCostDocument) -> Block {
+    let columns = [
+        Column("back to back", Align::Left),
+        Column("under", Align::Left),
+        Column("reads", Align::Right),
+        Column("batches", Align::Right),
+        Column("total s", Align::Right),
+        Column("user s", Align::Right),
+        Column("sys s", Align::Right),
+    ];
+    let rows = data.results.iter().map(|cost| {
+        vec![
+            Cell::plain(cost.clock.as_str()),
+            Cell::plain(cost.clocksource.as_str()),
+            Cell::plain(cost.repeated.reads.to_string()),
+            Cell::plain(cost.repeated.batches.to_string()),
+            Cell::plain(format!("{:.3}", cost.repeated.total_s)),
+            Cell::plain(format!("{:.3}", cost.repeated.user_s)),
+            Cell::plain(format!("{:.3}", cost.repeated.system_s)),
+        ]
+    });
+    Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() })
+}
+
 #[cfg(test)]
 mod tests {
     use hpt_document::{
         clocksource_cost::{ClockCost, ClocksourceCostDocument, RefusedClocksource},
+        not_run::NotRun,
         read_cost::{RepeatedReads, SingleReads},
     };
 
@@ -139,6 +195,12 @@ mod tests {
                 user_s: 0.002,
                 system_s: 0.021,
                 per_read_ns: Some(per_call_ns),
+                per_read_p25_ns: Some(per_call_ns * 0.99),
+                per_read_p75_ns: Some(per_call_ns * 1.02),
+                per_read_min_ns: Some(per_call_ns * 0.98),
+                batches: 40,
+                mean_read_ns: Some(per_call_ns * 1.1),
+                not_run_share: Some(0.001),
             },
             ratio_to_first: None,
             single: SingleReads {
@@ -173,6 +235,7 @@ mod tests {
             journal: "/run/hpt/journal".to_owned(),
             interrupted: true,
             cpu_absences: Vec::new(),
+            not_run: NotRun { share: Some(0.001), wall_s: 0.5, stolen_s: Some(0.0) },
             results,
             notes: vec!["a note".to_owned()],
         };

@@ -3,11 +3,12 @@
 use clap::Args;
 use hpt_core::{
     knobs::{Knob, KnobError, KnownClockSource},
+    measure::NotRunWatch,
     realtime::Pinned,
 };
 use hpt_document::clocksource_cost::{ClocksourceCostDocument, RefusedClocksource};
 
-use super::costs::{GUESSED_READ, MeasuringArguments, run_page, with_ratios};
+use super::costs::{GUESSED_READ, MeasuringArguments, disturbances, run_page, with_ratios};
 use crate::{
     arguments::{Codes, after_help},
     consent::consent,
@@ -16,7 +17,7 @@ use crate::{
     exit::{Failure, causes},
     kernel_clocksources::{Timing, begin, did_not_stay, measure, offered, sources},
     output::{Answer, Document, progress::Progress},
-    sampling::cpu_absences::Parts,
+    sampling::{cpu_absences::Parts, not_run},
 };
 
 pub(super) const SET_EXAMPLES: &str = "  \
@@ -72,11 +73,13 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         Err(_) => None,
     };
     let pinned = context.pin(run.cpu)?;
-    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
-    let instruments = Timing::of(context)?;
+    let cpu = pinned.as_ref().map(Pinned::cpu);
+    let mut parts = Parts::of(cpu, context);
+    let instruments = Timing::of(context, cpu)?;
     let progress =
         Progress::new(2 * run.count, GUESSED_READ.saturating_mul(u32::try_from(run.count).unwrap_or(u32::MAX)));
     let mut results = Vec::new();
+    let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
     measure(
         context,
         &instruments,
@@ -114,8 +117,10 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
             Err(error) => return Err(error.into()),
         }
     }
+    let not_run = not_run::field_of(&watch.read());
     drop(progress);
     parts.end("all of them");
+    notes.extend(disturbances(&not_run, &results));
     notes.extend(parts.notes());
     if is_so {
         notes.push(format!("the clocksource is already {name}; nothing was changed"));
@@ -128,7 +133,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     };
     let data = ClocksourceCostDocument {
         head: head_of("clocksource-set", &context.host),
-        cpu: pinned.as_ref().map(Pinned::cpu),
+        cpu,
         stopwatch: instruments.stopwatch_name(),
         before: sources.current,
         after,
@@ -137,6 +142,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         journal: journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
+        not_run,
         results: with_ratios(results),
         notes,
     };

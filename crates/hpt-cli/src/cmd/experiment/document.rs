@@ -2,6 +2,7 @@
 
 use hpt_document::{
     experiment::{ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentRow, FigureState, LengthCount},
+    not_run::NotRun,
     thread::Thread,
 };
 
@@ -24,6 +25,7 @@ pub(super) fn compared(
         published,
         measured: figure.value,
         has_few_samples: figure.has_few_samples,
+        not_run_share: figure.not_run_share,
         state: figure.standing,
         samples: figure.samples,
         p50: figure.p50,
@@ -62,7 +64,7 @@ pub(super) fn of(experiment: &'static Experiment, parts: Vec<ExperimentPartRow>)
 
 pub(super) fn data(
     context: &Context,
-    (cpu, thread): (Option<usize>, Option<Thread>),
+    (cpu, thread, not_run): (Option<usize>, Option<Thread>, NotRun),
     experiments: Vec<ExperimentRow>,
     mut results: Vec<ExperimentFigureRow>,
     mut notes: Vec<String>,
@@ -76,5 +78,5 @@ pub(super) fn data(
             notes.push(format!("emulated by {by}: the measured times are those of the emulator"));
         }
     }
-    ExperimentDocument { head, cpu, thread, interrupted: context.interrupted(), experiments, results, notes }
+    ExperimentDocument { head, cpu, thread, interrupted: context.interrupted(), not_run, experiments, results, notes }
 }

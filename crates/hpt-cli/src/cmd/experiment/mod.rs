@@ -12,8 +12,14 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use hpt_core::realtime::{Behavior, allowed_cpus};
-use hpt_document::experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState};
+use hpt_core::{
+    measure::NotRunWatch,
+    realtime::{Behavior, allowed_cpus},
+};
+use hpt_document::{
+    experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState},
+    not_run::NotRun,
+};
 
 use self::{
     document::{compared, data, of},
@@ -28,7 +34,7 @@ use crate::{
     kernel_clocksources::Comparison,
     output::{Align, Answer, Block, Cell, Column, Document, Table, message, progress::Progress, rounded},
     sampling::{
-        cpu_absences,
+        cpu_absences, not_run,
         realtime_options::{Alone, ThreadOptions},
         realtime_settings::EffectiveSettings,
     },
@@ -130,6 +136,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // The number of samples taken in each part.
     let mut reached = Vec::new();
     let mut presence = cpu_absences::Parts::of(held.cpu(), context);
+    let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
+    let mut watch_of_part = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
     for (experiment, plan) in plans {
         progress.name(experiment.name);
         let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
@@ -165,10 +173,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     keep: &|done, figures| keep(resumed + done, figures),
                     warnings: &warnings,
                 };
+                watch_of_part.restart();
                 let outcome = (planned.part.measure)(&run);
+                let share = not_run::field_of(&watch_of_part.read()).share;
                 presence.end(format!("{} {}", experiment.name, planned.part.name));
                 match outcome {
                     Ok(found) => {
+                        let found: Vec<_> = found.into_iter().map(|figure| figure.or_not_run_for(share)).collect();
                         figures.extend(found.iter().cloned());
                         if context.interrupted() {
                             ExperimentPartState::Interrupted
@@ -199,11 +210,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         rows.extend(compared(experiment, figures, failed.as_deref()));
         made.push(of(experiment, parts));
     }
+    let not_run = not_run::field_of(&watch.read());
     drop(progress);
     let mut warnings = warnings.into_inner();
     warnings.extend(held.end());
-    let notes = [context.notes(), kept.notes.take(), presence.notes(), warnings.clone()].concat();
-    let data = data(context, (ways.cpu, Some(thread.thread)), made, rows, notes);
+    let disturbed = not_run::note(&not_run, "totals, means and maxima are too high");
+    let notes =
+        [Vec::from_iter(disturbed), context.notes(), kept.notes.take(), presence.notes(), warnings.clone()].concat();
+    let data = data(context, (ways.cpu, Some(thread.thread), not_run), made, rows, notes);
     let answer = answer(&data, &warnings);
     let blocks = page(&data, &reached);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
@@ -309,7 +323,7 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
     let made =
         EXPERIMENTS.iter().map(|experiment| of(experiment, experiment.parts.iter().map(part).collect())).collect();
     let rows = EXPERIMENTS.iter().flat_map(|experiment| compared(experiment, Vec::new(), None)).collect();
-    let data = data(context, (None, None), made, rows, context.notes());
+    let data = data(context, (None, None, NotRun::default()), made, rows, context.notes());
     let columns = vec![
         Column("name", Align::Left),
         Column("duration", Align::Right),

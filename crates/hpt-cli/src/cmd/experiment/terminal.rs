@@ -1,14 +1,15 @@
 //! The tables of `hpt experiment`. Measures nothing.
 
-use hpt_document::experiment::{
-    ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, LengthCount,
+use hpt_document::{
+    experiment::{ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, LengthCount},
+    not_run::NotRun,
 };
 
 use crate::{
     document_head::machine_line,
     experiments::decimals,
     output::{Align, Block, Cell, Column, Table, chart, remarks, rounded},
-    sampling::realtime_settings::words,
+    sampling::{not_run, realtime_settings::words},
 };
 
 /// Formats a value with about three digits. A large value has as many decimals as the published value.
@@ -27,12 +28,20 @@ pub(super) fn figure(value: Option<f64>, compared: Option<f64>) -> Cell {
     Cell::plain(format!("{value:.decimals$}"))
 }
 
-/// Adds the mark of a value with few samples.
-fn marked(mut cell: Cell, has_few_samples: bool) -> Cell {
-    if has_few_samples {
+/// Adds the marks of a value with few samples, and of a value during whose measurement the thread did not run.
+fn marked(mut cell: Cell, row: &ExperimentFigureRow) -> Cell {
+    if row.has_few_samples {
         cell.0.push('*');
     }
+    if is_disturbed(row) {
+        cell.0.push('!');
+    }
     cell
+}
+
+/// Returns whether the thread did not run for a noticeable share of the time in which the value was measured.
+fn is_disturbed(row: &ExperimentFigureRow) -> bool {
+    row.measured.is_some() && not_run::is_noticeable(&NotRun { share: row.not_run_share, ..NotRun::default() })
 }
 
 /// Formats the number of samples in bins with the limits 1, 2, 3, 5, 7, 10, 20, and so on. The first bin contains the
@@ -84,7 +93,7 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
                 Cell::plain(row.quantity.clone()),
                 Cell::plain(row.unit.clone()),
                 Cell::or_dash(row.published.map(|value| value.to_string())),
-                marked(figure(row.measured, row.published), row.has_few_samples),
+                marked(figure(row.measured, row.published), row),
                 figure(row.p50, None),
                 figure(row.p99, None),
                 figure(row.max, None),
@@ -103,6 +112,13 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
         }
         if rows.iter().any(|row| row.has_few_samples) {
             blocks.push(Block::Text("*: fewer than ten samples lie beyond this percentile.".to_owned()));
+        }
+        let shares = rows.iter().filter(|row| is_disturbed(row)).filter_map(|row| row.not_run_share);
+        if let Some(largest) = shares.max_by(f64::total_cmp) {
+            blocks.push(Block::Text(format!(
+                "!: the thread did not run for up to {:.0} % of the time of this measurement.",
+                largest * 100.0
+            )));
         }
         let (reached, others) = left.split_at(made.parts.len().min(left.len()));
         left = others;
@@ -150,8 +166,9 @@ pub(super) fn here(data: &ExperimentDocument) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::experiment::{
-        ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState, LengthCount,
+    use hpt_document::{
+        experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState, LengthCount},
+        not_run::NotRun,
     };
 
     use super::{classes, figure, letter, page};
@@ -169,6 +186,7 @@ mod tests {
         let measured = vec![
             Measured {
                 p50: Some(20.0),
+                not_run_share: Some(0.25),
                 distribution: vec![(19.5, 150), (20.0, 49), (2_500.0, 1)],
                 ..Measured::figure("100 µs, system clock", 31.25, "ns", 200, "monotonic")
             },
@@ -192,6 +210,7 @@ mod tests {
             cpu: Some(1),
             thread: Some(example().thread),
             interrupted: true,
+            not_run: NotRun { share: Some(0.01), wall_s: 2.5, stolen_s: None },
             experiments: vec![of(
                 experiment,
                 vec![

@@ -31,7 +31,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     };
     let costs = || rows.iter().filter_map(|row| cost(row));
     let x = Axis::log(
-        "read overhead (mean of a long run, log scale)",
+        "read overhead (median of the batches, log scale)",
         costs().map(|ns| ns / 2.0).chain(costs().map(|ns| ns * 1.5)),
         time,
     );
@@ -127,6 +127,7 @@ mod tests {
         let row = |id: &str, read_path: &str, ns: f64| BenchRow {
             id: id.to_owned(),
             read_path: read_path.to_owned(),
+            constant_rate: None,
             repeated: RepeatedReads {
                 reads: 9,
                 complete: true,
@@ -134,6 +135,12 @@ mod tests {
                 user_s: 0.0,
                 system_s: 0.0,
                 per_read_ns: Some(ns),
+                per_read_p25_ns: None,
+                per_read_p75_ns: None,
+                per_read_min_ns: None,
+                batches: 1,
+                mean_read_ns: Some(ns),
+                not_run_share: None,
             },
             cycles_per_read: None,
             ratio_to_cheapest: None,

@@ -1,31 +1,28 @@
 //! `hpt bench`: measures the read overhead of each source.
 
+mod terminal;
+
 use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
     ArmCycles, Frequency, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
-    measure::{Instruments, ReadCost, read_cost},
+    measure::{self, Instruments, NotRunWatch, ReadCost, read_cost},
     realtime::Pinned,
     source::{self, ReadPath, Scope},
 };
 use hpt_document::bench::{BenchDocument, BenchRow};
 
+use self::terminal::{name, page};
 use crate::{
     arguments::{Codes, CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     cycle_counters::counts_cycles,
-    document_head::{head_of, machine_line},
+    document_head::head_of,
     exit::Failure,
-    output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
-        rounded, short_time,
-    },
-    read_cost::{repeated_reads, single_reads},
-    sampling::{
-        cpu_absences::{self, Parts},
-        realtime_settings::pinned_to,
-    },
+    output::{Answer, Document, chart_option::ChartOption, progress::Progress, rounded},
+    read_cost::{note_of_wide_spreads, repeated_reads, single_reads},
+    sampling::{cpu_absences::Parts, not_run},
     source_granularity::granularity,
     stopwatch::stopwatch,
 };
@@ -40,8 +37,8 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 
 /// Measure the read overhead of each time source
 ///
-/// Reads each source N times back to back for the mean, then up to 100,000 times one at a time for the distribution. If
-/// the vDSO serves clock_gettime, or the cycle counter can be read from a register, hpt also measures the corresponding
+/// Reads each source N times back to back, in batches, and reports the median of the batches. Then reads it up to
+/// 100,000 times one at a time for the distribution. If the vDSO serves clock_gettime, or the cycle counter can be read from a register, hpt also measures the corresponding
 /// system call for comparison. If programs may count cycles, hpt also reports the cycles per read. A source whose read
 /// takes 10 µs or more is read for at most 2 s back to back and at most 1 s one at a time.
 #[derive(Debug, Args)]
@@ -78,28 +75,37 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
     let (mut rows, mut cut_short) = (Vec::new(), Vec::new());
-    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
+    let cpu = pinned.as_ref().map(Pinned::cpu);
+    let mut parts = Parts::of(cpu, context);
+    let mut watch_of_source = NotRunWatch::of_spinning_thread(&context.host, cpu);
+    let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
     for (before, subject) in (0..).zip(&subjects) {
         let source = subject.as_dyn();
         progress.name(source.info().id.as_str());
+        watch_of_source.restart();
         let cost = read_cost(source, instruments, arguments.count, |done| {
             progress.at(arguments.count.saturating_mul(before).saturating_add(done));
             context.check()
         });
+        let not_run = watch_of_source.read();
         if cost.cut_short {
             cut_short.push(source.info().id.to_string());
         }
-        rows.push(row(source, wall.as_dyn(), timer, &cost));
+        rows.push(row(source, wall.as_dyn(), timer, (&cost, &not_run)));
         parts.end(source.info().id.as_str());
         if context.interrupted() {
             break;
         }
     }
+    let not_run = not_run::field_of(&watch.read());
     drop(progress);
     compare(&mut rows);
+    let effect = "the reads may be slower than on an idle machine";
+    let disturbed = not_run::note(&not_run, effect);
+    let wide = note_of_wide_spreads(rows.iter().map(|row| (name(row), &row.repeated)), disturbed.is_some());
     let data = BenchDocument {
         head: head_of("bench", &context.host),
-        cpu: pinned.as_ref().map(Pinned::cpu),
+        cpu,
         stopwatch: timer.0.info().id.to_string(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
         stopwatch_frequency_origin: stopwatch.rate.origin,
@@ -107,8 +113,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cycles_source: cycles.map(|cycles| cycles.info().id.to_string()),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
+        not_run,
         results: rows,
-        notes: context.notes().into_iter().chain(read_less(&cut_short)).chain(parts.notes()).collect(),
+        notes: [disturbed, wide, read_less(&cut_short)]
+            .into_iter()
+            .flatten()
+            .chain(context.notes())
+            .chain(parts.notes())
+            .collect(),
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
@@ -165,7 +177,7 @@ fn row(
     source: &dyn TimeSource,
     wall: &dyn TimeSource,
     stopwatch: (&dyn TimeSource, Frequency),
-    cost: &ReadCost,
+    (cost, not_run): (&ReadCost, &measure::NotRun),
 ) -> BenchRow {
     let info = source.info();
     let (stopwatch, stopwatch_frequency) = stopwatch;
@@ -180,7 +192,8 @@ fn row(
     BenchRow {
         id: info.id.to_string(),
         read_path: info.read_path.name().to_owned(),
-        repeated: repeated_reads(cost),
+        constant_rate: Some(info.rate.is_steady()),
+        repeated: repeated_reads(cost, not_run),
         cycles_per_read: cost.cycles_per_call().map(rounded),
         ratio_to_cheapest: None,
         ratio_to_monotonic: None,
@@ -205,97 +218,13 @@ fn compare(rows: &mut [BenchRow]) {
     }
 }
 
-/// Returns the tables and the text. `cycles_scope` is the scope of the source that counted cycles.
-fn page(data: &BenchDocument, cycles_scope: Option<Scope>) -> Vec<Block> {
-    let name = |row: &BenchRow| {
-        let by_call = ["monotonic", "perf-cycles"].contains(&row.id.as_str()) && row.read_path == "syscall";
-        Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.clone() })
-    };
-    let columns = [
-        Column("source", Align::Left),
-        Column("reads", Align::Right),
-        Column("total s", Align::Right),
-        Column("user s", Align::Right),
-        Column("sys s", Align::Right),
-        Column("per read", Align::Right),
-        Column("vs best", Align::Right),
-        Column("vs mono", Align::Right),
-    ];
-    let rows = data.results.iter().map(|row| {
-        vec![
-            name(row),
-            Cell::plain(row.repeated.reads.to_string()),
-            Cell::plain(format!("{:.4}", row.repeated.total_s)),
-            Cell::plain(format!("{:.4}", row.repeated.user_s)),
-            Cell::plain(format!("{:.4}", row.repeated.system_s)),
-            Cell::or_dash(row.repeated.per_read_ns.map(short_time)),
-            Cell::or_dash(row.ratio_to_cheapest.map(|ratio| format!("{ratio:.2}"))),
-            Cell::or_dash(row.ratio_to_monotonic.map(|ratio| format!("{ratio:.2}"))),
-        ]
-    });
-    let totals = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
-    let mut columns = vec![
-        Column("single reads", Align::Left),
-        Column("p50", Align::Right),
-        Column("p99", Align::Right),
-        Column("p99.9", Align::Right),
-        Column("max", Align::Right),
-        Column("resol.", Align::Right),
-        Column("granul.", Align::Right),
-    ];
-    columns.extend(data.cycles_source.iter().map(|_| Column("cycles", Align::Right)));
-    let rows = data.results.iter().map(|row| {
-        let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
-        let mut cells = vec![
-            name(row),
-            time(row.single.single_p50_ns),
-            time(row.single.single_p99_ns),
-            time(row.single.single_p999_ns),
-            time(row.single.single_max_ns),
-            time(row.resolution_ns),
-            time(row.granularity_ns),
-        ];
-        cells.extend(
-            data.cycles_source.iter().map(|_| Cell::or_dash(row.cycles_per_read.map(|cycles| format!("{cycles:.1}")))),
-        );
-        cells
-    });
-    let singles = Block::Table(Table { columns, rows: rows.collect() });
-    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
-    let empty = data.results.first().and_then(|row| row.stopwatch_overhead_ns).map(short_time);
-    let empty = empty.map(|empty| format!(", whose overhead of {empty} (p50) is included")).unwrap_or_default();
-    let bound =
-        data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
-    let samples = data.results.iter().map(|row| row.single.single_samples.unwrap_or(0));
-    let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
-        (fewest, most) if fewest == most => most.to_string(),
-        (fewest, most) => format!("{fewest} to {most}"),
-    };
-    let counted = data.cycles_source.as_ref().zip(cycles_scope).map(|(id, scope)| {
-        let whose = if scope == Scope::Thread { "of this thread in user mode" } else { "of the core" };
-        format!(" cycles: cycles {whose} per back-to-back read, counted by {id}.")
-    });
-    let counted = counted.unwrap_or_default();
-    let summary = format!(
-        "user, sys: CPU time as accounted by the kernel, with a granularity of up to one tick. vs best: ratio to the \
-         lowest read overhead. vs mono: ratio to clock_gettime(CLOCK_MONOTONIC). single reads: {samples} of each source, timed \
-         with {}{empty} (frequency: {}{bound}). resol.: resolution. granul.: observed granularity.{counted} {cpu}. {}",
-        data.stopwatch,
-        data.stopwatch_frequency_origin.name(),
-        machine_line(&data.head.machine)
-    );
-    let mut blocks = vec![totals, singles, Block::Text(summary)];
-    blocks.extend(remarks(data.interrupted, &data.notes));
-    blocks
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use hpt_core::{
         Frequency, Spread,
-        measure::ReadCost,
+        measure::{NotRun, ReadBatches, ReadCost},
         source::{Nominal, Scope, StatedBy},
         testing::ManualSource,
     };
@@ -303,7 +232,7 @@ mod tests {
     use hpt_document::bench::{BenchDocument, FrequencyOrigin};
 
     use super::{compare, page, row};
-    use crate::{golden, output::Document};
+    use crate::{golden, output::Document, sampling::not_run};
 
     fn cost(per_call_ns: u64) -> ReadCost {
         let total = Duration::from_nanos(per_call_ns * 1_000_000);
@@ -320,6 +249,12 @@ mod tests {
         ReadCost {
             calls: 1_000_000,
             total,
+            batches: Some(ReadBatches {
+                batches: 100,
+                p50_ns: figure(0.98),
+                quartiles_ns: Some((figure(0.975), figure(0.99))),
+                min_ns: figure(0.95),
+            }),
             user: total,
             system: Duration::ZERO,
             cycles: Some(per_call_ns * 3_250_000),
@@ -334,11 +269,12 @@ mod tests {
     fn a_run_is_printed_exactly() {
         // Three sources with given values. Only the simulated granularity is measured here.
         let wall = ManualSource::new("wall").stepping_by(1_000);
+        let not_run = NotRun::new(Duration::from_millis(500), Some(Duration::from_millis(5)), None);
         let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]
             .into_iter()
             .map(|(name, per_call_ns, step)| {
                 let source = ManualSource::new(name).stepping_by(step);
-                row(&source, &wall, (&wall, Frequency::GIGAHERTZ), &cost(per_call_ns))
+                row(&source, &wall, (&wall, Frequency::GIGAHERTZ), (&cost(per_call_ns), &not_run))
             })
             .collect();
         compare(&mut rows);
@@ -353,6 +289,7 @@ mod tests {
             cycles_source: Some("perf-cycles".to_owned()),
             interrupted: true,
             cpu_absences: Vec::new(),
+            not_run: not_run::field_of(&not_run),
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };
