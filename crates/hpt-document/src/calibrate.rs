@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head};
+use crate::{cpu_absence::CpuAbsence, head::Head, not_run::NotRun};
 
 /// The frequency of each source, with a worst-case bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct CalibrateDocument {
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
     /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
+    /// The time that the measuring thread needed its CPU, but did not get it.
+    #[serde(default)]
+    pub not_run: NotRun,
     /// One row for each source.
     pub calibrations: Vec<CalibrationRow>,
     /// The file that the results were saved to; null if they were not saved.
@@ -35,14 +38,15 @@ pub struct CalibrationRow {
     pub source: String,
     /// The reference that the source was measured against.
     pub reference: Option<String>,
-    /// Whether the frequency of the source was determined.
+    /// Whether the readings yield a frequency of the source.
     pub calibrated: bool,
     /// The reason why the frequency was not determined; null if it was determined.
     pub failure: Option<String>,
     /// The method by which the frequency was determined.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::calibration_methods))]
     pub method: Option<String>,
-    /// The frequency of the source, in hertz; null if it was not determined.
+    /// The frequency of the source, in hertz; null if it was not determined, or if it has no bound because the reference
+    /// advances with the kernel's tick or the readings contradict each other.
     pub frequency_hz: Option<f64>,
     /// The lower bound of the frequency, in hertz.
     pub lowest_hz: Option<f64>,
@@ -55,7 +59,8 @@ pub struct CalibrationRow {
     pub nominal_hz: Option<f64>,
     /// The origin of the nominal frequency; null if no nominal frequency is stated.
     pub nominal_origin: Option<String>,
-    /// The deviation from the nominal frequency, in parts per million: (frequency_hz - nominal_hz) / nominal_hz.
+    /// The deviation from the nominal frequency, in parts per million: (frequency_hz - nominal_hz) / nominal_hz. Null if
+    /// either frequency is null.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub error_ppm: Option<f64>,
     /// Time from the first to the last reading that was used, in nanoseconds of the reference.

@@ -65,8 +65,11 @@ pub struct Calibration {
     /// uncertainty. The bound holds if both counters run at a constant rate and no reading lags by more than the
     /// granule that back-to-back reads reveal.
     ///
-    /// `None` if the frequency was not measured and does not follow from a definition. Also `None` if the source or the
-    /// reference advances with the kernel's tick, because a late tick increases the lag of the readings.
+    /// If the source advances with the kernel's tick, a late tick increases the lag of its readings. The bound then
+    /// includes the largest step that was observed.
+    ///
+    /// `None` if the frequency was not measured and does not follow from a definition. Also `None` if the reference
+    /// advances with the kernel's tick, because nothing limits its lag.
     pub limits: Option<FrequencyRange>,
     /// The nominal frequency and its origin; `None` if the source has no nominal frequency.
     pub nominal: Option<Nominal>,
@@ -240,21 +243,24 @@ fn conclude(
     if collector.stepped_back() {
         return Err(CalibrateError::SteppedBack);
     }
-    let pairs = collector.pairs();
-    let granules = if info.is_moved_by_the_tick() {
-        Granules { source_ticks: granules.source_ticks.max(collector.largest_step()), ..granules }
-    } else {
-        granules
-    };
     let lags = (info.is_moved_by_the_tick(), reference.info().is_moved_by_the_tick());
-    let fitted = if lags == (false, false) { fit(&pairs, granules) } else { fit_lagging(&pairs, granules, lags) }?;
+    let (pairs, granules) = if info.is_moved_by_the_tick() {
+        // A reading lags by less than the step that follows it, plus the part of a tick that the kernel does not add to
+        // the clock until the next tick. A reading that no step follows may lag by more.
+        let source_ticks = collector.largest_step().saturating_add(info.claimed_resolution_ticks());
+        (collector.followed_pairs(), Granules { source_ticks, ..granules })
+    } else {
+        (collector.pairs(), granules)
+    };
+    let bounded = fit(&pairs, granules);
+    let fitted = if bounded.is_err() { fit_lagging(&pairs, granules, lags) } else { bounded }?;
     Ok(Calibration {
         source: info.id.clone(),
         method: Method::Bracketed,
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
-        // A tick can be later than assumed, so these limits are not a worst-case bound.
-        limits: (lags == (false, false)).then_some(fitted.limits),
+        // The lag of the reference is not known. If the readings contradict each other, neither is that of the source.
+        limits: bounded.ok().filter(|_| !lags.1).map(|fit| fit.limits),
         nominal: info.nominal,
         window_ns: pairs
             .last()
@@ -321,6 +327,8 @@ mod tests {
         time::Duration,
     };
 
+    use proptest::{collection::vec, prelude::ProptestConfig, prop_assert, proptest};
+
     use super::{CalibrateError, FitError, Granules, Pair, calibrate, calibrate_together, fit, fit_lagging};
     use crate::{
         source::{Scope, SourceId, SourceInfo, TimeSource},
@@ -380,13 +388,71 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_advances_with_the_tick_has_a_rate_but_no_bound() {
+    fn a_reference_that_advances_with_the_tick_yields_a_rate_but_no_bound() {
         let mut info = ManualSource::new("coarse").info().clone();
         info.claimed_resolution_ns = Some(1_000);
-        let reference = ManualSource::new("reference").stepping_by(100);
+        let source = ManualSource::new("source").stepping_by(100);
         let coarse = ManualSource::with_info(info).stepping_by(100);
-        let calibration = calibrate(&coarse, &reference, Duration::from_millis(10)).expect("both advance");
+        let calibration = calibrate(&source, &coarse, Duration::from_millis(10)).expect("both advance");
         assert_eq!(calibration.bound_ppm(), None);
+    }
+
+    /// A clock that advances at ticks, which may be late, and then by whole periods only.
+    #[derive(Debug)]
+    struct Ticking<'a> {
+        clock: &'a ManualSource,
+        /// The times of the ticks, in nanoseconds, in ascending order.
+        at_ns: Vec<u64>,
+        info: SourceInfo,
+    }
+
+    const TICK_NS: u64 = 1_000_000;
+
+    impl TimeSource for Ticking<'_> {
+        fn ticks(&self) -> u64 {
+            let now_ns = self.clock.ticks();
+            let last = self.at_ns[..self.at_ns.partition_point(|&at_ns| at_ns <= now_ns)].last();
+            last.map_or(0, |at_ns| at_ns / TICK_NS * TICK_NS)
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn the_bound_of_a_clock_that_advances_with_late_ticks_holds(
+            late_ns in vec(0_u64..3 * TICK_NS, 110),
+            stop_ms in 40_u64..100,
+        ) {
+            let clock = ManualSource::new("reference").stepping_by(2_000);
+            let mut info = clock.info().clone();
+            info.claimed_resolution_ns = Some(TICK_NS);
+            let mut at_ns: Vec<u64> = (1..).zip(&late_ns).map(|(tick, late_ns)| tick * TICK_NS + late_ns).collect();
+            // A kernel that is idle delivers no tick for a time, here until after the window.
+            at_ns.retain(|&at_ns| at_ns < stop_ms * TICK_NS);
+            at_ns.sort_unstable();
+            let ticking = Ticking { clock: &clock, at_ns, info };
+            if let Ok(calibration) = calibrate(&ticking, &clock, Duration::from_millis(100)) {
+                let limits = calibration.limits.expect("no reading contradicts the bound");
+                prop_assert!(
+                    limits.lowest.hertz() <= 1_000_000_000 && limits.highest.hertz() >= 1_000_000_000, "{calibration:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_advances_with_the_tick_has_a_bound_of_a_few_ticks() {
+        let clock = ManualSource::new("reference").stepping_by(2_000);
+        let mut info = clock.info().clone();
+        info.claimed_resolution_ns = Some(TICK_NS);
+        let ticking = Ticking { clock: &clock, at_ns: (1..=1_100).map(|tick| tick * TICK_NS).collect(), info };
+        let calibration = calibrate(&ticking, &clock, Duration::from_secs(1)).expect("a thousand ticks");
+        // Two ticks of a millisecond in a second, at most.
+        assert!(calibration.bound_ppm().is_some_and(|ppm| (1_000.0..3_000.0).contains(&ppm)), "{calibration:?}");
     }
 
     #[test]

@@ -167,6 +167,13 @@ impl Collector {
         self.largest_step
     }
 
+    /// Returns the pairs that were kept and after which the source advanced, in chronological order.
+    pub(super) fn followed_pairs(&self) -> Vec<Pair> {
+        let mut pairs = self.pairs();
+        pairs.retain(|pair| pair.ticks < self.widened);
+        pairs
+    }
+
     /// Returns whether any reading was lower than the previous one.
     pub(super) const fn stepped_back(&self) -> bool {
         self.stepped_back

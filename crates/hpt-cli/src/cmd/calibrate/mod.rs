@@ -1,5 +1,7 @@
 //! `hpt calibrate`: measures the frequency of each source, with an error bound.
 
+mod terminal;
+
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -9,19 +11,24 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
+    measure::NotRunWatch,
     realtime::Pinned,
     source::{self, Scope, counter_of_clock_source},
 };
-use hpt_document::calibrate::{CalibrateDocument, CalibrationRow};
+use hpt_document::{
+    calibrate::{CalibrateDocument, CalibrationRow},
+    not_run::NotRun,
+};
 
+use self::terminal::page;
 use crate::{
     arguments::{Codes, CpuChoice, after_help, cpu_choice, window},
     context::Context,
-    document_head::{head_of, machine_line},
+    document_head::head_of,
     exit::Failure,
     kernel_clocksources::common_counter,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, progress::Progress, short_time},
-    sampling::cpu_absences::Parts,
+    output::{Answer, Document, progress::Progress},
+    sampling::{cpu_absences::Parts, not_run},
 };
 
 const EXAMPLES: &str = "  \
@@ -96,6 +103,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     }
     let (sources, left_out) = sources(arguments, context)?;
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
+    let mut watch = NotRunWatch::of_spinning_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     let results = {
         let progress = Progress::new(1_000, arguments.duration);
         progress.name("calibrating");
@@ -107,6 +115,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
             context.check()
         })
     };
+    let not_run = not_run::field_of(&watch.read());
     let stayed = parts.end("all of them");
     // A thread that is not pinned, or whose CPU went offline, may have run on several CPUs.
     let results: Vec<_> = results
@@ -123,6 +132,8 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
     let mut data = data(context, rows, true);
     data.cpu_absences = parts.absences();
+    data.notes.extend(not_run::note(&not_run, "the bounds hold, but are wider than on an idle machine"));
+    data.not_run = not_run;
     data.notes.extend(left_out_note(&left_out).into_iter().chain(parts.notes()));
     let counter = context.host.clock_sources().current;
     let counter = counter.and_then(|name| counter_of_clock_source(&context.host, &name));
@@ -187,6 +198,7 @@ fn data(context: &Context, calibrations: Vec<CalibrationRow>, measured_now: bool
         measured_now,
         interrupted: context.interrupted(),
         cpu_absences: Vec::new(),
+        not_run: NotRun::default(),
         calibrations,
         saved_to: None,
         notes: context.notes(),
@@ -222,98 +234,27 @@ fn row(
     }
 }
 
+/// Returns the row of a calibrated source. A frequency without a bound is left out, because nothing limits its error.
 fn measured(calibration: &Calibration) -> CalibrationRow {
+    let is_bounded = calibration.limits.is_some();
     CalibrationRow {
         source: calibration.source.to_string(),
         reference: calibration.reference.as_ref().map(ToString::to_string),
         calibrated: true,
         failure: None,
         method: Some(calibration.method.name().to_owned()),
-        frequency_hz: Some(calibration.frequency.hertz_f64()),
+        frequency_hz: is_bounded.then(|| calibration.frequency.hertz_f64()),
         lowest_hz: calibration.limits.map(|limits| limits.lowest.hertz_f64()),
         highest_hz: calibration.limits.map(|limits| limits.highest.hertz_f64()),
         bound_ppm: calibration.bound_ppm(),
         nominal_hz: calibration.nominal.map(|nominal| nominal.frequency.hertz_f64()),
         nominal_origin: calibration.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
-        error_ppm: calibration.error_ppm(),
+        error_ppm: calibration.error_ppm().filter(|_| is_bounded),
         window_ns: Some(calibration.window_ns),
         pairs: Some(calibration.pairs),
         narrowest_bracket_ns: calibration.narrowest_ns,
         cpu: calibration.cpu,
     }
-}
-
-fn page(data: &CalibrateDocument) -> Vec<Block> {
-    let columns = vec![
-        Column("source", Align::Left),
-        Column("frequency Hz", Align::Right),
-        Column("bound ppm", Align::Right),
-        Column("error ppm", Align::Right),
-        Column("nominal from", Align::Left),
-        Column("pairs", Align::Right),
-        Column("bracket", Align::Right),
-    ];
-    let rows = data.calibrations.iter().filter(|row| row.calibrated).map(|row| {
-        vec![
-            Cell::plain(row.source.as_str()),
-            Cell::or_dash(row.frequency_hz.map(|hertz| format!("{hertz:.3}"))),
-            Cell::or_dash(row.bound_ppm.map(|ppm| format!("± {}", figures(ppm))).or(Some("none".to_owned()))),
-            Cell::or_dash(
-                row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs()))),
-            ),
-            Cell::or_dash(row.nominal_origin.clone()),
-            Cell::or_dash(row.pairs.map(|pairs| pairs.to_string())),
-            #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
-            Cell::or_dash(row.narrowest_bracket_ns.map(|ns| short_time(ns as f64))),
-        ]
-    });
-    let mut blocks = vec![Block::Table(Table { columns, rows: rows.collect() })];
-    let failed: Vec<Vec<Cell>> = data
-        .calibrations
-        .iter()
-        .filter_map(|row| {
-            row.failure.as_ref().map(|failure| vec![Cell(row.source.clone(), Tone::Bad), Cell::plain(failure)])
-        })
-        .collect();
-    if !failed.is_empty() {
-        blocks.push(Block::Section("Not calibrated".to_owned(), failed));
-    }
-    blocks.extend(summary(data).map(Block::Text));
-    if data.interrupted {
-        blocks.push(Block::Text(
-            "Interrupted; the run time was shorter than requested, so the bounds are wider.".to_owned(),
-        ));
-    }
-    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Saved to {path}, valid until the next boot."))));
-    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
-    blocks
-}
-
-/// Formats the reference, the run time and the CPU.
-fn summary(data: &CalibrateDocument) -> Option<String> {
-    let row = data.calibrations.iter().find(|row| row.calibrated)?;
-    let reference = row.reference.as_ref().map_or("the nominal frequency", String::as_str);
-    #[expect(clippy::cast_precision_loss, reason = "a day is below 2^53 ns")]
-    let window = short_time(row.window_ns.unwrap_or(0) as f64);
-    let cpu = row.cpu.map_or_else(|| "several CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
-    let when = if data.measured_now { "Measured" } else { "Saved result of a measurement" };
-    Some(format!(
-        "{when} against {reference} for {window} on {cpu}. The bound is a hard limit, not a standard \
-         uncertainty. error ppm: deviation from the nominal frequency. {}",
-        machine_line(&data.head.machine)
-    ))
-}
-
-/// Formats a value with about three digits. A positive value below 0.0005 is printed with an exponent.
-fn figures(value: f64) -> String {
-    let decimals = match value {
-        _ if value >= 100.0 => 0,
-        _ if value >= 10.0 => 1,
-        _ if value >= 1.0 => 2,
-        _ if value >= 0.1 => 3,
-        _ => 4,
-    };
-    if value > 0.0 && value < 0.0005 { format!("{value:.1e}") } else { format!("{value:.decimals$}") }
 }
 
 #[cfg(test)]
@@ -325,7 +266,7 @@ mod tests {
         testing::ManualSource,
     };
 
-    use hpt_document::calibrate::CalibrateDocument;
+    use hpt_document::{calibrate::CalibrateDocument, not_run::NotRun};
 
     use super::{CalibrateError, Scope, page, row};
     use crate::{golden, output::Document};
@@ -344,8 +285,11 @@ mod tests {
         (calibration.window_ns, calibration.pairs, calibration.narrowest_ns) = (1_000_000_000, 256, Some(49));
         calibration.cpu = Some(1);
         let tsc = ManualSource::with_info(info);
+        let mut unbounded = calibration.clone();
+        (unbounded.source, unbounded.limits) = (SourceId::new("boottime"), None);
         let rows = vec![
             row(&tsc, &reference, &Ok(calibration)),
+            row(&tsc, &reference, &Ok(unbounded)),
             row(&ManualSource::new("thread-cpu"), &reference, &Err(CalibrateError::NotATimeCounter(Scope::Thread))),
         ];
         let data = CalibrateDocument {
@@ -353,6 +297,7 @@ mod tests {
             measured_now: true,
             interrupted: false,
             cpu_absences: Vec::new(),
+            not_run: NotRun::default(),
             calibrations: rows,
             saved_to: Some("/home/user/.local/state/hpt/calibrations".to_owned()),
             notes: Vec::new(),
@@ -373,12 +318,5 @@ mod tests {
         );
         assert_eq!(left_out_note(&[]), None);
         assert!(left_out_note(&["rtc0".to_owned()]).is_some_and(|note| note.contains("--source rtc0 --duration")));
-    }
-
-    #[test]
-    fn figures_have_about_three_significant_digits() {
-        let shown: Vec<String> =
-            [0.000_012_3, 0.0789, 0.123, 1.5, 12.34, 52_493.7].into_iter().map(super::figures).collect();
-        assert_eq!(shown, ["1.2e-5", "0.0789", "0.123", "1.50", "12.3", "52494"]);
     }
 }
