@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head, thread::Thread};
+use crate::{cpu_absence::CpuAbsence, head::Head, not_run::NotRun, thread::Thread};
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct SleepDocument {
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
     /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
+    /// The time that the thread was ready but did not run. The time of the sleeps themselves does not count.
+    #[serde(default)]
+    pub not_run: NotRun,
     /// One row for each combination of duration and method.
     pub results: Vec<SleepRow>,
     /// Further remarks on the result.

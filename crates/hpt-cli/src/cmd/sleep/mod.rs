@@ -1,29 +1,27 @@
 //! `hpt sleep`: measures the overshoot and the CPU time of sleeps with several methods.
 
+mod terminal;
+
 use std::time::Duration;
 
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
     Sleeper, Spread, clock,
-    measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
+    measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::Behavior,
 };
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
+use self::terminal::page;
 use crate::{
     arguments::{Codes, after_help, at_least_one, sleep_length, without_metrics},
     context::Context,
-    document_head::{head_of, machine_line},
+    document_head::head_of,
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, exact_time, one_or_many,
-        progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
+        Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, saturating_nanos, tail,
     },
-    sampling::{
-        cpu_absences::{self, Parts},
-        realtime_options::ThreadOptions,
-        realtime_settings::words,
-    },
+    sampling::{cpu_absences::Parts, not_run, realtime_options::ThreadOptions},
 };
 
 const EXAMPLES: &str = "  \
@@ -96,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let progress = Progress::new(sleeps * arguments.length.len() as u64, expected);
     let mut rows = Vec::new();
     let mut parts = Parts::of(held.cpu(), context);
+    let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
     for (before, &duration) in (0..).zip(&arguments.length) {
         progress.name(&exact_time(duration));
         let mut sleeper = Sleeper::new();
@@ -124,9 +123,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             break;
         }
     }
+    let not_run = not_run::field_of(&watch.read());
     drop(progress);
     let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
+    let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
     let device = context.note_of_a_device("programs select it with hpt_core::use_source");
     let data = SleepDocument {
         head: head_of("sleep", &context.host),
@@ -134,8 +135,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         source: clock::source().id.to_string(),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
+        not_run,
         results: rows,
-        notes: [context.notes(), thread.notes(), parts.notes(), warnings.clone(), Vec::from_iter(device)].concat(),
+        notes: [
+            Vec::from_iter(disturbed),
+            context.notes(),
+            thread.notes(),
+            parts.notes(),
+            warnings.clone(),
+            Vec::from_iter(device),
+        ]
+        .concat(),
         thread: thread.thread,
     };
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
@@ -162,52 +172,6 @@ fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> Sle
     }
 }
 
-fn page(data: &SleepDocument) -> Vec<Block> {
-    let columns = [
-        Column("sleep", Align::Left),
-        Column("method", Align::Left),
-        Column("mean", Align::Right),
-        Column("trim 1 %", Align::Right),
-        Column("p50", Align::Right),
-        Column("p99", Align::Right),
-        Column("p99.9", Align::Right),
-        Column("max", Align::Right),
-        Column("early", Align::Right),
-        Column("CPU %", Align::Right),
-    ];
-    let mut before = None;
-    let rows = data.results.iter().map(|row| {
-        let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
-        let first = before.replace(row.duration_ns) != Some(row.duration_ns);
-        let length = if first { exact_time(Duration::from_nanos(row.duration_ns)) } else { String::new() };
-        vec![
-            Cell::plain(length),
-            Cell::plain(row.method.as_str()),
-            time(row.mean_ns),
-            time(row.trimmed_mean_ns),
-            time(row.p50_ns),
-            time(row.p99_ns),
-            time(row.p999_ns),
-            time(row.max_ns),
-            Cell::plain(row.early.to_string()),
-            Cell::or_dash(row.cpu_share.map(|share| format!("{:.2}", share * 100.0))),
-        ]
-    });
-    let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
-    let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
-    let summary = format!(
-        "Each row shows the overshoot of {samples} {}, timed with {}; the methods took turns. trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this \
-         thread as a percentage of elapsed time. {thread}. {}",
-        one_or_many(samples, "sleep", "sleeps"),
-        data.source,
-        machine_line(&data.head.machine)
-    );
-    let mut blocks = vec![table, Block::Text(summary)];
-    blocks.extend(remarks(data.interrupted, &data.notes));
-    blocks
-}
-
 #[cfg(test)]
 mod tests {
     use std::{ops::ControlFlow, time::Duration};
@@ -216,7 +180,10 @@ mod tests {
         Sleeper,
         measure::{SleepMethod, sleep_overshoot},
     };
-    use hpt_document::sleep::{SleepDocument, SleepRow};
+    use hpt_document::{
+        not_run::NotRun,
+        sleep::{SleepDocument, SleepRow},
+    };
 
     use super::{page, part, row};
     use crate::{golden, output::Document, sampling::realtime_settings::tests::example};
@@ -244,6 +211,7 @@ mod tests {
             source: "tsc".to_owned(),
             interrupted: true,
             cpu_absences: Vec::new(),
+            not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
             results: vec![
                 row(100_000, "std", 1.0),
                 row(100_000, "hpt", 0.001),
