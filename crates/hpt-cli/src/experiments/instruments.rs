@@ -63,7 +63,7 @@ impl Bench {
     }
 }
 
-/// Returns the time of `reads` reads in seconds, and how it was determined: the measured total of so many reads, or the
+/// Returns the time of `reads` reads in seconds, and how it was determined: the measured total of these reads, or the
 /// median of the batches, multiplied. A total of fewer reads is never multiplied, because it may contain a time in which
 /// the thread did not run. Returns `None` if there were no reads.
 #[expect(clippy::cast_precision_loss, reason = "counts of reads are below 2^53")]
