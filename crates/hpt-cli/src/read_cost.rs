@@ -6,11 +6,13 @@ use hpt_core::{
 };
 use hpt_document::read_cost::{RepeatedReads, SingleReads};
 
-use crate::output::{rounded, short_time, tail};
+use crate::output::{one_or_many, rounded, short_time, tail};
 
 /// The part of the median by which half of the batches differ if the CPU was disturbed. On an idle machine, it is about
 /// a percent.
 const WIDE: f64 = 0.1;
+/// The maximum number of sources in a note.
+const IN_NOTE: usize = 3;
 /// The ratio of the mean to the median if the thread did not run during some batches.
 const LARGE_MEAN: f64 = 1.25;
 
@@ -51,35 +53,44 @@ pub(crate) fn per_read(reads: &RepeatedReads) -> Option<String> {
     Some(deviation(reads).map_or_else(|| median.clone(), |deviation| format!("{median} ± {deviation}")))
 }
 
-/// Returns a note on the sources whose batches differ widely, or whose mean exceeds the median by far. `reads` contains
-/// the name of each source. If another note states that the thread did not run, a large mean needs no note.
-pub(crate) fn note_of_wide_spreads<'a>(
+/// Returns notes on the sources whose batches differ widely, and on those whose mean exceeds the median by far. `reads`
+/// contains the name of each source. If another note states that the thread did not run, a large mean needs no note, and
+/// the cause is not repeated.
+pub(crate) fn notes_of_wide_spreads<'a>(
     reads: impl Iterator<Item = (String, &'a RepeatedReads)>,
     is_not_run_noted: bool,
-) -> Option<String> {
-    let disturbed: Vec<String> = reads
-        .filter_map(|(name, reads)| {
-            let median = reads.per_read_ns.filter(|&ns| ns > 0.0)?;
-            let width =
-                reads.per_read_p75_ns.zip(reads.per_read_p25_ns).map_or(0.0, |(high, low)| (high - low) / median);
-            let mean = reads.mean_read_ns.unwrap_or(median) / median;
-            match () {
-                () if width >= WIDE => {
-                    Some(format!("the middle half of the batches of {name} spans {:.0} %", width * 100.0))
-                }
-                () if mean >= LARGE_MEAN && !is_not_run_noted && reads.batches > 1 => {
-                    Some(format!("the mean of {name} is {mean:.1} times its median"))
-                }
-                () => None,
-            }
-        })
-        .collect();
-    (!disturbed.is_empty()).then(|| {
-        format!(
-            "{}: another program used the CPU, or its frequency changed; repeat the measurement on an idle machine",
-            disturbed.join("; ")
-        )
-    })
+) -> Vec<String> {
+    let (mut wide, mut large) = (Vec::new(), Vec::new());
+    for (name, reads) in reads {
+        let Some(median) = reads.per_read_ns.filter(|&ns| ns > 0.0) else { continue };
+        let quartiles = reads.per_read_p75_ns.zip(reads.per_read_p25_ns);
+        let width = quartiles.map_or(0.0, |(high, low)| (high - low) / median);
+        let mean = reads.mean_read_ns.unwrap_or(median) / median;
+        if width >= WIDE {
+            wide.push((width, format!("{:.0} % of the median ({name})", width * 100.0)));
+        } else if mean >= LARGE_MEAN && reads.batches > 1 && !is_not_run_noted {
+            large.push((mean, format!("{mean:.1} times the median ({name})")));
+        }
+    }
+    let cause = if is_not_run_noted {
+        ""
+    } else {
+        ": another program used the CPU, or its frequency changed; repeat the measurement on an idle machine"
+    };
+    let wide = listed(wide).map(|listed| format!("half of the batches differ by {listed}{cause}"));
+    let large = listed(large).map(|listed| format!("the mean is {listed}{cause}"));
+    wide.into_iter().chain(large).collect()
+}
+
+/// Lists the largest values as text, and the number of the others.
+fn listed(mut values: Vec<(f64, String)>) -> Option<String> {
+    values.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let others = values.len().saturating_sub(IN_NOTE);
+    let mut text = values.into_iter().take(IN_NOTE).map(|(_, text)| text).collect::<Vec<_>>().join(", ");
+    if others > 0 {
+        text.push_str(&format!(", and less for {others} {}", one_or_many(others, "other", "others")));
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// Returns the results of reads that were timed one at a time, for a document.
@@ -100,8 +111,9 @@ mod tests {
     use std::time::Duration;
 
     use hpt_core::{Spread, measure::ReadCost};
+    use hpt_document::read_cost::RepeatedReads;
 
-    use super::single_reads;
+    use super::{notes_of_wide_spreads, per_read, single_reads};
 
     #[test]
     fn a_quantile_with_too_few_samples_beyond_it_is_missing() {
@@ -126,5 +138,61 @@ mod tests {
         assert_eq!(tails(500), (Some(2.0), None, None, Some(5.0)));
         assert_eq!(tails(5_000), (Some(2.0), Some(3.0), None, Some(5.0)));
         assert_eq!(tails(10_000), (Some(2.0), Some(3.0), Some(4.0), Some(5.0)));
+    }
+
+    #[test]
+    fn wide_spreads_and_large_means_are_noted_with_the_cause() {
+        let reads = |spread: f64, mean: f64| RepeatedReads {
+            reads: 1_000_000,
+            complete: true,
+            total_s: 0.01,
+            user_s: 0.01,
+            system_s: 0.0,
+            per_read_ns: Some(10.0),
+            per_read_p25_ns: Some(10.0 - spread / 2.0),
+            per_read_p75_ns: Some(10.0 + spread / 2.0),
+            per_read_min_ns: Some(9.0),
+            batches: 100,
+            mean_read_ns: Some(mean),
+            not_run_share: None,
+        };
+        let notes = |all: &[(&str, RepeatedReads)], is_not_run_noted| {
+            notes_of_wide_spreads(all.iter().map(|(name, reads)| ((*name).to_owned(), reads)), is_not_run_noted)
+        };
+        let quiet = ("quiet", reads(0.2, 10.5));
+        assert!(notes(&[quiet.clone()], false).is_empty());
+        let all = [quiet, ("wide", reads(4.0, 10.0)), ("stalled", reads(0.2, 21.0))];
+        let cause = "another program used the CPU, or its frequency changed; repeat the measurement on an idle machine";
+        assert_eq!(
+            notes(&all, false),
+            [
+                format!("half of the batches differ by 40 % of the median (wide): {cause}"),
+                format!("the mean is 2.1 times the median (stalled): {cause}")
+            ]
+        );
+        assert_eq!(notes(&all, true), ["half of the batches differ by 40 % of the median (wide)"]);
+        let five = ["a", "b", "c", "d", "e"].map(|name| (name, reads(4.0, 10.0)));
+        assert!(notes(&five, true)[0].ends_with("40 % of the median (c), and less for 2 others"));
+    }
+
+    #[test]
+    fn the_deviation_is_the_larger_distance_of_the_quartiles() {
+        let reads = |median, low, high| RepeatedReads {
+            reads: 1,
+            complete: true,
+            total_s: 0.0,
+            user_s: 0.0,
+            system_s: 0.0,
+            per_read_ns: Some(median),
+            per_read_p25_ns: low,
+            per_read_p75_ns: high,
+            per_read_min_ns: None,
+            batches: 1,
+            mean_read_ns: None,
+            not_run_share: None,
+        };
+        assert_eq!(per_read(&reads(9.4, Some(9.3), Some(9.7))).as_deref(), Some("9.4 ns ± 0.3 ns"));
+        assert_eq!(per_read(&reads(9.4, Some(9.4), Some(9.4))).as_deref(), Some("9.4 ns ± 0.01 ns"));
+        assert_eq!(per_read(&reads(9.4, None, None)).as_deref(), Some("9.4 ns"));
     }
 }

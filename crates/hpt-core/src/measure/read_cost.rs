@@ -25,8 +25,10 @@ const ENOUGH_BATCHES: u64 = 40;
 /// The shortest batch, in steps of the wall clock. A batch includes one read of the wall clock and is rounded to its
 /// granularity, so the time per read is too high by at most half a percent.
 const SHORTEST_BATCH_STEPS: u128 = 200;
-/// The largest duration of a batch, in nanoseconds, so that a run can be ended quickly, and a slow source has enough
-/// batches.
+/// The largest duration of a batch, in nanoseconds, unless the wall clock needs a longer one. Other threads usually run
+/// for milliseconds, so that most batches are not interrupted even if the thread often is.
+const USUAL_BATCH_NS: u128 = 250_000;
+/// The largest duration of any batch, in nanoseconds, so that a run can be ended quickly.
 const LONGEST_BATCH_NS: u64 = 40_000_000;
 /// The number of consecutive reads of the wall clock in which a clock that does not advance with the kernel's tick
 /// advances.
@@ -124,8 +126,9 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times back to back, in batches, then one at a time. A batch has at most 10,000 reads, and
-/// fewer if that is necessary for 40 batches, but not so few that a read of the wall clock counts. If a read takes 10 µs or more, the back-to-back reads
+/// Reads `source` `calls` times back to back, in batches, then one at a time. A batch has at most 10,000 reads and
+/// usually lasts at most 250 µs. It has fewer reads if that is necessary for 40 batches, but not so few that a read of
+/// the wall clock counts. If a read takes 10 µs or more, the back-to-back reads
 /// are limited to about two seconds. If a single read takes 10 µs or more, including the overhead of the stopwatch, the
 /// single reads are limited to about one second. [`ReadCost::cut_short`] reports whether a limit was reached.
 /// `check` receives the number of reads made so far and is called between timed regions. If it returns
@@ -156,7 +159,8 @@ pub fn read_cost(
     let wall_step_ns = smallest_step_ns(wall, wall_scale);
     let (longest, read_ns) = longest_batch(source, &elapsed, || wall.ticks_start());
     let shortest = wall_step_ns.map_or(u128::from(BATCH), |step_ns| (step_ns * SHORTEST_BATCH_STEPS).div_ceil(read_ns));
-    let most = u32::try_from(u128::from(calls / ENOUGH_BATCHES).max(shortest)).unwrap_or(BATCH).min(longest).max(1);
+    let wanted = u128::from(calls / ENOUGH_BATCHES).min(USUAL_BATCH_NS / read_ns).max(shortest);
+    let most = u32::try_from(wanted).unwrap_or(BATCH).min(longest).max(1);
     let mut per_read_ps = Histogram::new();
     // The shortest mean time of a read in any batch. The mean of all batches also includes times in which the thread
     // did not run.

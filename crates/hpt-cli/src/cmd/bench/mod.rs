@@ -21,7 +21,7 @@ use crate::{
     document_head::head_of,
     exit::Failure,
     output::{Answer, Document, chart_option::ChartOption, progress::Progress, rounded},
-    read_cost::{note_of_wide_spreads, repeated_reads, single_reads},
+    read_cost::{notes_of_wide_spreads, repeated_reads, single_reads},
     sampling::{cpu_absences::Parts, not_run},
     source_granularity::granularity,
     stopwatch::stopwatch,
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     compare(&mut rows);
     let effect = "the reads may be slower than on an idle machine";
     let disturbed = not_run::note(&not_run, effect);
-    let wide = note_of_wide_spreads(rows.iter().map(|row| (name(row), &row.repeated)), disturbed.is_some());
+    let wide = notes_of_wide_spreads(rows.iter().map(|row| (name(row), &row.repeated)), disturbed.is_some());
     let data = BenchDocument {
         head: head_of("bench", &context.host),
         cpu,
@@ -115,9 +115,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cpu_absences: parts.absences(),
         not_run,
         results: rows,
-        notes: [disturbed, wide, read_less(&cut_short)]
+        notes: disturbed
             .into_iter()
-            .flatten()
+            .chain(wide)
+            .chain(read_less(&cut_short))
             .chain(context.notes())
             .chain(parts.notes())
             .collect(),

@@ -8,7 +8,7 @@ use crate::{
     arguments::{CpuChoice, SYSTEM_WIDE, calls, cpu_choice},
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, Tone, one_or_many, remarks, rounded, short_time},
-    read_cost::{deviation, note_of_wide_spreads, per_read},
+    read_cost::{deviation, notes_of_wide_spreads, per_read},
     sampling::{cpu_absences, not_run, realtime_settings::pinned_to},
 };
 use hpt_document::{
@@ -62,7 +62,7 @@ pub(super) fn with_ratios(mut results: Vec<ClockCost>) -> Vec<ClockCost> {
 pub(super) fn disturbances(not_run: &NotRun, results: &[ClockCost]) -> Vec<String> {
     let disturbed = not_run::note(not_run, "the reads may be slower than on an idle machine");
     let reads = results.iter().map(|cost| (format!("{} under {}", cost.clock, cost.clocksource), &cost.repeated));
-    let wide = note_of_wide_spreads(reads, disturbed.is_some());
+    let wide = notes_of_wide_spreads(reads, disturbed.is_some());
     disturbed.into_iter().chain(wide).collect()
 }
 
