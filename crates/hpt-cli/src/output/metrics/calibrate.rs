@@ -20,7 +20,11 @@ pub(super) fn gauges(document: &CalibrateDocument) -> Vec<Gauge> {
         of_rows(
             rows,
             source,
-            ("hpt_calibration_frequency", "hertz", "Frequency of the source, measured against the reference"),
+            (
+                "hpt_calibration_frequency",
+                "hertz",
+                "Frequency of the source, measured against the reference; no sample if it is unbounded",
+            ),
             |row| row.frequency_hz,
         ),
         of_rows(
