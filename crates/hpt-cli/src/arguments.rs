@@ -161,27 +161,27 @@ pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
     }
 }
 
-/// Parses `1000000`, `1_000_000` or `1e6`.
-pub(crate) fn calls(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a whole number from 1 to 1e12".to_owned();
+/// Parses `1000000`, `1_000_000` or `1e6`. A number that is too large for the type is its largest value.
+fn whole_number(text: &str) -> Option<u128> {
     let digits = text.replace('_', "");
-    let calls = match digits.split_once(['e', 'E']) {
-        None => digits.parse::<u64>().map_err(|_| wrong())?,
-        Some((mantissa, exponent)) => {
-            let mantissa: u64 = mantissa.parse().map_err(|_| wrong())?;
-            let power = exponent.parse().ok().and_then(|exponent| 10_u64.checked_pow(exponent)).ok_or_else(wrong)?;
-            mantissa.checked_mul(power).ok_or_else(wrong)?
-        }
-    };
-    if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
+    let Some((mantissa, exponent)) = digits.split_once(['e', 'E']) else { return digits.parse().ok() };
+    let power = 10_u128.saturating_pow(exponent.parse().ok()?);
+    Some(mantissa.parse::<u128>().ok()?.saturating_mul(power))
+}
+
+/// Parses a number of calls, from 1 to 1e12.
+pub(crate) fn calls(text: &str) -> Result<u64, String> {
+    let number = whole_number(text).and_then(|number| u64::try_from(number).ok());
+    let calls = number.filter(|calls| (1..=1_000_000_000_000).contains(calls));
+    calls.ok_or_else(|| "expected a whole number from 1 to 1e12".to_owned())
 }
 
 /// Parses a number of samples, which must be at least one.
-pub(crate) fn at_least_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    match text.parse::<u64>() {
-        Ok(0) => Err("must be 1 or more".to_owned()),
-        Ok(number) => T::try_from(number).map_err(|_| "the number is too large".to_owned()),
-        Err(_) => Err("expected a whole number, 1 or more".to_owned()),
+pub(crate) fn at_least_one<T: TryFrom<u128>>(text: &str) -> Result<T, String> {
+    match whole_number(text) {
+        Some(0) => Err("must be 1 or more".to_owned()),
+        Some(number) => T::try_from(number).map_err(|_| "the number is too large".to_owned()),
+        None => Err("expected a whole number, 1 or more".to_owned()),
     }
 }
 
@@ -285,8 +285,12 @@ mod tests {
     fn a_number_of_samples_is_one_or_more() {
         assert_eq!((at_least_one::<u32>("1"), at_least_one::<u64>("4294967296")), (Ok(1), Ok(4_294_967_296)));
         assert_eq!(at_least_one::<u32>("0"), Err("must be 1 or more".to_owned()));
-        for wrong in ["4294967296", "-1", "1.5", "many", ""] {
+        assert_eq!((at_least_one::<u32>("1e5"), at_least_one::<u64>("1_000")), (Ok(100_000), Ok(1_000)));
+        for wrong in ["4294967296", "1e10", "-1", "1.5", "many", "", "e6"] {
             assert!(at_least_one::<u32>(wrong).is_err(), "{wrong}");
+        }
+        for large in ["1e20", "1e99", "1e4000000000"] {
+            assert_eq!(at_least_one::<u64>(large), Err("the number is too large".to_owned()));
         }
     }
 
