@@ -6,6 +6,7 @@ use crate::{
     gpio_line::GpioLine,
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    not_run::NotRun,
     words::word_enum,
 };
 
@@ -50,6 +51,8 @@ pub struct GpioLatencyDocument {
     pub out_of_window: u64,
     /// The segment whose latency is written to files and compared with --stop-above.
     pub figure: GpioFigure,
+    /// The time during which the thread was ready to run, but did not run. The latencies include this time.
+    pub not_run: NotRun,
     /// The end of the run.
     #[serde(flatten)]
     pub end: LatencyRunEnd,

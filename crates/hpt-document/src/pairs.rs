@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head};
+use crate::{cpu_absence::CpuAbsence, head::Head, not_run::NotRun};
 
 /// The interval between back-to-back reads of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub struct PairsDocument {
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these
     /// periods may include samples from other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
+    /// The time during which the thread was ready to run, but did not run. Pauses are not included.
+    pub not_run: NotRun,
     /// One row for each combination of source and pauses.
     pub results: Vec<PairsRow>,
     /// Further remarks on the result.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     head::Head,
     latency::{LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
+    not_run::NotRun,
     words::word_enum,
 };
 
@@ -32,7 +33,7 @@ pub struct StallDocument {
     pub end: LatencyRunEnd,
     /// One row for each thread.
     pub results: Vec<StallThreadRow>,
-    /// One row for each likely cause.
+    /// One row for each likely cause, in order of decreasing time lost.
     pub causes: Vec<StallCauseRow>,
     /// The counters of each thread that increased in windows with a stall. For each thread, the counters that are most
     /// typical of these windows come first.
@@ -62,6 +63,9 @@ pub struct StallThreadRow {
     /// The time that the thread spent on other CPUs, in nanoseconds. `elapsed_ns` does not include this time; see
     /// `cpu_absences`.
     pub elapsed_on_other_cpus_ns: u64,
+    /// The time during which the thread did not run, according to the kernel. The stalls include this time, except for
+    /// gaps that do not exceed the threshold.
+    pub not_run: NotRun,
     /// Number of stalls on other CPUs. No other value includes these stalls.
     pub stalls_on_other_cpus: u64,
     /// The threshold, in nanoseconds. A longer gap between two readings is a stall.
@@ -124,11 +128,15 @@ pub struct StallCauseRow {
     /// for its CPU or for its quota. `stopped`: the thread was put to sleep. `page-fault`: the thread was put to sleep
     /// while a page was read from a disk. `migrated`: the thread was on another CPU after the stall. `steal`: the
     /// hypervisor reported that it ran other guests. `firmware`: the count of system management interrupts increased.
-    /// `interrupts`: the CPU received more interrupts than in windows without a stall. `usual-activity`: counters
+    /// `interrupts`: the CPU received more interrupts than in windows without a stall. `interrupts-uncompared`: the CPU
+    /// received interrupts, and there was no window without a stall to compare with. `usual-activity`: counters
     /// increased, but none of them explains the stall. `none`: no counter increased. `unknown`: neither
     /// /proc/interrupts nor /proc/softirqs could be read, and no other counter explains the stall.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
+    /// The counter that was most often the most unusual one in these stalls; null unless the cause is `interrupts` or
+    /// `interrupts-uncompared`.
+    pub counter: Option<String>,
     /// Number of stalls with this likely cause.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stalls: u64,

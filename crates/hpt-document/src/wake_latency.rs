@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    not_run::NotRun,
     words::word_enum,
 };
 
@@ -65,6 +66,8 @@ pub struct WakeLatencyRow {
     /// The latency distribution of the thread.
     #[serde(flatten)]
     pub figures: LatencyFigures,
+    /// The time during which the thread was ready to run, but did not run. The latencies include this time.
+    pub not_run: NotRun,
     /// Number of wake-ups that were discarded because the wall clock was stepped; 0 without --at.
     pub clock_stepped: u64,
     /// The length of each interval of the time series, in nanoseconds.

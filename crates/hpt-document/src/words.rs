@@ -46,7 +46,7 @@ pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
 /// The faults of a watched source.
 pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "backward", "stopped", "frequency-error", "frequency-change"];
 /// The likely causes of a CPU stall, which [`StallCauseRow`](crate::stall::StallCauseRow) explains.
-pub const STALL_CAUSES: [&str; 10] = [
+pub const STALL_CAUSES: [&str; 11] = [
     "preempted",
     "stopped",
     "page-fault",
@@ -54,6 +54,7 @@ pub const STALL_CAUSES: [&str; 10] = [
     "steal",
     "firmware",
     "interrupts",
+    "interrupts-uncompared",
     "usual-activity",
     "none",
     "unknown",

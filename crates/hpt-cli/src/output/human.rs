@@ -3,7 +3,10 @@
 
 use std::{io::IsTerminal, time::Duration};
 
-use super::message::{is_colored, is_quiet, is_verbose};
+use super::{
+    bar::shortened_bar,
+    message::{is_colored, is_quiet, is_verbose},
+};
 
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
@@ -14,8 +17,7 @@ const NARROWEST: u16 = 40;
 /// The minimum output width for wider gaps between table columns.
 const ROOMY_WIDTH: u16 = 110;
 
-/// The length of the longest bar of a chart, and the least length to which narrow terminals shorten it.
-pub(crate) const LONGEST_BAR: usize = 40;
+/// The least length to which narrow terminals shorten the longest bar of a chart.
 const SHORTEST_BAR: usize = 8;
 /// The length up to which a column is as wide as its words. Longer words, for example paths, may be broken.
 const LONGEST_WORD: usize = 20;
@@ -55,6 +57,23 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
+impl Table {
+    /// Removes the columns in which every value is missing.
+    pub(crate) fn without_empty_columns(mut self) -> Self {
+        let is_empty = |column: usize| self.rows.iter().all(|row| row.get(column).is_some_and(|cell| cell.0 == "-"));
+        let kept: Vec<bool> = (0..self.columns.len()).map(|column| self.rows.is_empty() || !is_empty(column)).collect();
+        retain(&mut self.columns, &kept);
+        self.rows.iter_mut().for_each(|row| retain(row, &kept));
+        self
+    }
+}
+
+/// Keeps the elements whose place is marked with `true`.
+fn retain<T>(of: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    of.retain(|_| kept.next().copied().unwrap_or(true));
+}
+
 /// A column's heading and alignment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column(pub(crate) &'static str, pub(crate) Align);
@@ -64,7 +83,7 @@ pub(crate) struct Column(pub(crate) &'static str, pub(crate) Align);
 pub(crate) enum Align {
     Left,
     Right,
-    /// A bar of a chart, of up to `LONGEST_BAR` letters. Narrow terminals show all bars shorter.
+    /// A bar that `bar` returned. Narrow terminals show all bars shorter.
     Bar,
 }
 
@@ -390,15 +409,6 @@ fn records(header: Option<&[Cell]>, rows: &[Vec<Cell>], look: Look) -> String {
     records.collect::<Vec<_>>().join("\n")
 }
 
-/// Shortens a bar of a chart that has bars of up to `LONGEST_BAR` letters to a column of this width.
-fn shortened_bar(bar: &str, width: usize) -> String {
-    let length = bar.chars().count();
-    if width >= LONGEST_BAR || length == 0 {
-        return bar.to_owned();
-    }
-    bar.chars().take((length * width).div_ceil(LONGEST_BAR).min(width)).collect()
-}
-
 /// Replaces the space between a number and its unit, so that no line ends there.
 fn unbreakable(text: &str) -> String {
     const UNITS: [&str; 24] = [
@@ -503,7 +513,7 @@ mod tests {
 
     use super::{
         Align, Block, Cell, Column, ColumnWidth, Look, Table, Tone, arranged, exact_time, harmless, render,
-        short_frequency, short_time, shortened_bar, unbreakable, usable_width,
+        short_frequency, short_time, unbreakable, usable_width,
     };
 
     const PLAIN: Look = Look { width: 40, color: false, verbose: false };
@@ -607,17 +617,20 @@ mod tests {
     }
 
     #[test]
+    fn a_column_without_a_value_is_removed() {
+        let columns = ["CPU", "p50", "p99", "max"].map(|name| Column(name, Align::Right)).to_vec();
+        let rows = [["0", "-", "-", "3"], ["1", "5", "-", "-"]].map(|row| row.map(Cell::plain).to_vec()).to_vec();
+        let table = Table { columns: columns.clone(), rows }.without_empty_columns();
+        assert_eq!(render(&[Block::Table(table)], PLAIN), "CPU p50 max\n  0   -   3\n  1   5   -\n");
+        assert_eq!(Table { columns, rows: Vec::new() }.without_empty_columns().columns.len(), 4);
+    }
+
+    #[test]
     fn a_text_that_is_too_wide_is_not_aligned() {
         let text = "     time source              offset     bracket\n    0.3 s tsc                 -12 ns       49 ns";
         let render = |width| render(&[Block::Text(text.to_owned())], Look { width, color: false, verbose: false });
         assert_eq!(render(60), format!("{text}\n"));
         assert_eq!(render(40), "time source offset bracket\n0.3 s tsc -12 ns 49 ns\n");
-    }
-
-    #[test]
-    fn bars_are_shortened_in_proportion() {
-        assert_eq!([40, 20, 1, 0].map(|length| shortened_bar(&"#".repeat(length), 10).len()), [10, 5, 1, 0]);
-        assert_eq!(shortened_bar("##", 40), "##");
     }
 
     #[test]

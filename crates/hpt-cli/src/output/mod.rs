@@ -1,6 +1,7 @@
 //! Results as text, report pages, charts and files. This module re-exports the names that other modules use most. It
 //! does not depend on subcommands and measures nothing.
 
+mod bar;
 pub(crate) mod chart;
 pub(crate) mod chart_option;
 mod csv;
@@ -20,11 +21,12 @@ mod text;
 /// The heading of the output options in help texts.
 pub(crate) const OUTPUT: &str = "Output";
 
-#[cfg(test)]
-pub(crate) use self::{human::Look, print::rendered};
 pub(crate) use self::{
-    human::{Align, Block, Cell, Column, LONGEST_BAR, Table, Tone, exact_time, remarks, short_frequency, short_time},
+    bar::bar,
+    human::{Align, Block, Cell, Column, Table, Tone, exact_time, remarks, short_frequency, short_time},
     print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, print_page, textfile, textfile_so_far},
     printable::{Answer, Document},
     text::{has_tail, one_or_many, rounded, saturating_nanos, tail, without_escapes},
 };
+#[cfg(test)]
+pub(crate) use self::{human::Look, print::rendered};

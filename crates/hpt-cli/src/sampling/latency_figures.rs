@@ -1,10 +1,9 @@
-//! A latency distribution: its figures as document fields and as table cells, and its histogram as bars. Measures
-//! nothing.
+//! The figures of a latency distribution as document fields, as table cells and as text. Measures nothing.
 
 use hpt_core::{Instant, measure::Latencies, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
-use crate::output::{self, Align, Block, Cell, Column, LONGEST_BAR, Table, rounded, short_time};
+use crate::output::{self, Cell, one_or_many, rounded, short_time};
 
 /// The column headers of `cells`.
 pub(crate) const COLUMNS: [&str; 10] =
@@ -52,124 +51,30 @@ pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
     ]
 }
 
+/// Returns the main figures as text: `p50 19.6 µs, p99 41.1 µs, max 3.85 ms`.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+pub(crate) fn words(p50_ns: u64, p99_ns: Option<u64>, max_ns: u64) -> String {
+    let time = |ns: u64| short_time(ns as f64);
+    let p99 = p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", time(ns)));
+    format!("p50 {}{p99}, max {}", time(p50_ns), time(max_ns))
+}
+
+/// Returns a number of samples as text.
+pub(crate) fn samples(count: u64) -> String {
+    format!("{count} {}", one_or_many(count, "sample", "samples"))
+}
+
 /// Returns a tail quantile, or `None` if fewer than ten samples lie beyond it.
 pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
     output::tail(counts.samples(), part, counts.quantile(part)?)
 }
 
-/// The upper limits of the displayed histogram bins, in nanoseconds: at least three per power of ten up to 10 ms.
-const CLASSES_NS: [u64; 28] = [
-    1_000,
-    2_000,
-    3_000,
-    5_000,
-    7_000,
-    10_000,
-    15_000,
-    20_000,
-    25_000,
-    30_000,
-    40_000,
-    50_000,
-    70_000,
-    100_000,
-    150_000,
-    200_000,
-    300_000,
-    500_000,
-    700_000,
-    1_000_000,
-    2_000_000,
-    3_000_000,
-    5_000_000,
-    7_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-    u64::MAX,
-];
-
-/// Returns the upper limit and the count of each bin, from the first to the last bin with samples.
-fn classes(latencies: &Latencies) -> Vec<(u64, u64)> {
-    let mut counts = [0; CLASSES_NS.len()];
-    // Latencies up to ten milliseconds are counted per microsecond. Longer latencies have a resolution of three digits.
-    let whole = latencies.microseconds();
-    let whole_ns = whole.len() as u64 * 1_000;
-    let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));
-    // The histogram counts nanoseconds.
-    let rough = latencies.histogram().classes().map(|class| (class.largest_ticks, class.samples));
-    let rough = rough.filter(|&(ns, _)| ns >= whole_ns);
-    let mut left = latencies.overflows();
-    for (ns, count) in exact.chain(rough) {
-        // A coarse bin may begin below ten milliseconds.
-        let count = if ns >= whole_ns { count.min(left) } else { count };
-        if ns >= whole_ns {
-            left -= count;
-        }
-        counts[CLASSES_NS.partition_point(|&end| end <= ns).min(CLASSES_NS.len() - 1)] += count;
-    }
-    let used: Vec<_> = counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(class, _)| class).collect();
-    let Some((&first, &last)) = used.first().zip(used.last()) else { return Vec::new() };
-    (first..=last).map(|class| (CLASSES_NS[class], counts[class])).collect()
-}
-
-/// Returns a bar for each bin. `what` contains the headers of the first two columns.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for drawing")]
-pub(crate) fn bars(latencies: &Latencies, what: (&'static str, &'static str)) -> Option<Block> {
-    let classes = classes(latencies);
-    let most = classes.iter().map(|&(_, count)| count).max()?;
-    let all = latencies.histogram().samples();
-    let rows = classes.into_iter().map(|(end_ns, count)| {
-        let name = if end_ns == u64::MAX { "more".to_owned() } else { format!("< {}", short_time(end_ns as f64)) };
-        let length = (count as f64 / most as f64 * LONGEST_BAR as f64).round() as usize;
-        let bar = if count > 0 { "#".repeat(length.max(1)) } else { String::new() };
-        let share = count as f64 / all as f64 * 100.0;
-        let share = if count == 0 { Cell::faint("-") } else { Cell::plain(format!("{share:.3}")) };
-        vec![Cell::plain(name), Cell::plain(count.to_string()), share, Cell::plain(bar)]
-    });
-    let columns = vec![
-        Column(what.0, Align::Right),
-        Column(what.1, Align::Right),
-        Column("%", Align::Right),
-        Column("", Align::Bar),
-    ];
-    Some(Block::Table(Table { columns, rows: rows.collect() }))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::{ops::ControlFlow, time::Duration};
+    use hpt_core::measure::Latencies;
 
-    use hpt_core::{
-        Instant,
-        measure::{Latencies, Wakes},
-    };
-
-    use super::{COLUMNS, cells, classes, figures};
-    use crate::output::latency_files::{
-        ThreadLatencies,
-        counts::tests::{threads, wake},
-    };
-
-    #[test]
-    fn every_sample_is_in_one_bin() {
-        for ThreadLatencies { latencies, .. } in threads() {
-            let classes = classes(&latencies);
-            assert_eq!(classes.iter().map(|&(_, count)| count).sum::<u64>(), latencies.histogram().samples());
-        }
-        assert_eq!(
-            classes(&threads()[0].latencies),
-            [(1_000, 1), (2_000, 2), (3_000, 0), (5_000, 0), (7_000, 0), (10_000, 0), (15_000, 1)]
-        );
-        assert_eq!(classes(&Latencies::new()), []);
-        let mut live = Latencies::new();
-        let wakes = Wakes::new(Duration::from_micros(50)).with_start(Instant::now()).with_count(50);
-        wakes.run(|wake| {
-            live.record(wake);
-            ControlFlow::Continue(())
-        });
-        assert_eq!(classes(&live).iter().map(|&(_, count)| count).sum::<u64>(), 50);
-    }
+    use super::{COLUMNS, cells, figures, words};
+    use crate::output::latency_files::counts::tests::wake;
 
     #[test]
     fn a_quantile_with_too_few_samples_beyond_it_is_not_computed() {
@@ -181,5 +86,10 @@ pub(crate) mod tests {
             assert_eq!(tails.map(|ns| ns.is_some()), [1, 2, 3, 4].map(|place| place <= had), "{samples}");
             assert_eq!(cells(&figures).len(), COLUMNS.len());
         }
+    }
+    #[test]
+    fn the_main_figures_are_one_phrase() {
+        assert_eq!(words(19_600, Some(41_100), 3_850_000), "p50 19.6 µs, p99 41.1 µs, max 3.85 ms");
+        assert_eq!(words(5, None, 7), "p50 5 ns, max 7 ns");
     }
 }

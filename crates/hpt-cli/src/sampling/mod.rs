@@ -4,6 +4,7 @@
 pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;
 pub(crate) mod gpio_pulse;
+pub(crate) mod histogram;
 pub(crate) mod latency_figures;
 pub(crate) mod not_run;
 pub(crate) mod raw_samples;

@@ -18,7 +18,7 @@ pub(crate) fn field_of(times: &measure::NotRun) -> NotRun {
     }
 }
 
-/// Returns whether the thread did not run for so long that the figures are not those of an idle machine.
+/// Returns whether the thread did not run for a share of the time that changes the figures.
 pub(crate) fn is_noticeable(not_run: &NotRun) -> bool {
     not_run.share.is_some_and(|share| share >= NOTICEABLE)
 }
@@ -27,20 +27,62 @@ pub(crate) fn is_noticeable(not_run: &NotRun) -> bool {
 /// figures, as the second half of a sentence.
 pub(crate) fn note(not_run: &NotRun, effect: &str) -> Option<String> {
     let share = not_run.share.filter(|_| is_noticeable(not_run))?;
-    let stolen = not_run.stolen_s.unwrap_or_default();
-    // Steal time is counted in steps of 10 ms.
-    let cause = if stolen >= share * not_run.wall_s / 2.0 {
-        "because the hypervisor ran other guests on its CPU"
-    } else if stolen > 0.0 {
-        "because other threads used its CPU, or the hypervisor ran other guests"
-    } else {
-        "because other threads used its CPU or a quota was exhausted"
-    };
+    let cause = cause(not_run, share, "other threads used its CPU or a quota was exhausted");
     Some(format!(
-        "the measuring thread did not run for {:.0} % of the time, {cause}; {effect}; repeat the measurement on an idle \
+        "the measuring thread did not run for {:.0} % of the time, because {cause}; {effect}; repeat the measurement on an idle \
          machine",
         share * 100.0
     ))
+}
+
+/// Returns a note if one of the threads did not run for a noticeable share of the time, in a measurement whose results
+/// include that time, for example a latency. `threads` contains the CPU and the times of each thread. `effect` says
+/// which results include it, as the second half of a sentence.
+pub(crate) fn note_on_included<'a>(
+    threads: impl IntoIterator<Item = (Option<usize>, &'a NotRun)>,
+    effect: &str,
+) -> Option<String> {
+    let noticeable = threads.into_iter().filter(|(_, not_run)| is_noticeable(not_run));
+    let noticeable: Vec<_> = noticeable.filter_map(|(cpu, not_run)| Some((cpu, not_run, not_run.share?))).collect();
+    let &(cpu, not_run, share) = noticeable.iter().max_by(|one, other| one.2.total_cmp(&other.2))?;
+    let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+    let whose = match noticeable.len() {
+        1 => format!("the measuring thread{place} was"),
+        count => format!("{count} measuring threads, above all the thread{place}, were"),
+    };
+    let cause = cause(
+        not_run,
+        share,
+        "other threads used its CPU, a quota was exhausted, or it took the kernel long to run it",
+    );
+    Some(format!("{whose} ready but did not run for {:.0} % of the time, because {cause}; {effect}", share * 100.0))
+}
+
+/// Returns why a thread did not run for this share of the time. `others` is the cause if no time was stolen.
+fn cause<'a>(not_run: &NotRun, share: f64, others: &'a str) -> &'a str {
+    let stolen = not_run.stolen_s.unwrap_or_default();
+    // Steal time is counted in steps of 10 ms.
+    if stolen >= share * not_run.wall_s / 2.0 {
+        "the hypervisor ran other guests on its CPU"
+    } else if stolen > 0.0 {
+        "other threads used its CPU, or the hypervisor ran other guests"
+    } else {
+        others
+    }
+}
+
+/// Returns the greatest share of these threads as the end of a sentence about their settings, or an empty text if no
+/// share is known.
+pub(crate) fn words<'a>(threads: impl IntoIterator<Item = (Option<usize>, &'a NotRun)>) -> String {
+    let shares: Vec<_> = threads.into_iter().filter_map(|(cpu, not_run)| Some((cpu, not_run.share?))).collect();
+    let Some(&(cpu, share)) = shares.iter().max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        return String::new();
+    };
+    let percent = format!("{:.2} %", share * 100.0);
+    match cpu.filter(|_| shares.len() > 1) {
+        Some(cpu) => format!("; ready but not running for at most {percent} of the time (CPU {cpu})"),
+        None => format!("; ready but not running for {percent} of the time"),
+    }
 }
 
 #[cfg(test)]
@@ -48,8 +90,9 @@ mod tests {
     use std::time::Duration;
 
     use hpt_core::measure;
+    use hpt_document::not_run::NotRun;
 
-    use super::{field_of, is_noticeable, note};
+    use super::{field_of, is_noticeable, note, note_on_included, words};
 
     #[test]
     fn a_thread_that_did_not_run_is_reported_with_the_cause() {
@@ -71,5 +114,37 @@ mod tests {
         );
         assert_eq!((text(Some(10), None), text(None, None)), (None, None));
         assert!(is_noticeable(&of(Some(20), None)) && !is_noticeable(&of(Some(19), None)));
+    }
+    #[test]
+    fn time_that_the_results_include_is_reported_without_advice_to_repeat() {
+        let of = |not_run, stolen| {
+            let ms = Duration::from_millis;
+            field_of(&measure::NotRun::new(ms(1_000), Some(ms(not_run)), Some(ms(stolen))))
+        };
+        let (little, some, stolen) = (of(19, 0), of(40, 0), of(300, 300));
+        let effect = "the latencies above include this time";
+        assert_eq!(note_on_included([(Some(0), &little)], effect), None);
+        assert_eq!(
+            note_on_included([(Some(0), &little), (Some(1), &some)], effect).as_deref(),
+            Some(
+                "the measuring thread on CPU 1 was ready but did not run for 4 % of the time, because other threads \
+                 used its CPU, a quota was exhausted, or it took the kernel long to run it; the latencies above \
+                 include this time"
+            )
+        );
+        assert_eq!(
+            note_on_included([(Some(0), &some), (Some(1), &stolen)], effect).as_deref(),
+            Some(
+                "2 measuring threads, above all the thread on CPU 1, were ready but did not run for 30 % of the \
+                 time, because the hypervisor ran other guests on its CPU; the latencies above include this time"
+            )
+        );
+        assert_eq!(words([(Some(1), &some)]), "; ready but not running for 4.00 % of the time");
+        assert_eq!(
+            words([(Some(0), &some), (Some(1), &stolen)]),
+            "; ready but not running for at most 30.00 % of the time (CPU 1)"
+        );
+        assert_eq!(words([(None, &NotRun::default())]), "");
+        assert!(note_on_included([(None, &some)], effect).is_some_and(|text| text.contains("measuring thread was")));
     }
 }

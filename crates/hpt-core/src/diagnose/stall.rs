@@ -29,6 +29,9 @@ pub enum Cause {
     /// More interrupts arrived on this CPU than without a stall. Contains the indices of these interrupts, the most
     /// unusual first.
     Interrupts(Vec<usize>),
+    /// Interrupts arrived on this CPU, but there was no window without a stall to compare with. Contains the indices of
+    /// these interrupts, the most frequent first.
+    InterruptsUncompared(Vec<usize>),
     /// Counters increased, but none of them explains the stall: interrupts arrived at their usual rate, and all other
     /// increases were too small or had been used up by a longer stall.
     AsUsual,
@@ -51,6 +54,7 @@ impl Cause {
             Self::Firmware => "firmware",
             Self::Stolen => "steal",
             Self::Interrupts(_) => "interrupts",
+            Self::InterruptsUncompared(_) => "interrupts-uncompared",
             Self::AsUsual => "usual-activity",
             Self::Nothing => "none",
             Self::Untold => "unknown",
@@ -58,7 +62,7 @@ impl Cause {
     }
 
     /// All names, in output order.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "preempted",
         "stopped",
         "page-fault",
@@ -66,6 +70,7 @@ impl Cause {
         "steal",
         "firmware",
         "interrupts",
+        "interrupts-uncompared",
         "usual-activity",
         "none",
         "unknown",
@@ -175,6 +180,8 @@ struct Left<'a> {
     switches: u64,
     /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,
+    /// Whether there was a window without a stall, which determines what is usual.
+    is_compared: bool,
 }
 
 /// Decrements the count if it is above zero, and returns whether it was.
@@ -212,6 +219,7 @@ impl<'a> Left<'a> {
             // The kernel may report the wait one read before it reports the switch.
             switches: switches.max(1),
             unusual,
+            is_compared: habits.quiet.ns > 0,
         }
     }
 
@@ -270,7 +278,8 @@ impl<'a> Left<'a> {
             return Cause::Untold;
         };
         match (unusual.is_empty(), counts.is_empty() && self.involuntary.unwrap_or(0) == 0) {
-            (false, _) => Cause::Interrupts(unusual.clone()),
+            (false, _) if self.is_compared => Cause::Interrupts(unusual.clone()),
+            (false, _) => Cause::InterruptsUncompared(unusual.clone()),
             (true, false) => Cause::AsUsual,
             (true, true) => Cause::Nothing,
         }
@@ -354,7 +363,7 @@ mod tests {
     #[test]
     fn stalls_in_one_window_share_the_increases_and_the_longest_comes_first() {
         let none = Habits::default();
-        let tick = || Cause::Interrupts(vec![0]);
+        let tick = || Cause::InterruptsUncompared(vec![0]);
         let ticks = |deltas: &mut CounterDeltas| deltas.counts = Some(vec![CounterDelta::new(0, 24)]);
         // Stopped during ticks: it waited a little for its CPU afterwards.
         let mut lengths: Vec<u64> = (0..24).map(|number| 11_000 + number * 1_000).collect();
@@ -429,10 +438,15 @@ mod tests {
     }
 
     #[test]
-    fn without_windows_to_compare_with_every_increase_is_named() {
-        let none = Habits::default();
-        assert_eq!(cause(|deltas| deltas.counts = Some(counts_of(&[(3, 1)])), &none), Cause::Interrupts(vec![3]));
-        assert_eq!(none.of(3).usual_hz, None);
+    fn without_windows_to_compare_with_no_interrupt_counts_as_more_frequent_than_usual() {
+        let mut habits = Habits::default();
+        let because = |habits: &Habits| cause(|deltas| deltas.counts = Some(counts_of(&[(3, 1), (1, 2)])), habits);
+        assert_eq!(because(&habits), Cause::InterruptsUncompared(vec![1, 3]));
+        assert_eq!(habits.of(3).usual_hz, None);
+        habits.record(&deltas(|deltas| deltas.counts = Some(counts_of(&[(3, 1)]))), true);
+        assert_eq!(because(&habits), Cause::InterruptsUncompared(vec![1, 3]), "windows with a stall do not count");
+        habits.record(&deltas(|_| {}), false);
+        assert_eq!(because(&habits), Cause::Interrupts(vec![1, 3]));
     }
 
     #[test]

@@ -4,8 +4,12 @@ use std::{ops::ControlFlow, time::Duration};
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, measure::back_to_back_reads, realtime::Pinned,
-    sleep::Strategy, source, stats::Histogram,
+    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource,
+    measure::{NotRunWatch, back_to_back_reads},
+    realtime::Pinned,
+    sleep::Strategy,
+    source,
+    stats::Histogram,
 };
 use hpt_document::pairs::{PairsDocument, PairsRow};
 
@@ -21,6 +25,7 @@ use crate::{
     },
     sampling::{
         cpu_absences::{self, Parts},
+        histogram, not_run,
         realtime_settings::pinned_to,
     },
     signals::Signals,
@@ -111,7 +116,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let progress = Progress::new(u64::from(arguments.count) * arguments.interval.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.waker())?;
-    let (mut rows, mut done) = (Vec::new(), 0_u64);
+    let (mut measured, mut done) = (Vec::new(), 0_u64);
+    // The thread blocks during pauses, so the kernel counts the time for which it was ready.
+    let mut watch = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     for waits in &arguments.interval {
         progress.name(&waits.name());
@@ -126,15 +133,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         });
         parts.end(waits.name());
         let read = sources.iter().zip(&rates).zip(&pairs);
-        rows.extend(
-            read.filter_map(|((source, &rate), pairs)| row(&source.info().id, rate, waits, &pairs.differences)),
-        );
+        measured.extend(read.filter_map(|((source, &rate), pairs)| {
+            Some((row(&source.info().id, rate, waits, &pairs.differences)?, pairs.differences.clone()))
+        }));
         if context.interrupted() {
             break;
         }
     }
+    let not_run = not_run::field_of(&watch.read());
     drop(progress);
 
+    let (rows, differences): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
     let mut notes = context.notes();
     if sources.iter().any(|source| counts_cycles(*source)) {
         notes.push(
@@ -142,16 +151,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         );
     }
     notes.extend(parts.notes());
+    notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
     let data = PairsDocument {
         head: head_of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
+        not_run,
         results: rows,
         notes,
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let blocks = page(&data);
+    let blocks = page(&data, &differences);
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
@@ -194,7 +205,50 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
     })
 }
 
-fn page(data: &PairsDocument) -> Vec<Block> {
+/// Returns the median of a row. A source that often does not advance between two reads is too coarse for a median.
+fn median_of(row: &PairsRow) -> Option<f64> {
+    row.p50_ns.filter(|&p50_ns| p50_ns > 0.0)
+}
+
+/// Returns the places of the rows with these pauses, the row with the lowest median first. Rows without a median are the
+/// last ones.
+fn ranked(rows: &[PairsRow], pauses_ns: &[u64]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..rows.len()).filter(|&place| rows[place].pauses_ns == pauses_ns).collect();
+    let rank = |place: usize| median_of(&rows[place]).unwrap_or(f64::INFINITY);
+    places.sort_by(|&one, &other| rank(one).total_cmp(&rank(other)));
+    places
+}
+
+/// Returns the place of the row that the headline states: of the rows with the shortest pauses, the row with the lowest
+/// median.
+fn best(rows: &[PairsRow]) -> Option<usize> {
+    let pauses = rows.iter().map(|row| &row.pauses_ns);
+    let shortest = pauses.min_by_key(|pauses| pauses.iter().copied().fold(0, u64::saturating_add))?;
+    ranked(rows, shortest).first().copied().filter(|&place| median_of(&rows[place]).is_some())
+}
+
+/// Returns the result of this row in one sentence.
+fn headline(row: &PairsRow, sources: usize) -> String {
+    let time = |ns: Option<f64>| ns.map(short_time);
+    let figures = [("p50", time(row.p50_ns)), ("p99", time(row.p99_ns)), ("max", time(row.max_ns))];
+    let figures = figures.into_iter().filter_map(|(name, time)| Some(format!("{name} {}", time?)));
+    let pause = if row.pauses_ns.iter().all(|&ns| ns == 0) {
+        "no pause".to_owned()
+    } else {
+        format!("after {}", Waits::of(&row.pauses_ns).name())
+    };
+    let of = if sources > 1 { format!(" (lowest p50 of {sources} sources)") } else { String::new() };
+    format!(
+        "Interval between back-to-back reads, {}{of}, {pause}, {} {}: {}",
+        row.id,
+        row.samples,
+        one_or_many(row.samples, "pair", "pairs"),
+        figures.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Formats the results. `differences` contains the distribution of each row, in ticks.
+fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
     let columns = [
         Column("pause before", Align::Left),
         Column("source", Align::Left),
@@ -205,8 +259,11 @@ fn page(data: &PairsDocument) -> Vec<Block> {
         Column("max", Align::Right),
         Column("ticks", Align::Right),
     ];
+    let mut pauses: Vec<&Vec<u64>> = data.results.iter().map(|row| &row.pauses_ns).collect();
+    pauses.dedup();
+    let places = pauses.into_iter().flat_map(|pauses_ns| ranked(&data.results, pauses_ns));
     let mut before = None;
-    let rows = data.results.iter().map(|row| {
+    let rows = places.map(|place| &data.results[place]).map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(&row.pauses_ns) != Some(&row.pauses_ns);
         vec![
@@ -220,15 +277,29 @@ fn page(data: &PairsDocument) -> Vec<Block> {
             Cell::plain(format!("{:.1}", row.mean_ticks)),
         ]
     });
-    let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
+    let table = Table { columns: columns.to_vec(), rows: rows.collect() }.without_empty_columns();
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
+    let cpu =
+        pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences) + &not_run::words([(data.cpu, &data.not_run)]);
     let summary = format!(
-        "Interval between back-to-back reads: {samples} {} per row. ticks: the mean interval in ticks of the source. {cpu}. {}",
+        "Interval between back-to-back reads: at least {samples} {} per row. The histogram shows the row of the headline. ticks: the mean interval in ticks of the source. {cpu}. {}",
         one_or_many(samples, "pair", "pairs"),
         machine_line(&data.head.machine)
     );
-    let mut blocks = vec![table, Block::Text(summary)];
+    let best = best(&data.results);
+    let mut blocks = match best.map(|place| &data.results[place]) {
+        Some(row) => {
+            let of_same_pauses = data.results.iter().filter(|other| other.pauses_ns == row.pauses_ns);
+            vec![Block::Headline(headline(row, of_same_pauses.filter(|other| median_of(other).is_some()).count()))]
+        }
+        None => vec![Block::Headline("Interval between back-to-back reads: no result in nanoseconds".to_owned())],
+    };
+    if !data.results.is_empty() {
+        blocks.push(Block::Table(table));
+    }
+    let drawn = best.and_then(|place| Some((data.results[place].ns_per_tick?, differences.get(place)?)));
+    blocks.extend(drawn.and_then(|(tick_ns, ticks)| histogram::of_ticks(ticks, tick_ns, ("interval", "pairs"))));
+    blocks.push(Block::detail(summary));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
@@ -239,9 +310,9 @@ mod tests {
 
     use hpt_core::{Frequency, SourceId, stats::Histogram};
 
-    use hpt_document::pairs::PairsDocument;
+    use hpt_document::{not_run::NotRun, pairs::PairsDocument};
 
-    use super::{Waits, page, row, waits};
+    use super::{Waits, best, headline, page, ranked, row, waits};
     use crate::{golden, output::Document};
 
     #[test]
@@ -249,24 +320,50 @@ mod tests {
         let figures = |name: &'static str, frequency, wait: &str, differences: &[u64]| {
             let mut histogram = Histogram::new();
             differences.iter().for_each(|&difference| histogram.record(difference));
-            row(&SourceId::new(name), frequency, &waits(wait).expect("a wait"), &histogram).expect("there are some")
+            let row = row(&SourceId::new(name), frequency, &waits(wait).expect("a wait"), &histogram);
+            (row.expect("there are some"), histogram)
         };
         let gigahertz = Some(Frequency::GIGAHERTZ);
+        let (results, differences): (Vec<_>, Vec<_>) = [
+            figures("monotonic", gigahertz, "0s", &[100, 200, 300]),
+            figures("arm-cycles", Frequency::from_hertz(2_000_000_000), "0s", &[6, 6, 12]),
+            figures("monotonic", gigahertz, "1s/5s", &[1_000, 2_000]),
+            figures("arm-cycles", None, "1s/5s", &[40, 44]),
+        ]
+        .into_iter()
+        .unzip();
         let data = PairsDocument {
             head: golden::head("latency-pairs"),
             cpu: Some(1),
             interrupted: true,
             cpu_absences: Vec::new(),
-            results: vec![
-                figures("monotonic", gigahertz, "0s", &[100, 200, 300]),
-                figures("arm-cycles", Frequency::from_hertz(2_000_000_000), "0s", &[6, 6, 12]),
-                figures("monotonic", gigahertz, "1s/5s", &[1_000, 2_000]),
-                figures("arm-cycles", None, "1s/5s", &[40, 44]),
-            ],
+            not_run: NotRun { share: Some(0.004), wall_s: 12.0, stolen_s: Some(0.0) },
+            results,
             notes: vec!["a note".to_owned()],
         };
-        let blocks = page(&data);
+        let blocks = page(&data, &differences);
         golden::assert("latency-pairs", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn the_headline_states_the_lowest_median_after_the_shortest_pauses() {
+        let of = |name: &'static str, wait: &str, difference: u64| {
+            let mut histogram = Histogram::new();
+            histogram.record(difference);
+            let waits = waits(wait).expect("a wait");
+            row(&SourceId::new(name), Some(Frequency::GIGAHERTZ), &waits, &histogram).expect("some")
+        };
+        let rows = [of("tsc", "1s", 5), of("monotonic", "0s", 40), of("tai", "0s", 30), of("gettimeofday", "0s", 0)];
+        assert_eq!((best(&rows), ranked(&rows, &[0])), (Some(2), vec![2, 1, 3]));
+        assert_eq!(
+            headline(&rows[2], 2),
+            "Interval between back-to-back reads, tai (lowest p50 of 2 sources), no pause, 1 pair: p50 30 ns, max 30 ns"
+        );
+        assert_eq!(
+            headline(&rows[0], 1),
+            "Interval between back-to-back reads, tsc, after 1 s, 1 pair: p50 5 ns, max 5 ns"
+        );
+        assert_eq!(best(&[]), None);
     }
 
     #[test]

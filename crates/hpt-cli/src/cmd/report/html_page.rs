@@ -328,6 +328,7 @@ mod tests {
     use hpt_document::{
         Document, SCHEMA,
         latency::MicrosecondCount,
+        not_run::NotRun,
         report::{ReportDocument, ReportPart, ReportPartState},
         wake_latency::{TimeSeriesInterval, WakeLatencyRow},
     };
@@ -358,6 +359,7 @@ mod tests {
             WakeLatencyRow {
                 cpu: usize::try_from(cpu).ok(),
                 figures,
+                not_run: NotRun::default(),
                 clock_stepped: 0,
                 time_series_interval_ns: 1_000_000_000,
                 time_series: time_series.collect(),

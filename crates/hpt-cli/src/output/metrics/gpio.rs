@@ -1,6 +1,6 @@
 //! The metrics of `hpt latency gpio`: edge latency and lost edges.
 
-use hpt_document::{gpio_latency::GpioLatencyRow, gpio_line::GpioLine, latency::LatencyFigures};
+use hpt_document::{gpio_latency::GpioLatencyRow, gpio_line::GpioLine, latency::LatencyFigures, not_run::NotRun};
 
 use super::{
     gauge::{Gauge, Labels, of_quantiles, of_rows, seconds, single, whole},
@@ -15,11 +15,12 @@ fn figures(row: &GpioLatencyRow) -> &LatencyFigures {
     &row.figures
 }
 
-/// Returns the gauges of a measurement. `lost` is `None` until the run ends.
+/// Returns the gauges of a measurement. `lost` and `not_run` are `None` until the run ends.
 pub(crate) fn gauges(
     (output, input): (&GpioLine, &GpioLine),
     rows: &[GpioLatencyRow],
     lost: Option<u64>,
+    not_run: Option<&NotRun>,
 ) -> Vec<Gauge> {
     let mut gauges = vec![
         of_quantiles(
@@ -35,6 +36,10 @@ pub(crate) fn gauges(
             Some(whole(row.figures.samples))
         }),
         single(("hpt_gpio_edges_lost", "", "Number of edges that did not arrive before the timeout"), lost.map(whole)),
+        single(
+            ("hpt_gpio_not_run", "ratio", "Fraction of the run time in which the thread was ready but did not run"),
+            not_run.and_then(|not_run| not_run.share),
+        ),
     ];
     // Several pairs of lines may be measured, one after the other.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {

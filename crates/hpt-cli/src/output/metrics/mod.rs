@@ -48,7 +48,7 @@ fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
         }
         Document::GpioLatency(document) => {
             let lines = (&document.output_line, &document.input_line);
-            (&document.head, gpio::gauges(lines, &document.results, Some(document.lost)))
+            (&document.head, gpio::gauges(lines, &document.results, Some(document.lost), Some(&document.not_run)))
         }
         Document::WatchSummary(document) => (&document.head, watch::gauges(document)),
         _ => return None,

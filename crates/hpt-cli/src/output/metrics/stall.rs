@@ -24,6 +24,7 @@ pub(crate) struct EndedFigures {
     elapsed_ns: u64,
     stalled_ns: u64,
     sampling_ns: u64,
+    not_run: Option<f64>,
 }
 
 impl From<&StallThreadRow> for StallFigures {
@@ -33,6 +34,7 @@ impl From<&StallThreadRow> for StallFigures {
             elapsed_ns: row.elapsed_ns,
             stalled_ns: row.stalled_ns,
             sampling_ns: row.sampling_ns,
+            not_run: row.not_run.share,
         };
         Self {
             cpu: row.cpu,
@@ -86,6 +88,16 @@ pub(crate) fn gauges(rows: &[StallFigures], causes: &[StallCauseRow]) -> Vec<Gau
                 "Fraction of the run time in which hpt read kernel counters instead of polling",
             ),
             |row| fraction(row, |ended| ended.sampling_ns),
+        ),
+        of_rows(
+            rows,
+            cpu,
+            (
+                "hpt_stall_not_run",
+                "ratio",
+                "Fraction of the run time in which the thread did not run, according to the kernel",
+            ),
+            |row| row.ended?.not_run,
         ),
         of_rows(
             causes,

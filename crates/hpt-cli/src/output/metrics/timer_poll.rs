@@ -54,6 +54,12 @@ pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Ga
             ),
             |row| Some(whole(row.figures.missed)),
         ),
+        of_rows(
+            rows,
+            cpu,
+            ("hpt_wakeup_not_run", "ratio", "Fraction of the run time in which the thread was ready but did not run"),
+            |row| row.not_run.share,
+        ),
     ];
     // The label for the wait method distinguishes the runs.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {

@@ -27,7 +27,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         Some(path) if path.starts_with('/') => Ok(vec![PathBuf::from(path)]),
         Some(_) | None => chips(),
     };
-    let mut answer = Answer::Yes;
+    let (mut answer, mut no_chips) = (Answer::Yes, None);
     match paths {
         Ok(paths) => {
             for path in paths {
@@ -60,15 +60,16 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
             }
         }
         Err(none) => {
-            data.notes.push(causes(&none));
-            answer = Answer::No;
+            no_chips = Some(causes(&none));
+            answer = Answer::Unknown;
         }
     }
     if let (true, Some(wanted), Answer::Unknown) = (data.chips.is_empty(), wanted, answer) {
-        data.notes.push(format!("no such GPIO chip: {wanted:?}"));
+        no_chips = Some(format!("no such GPIO chip: {wanted:?}"));
         answer = Answer::No;
     }
-    let blocks = list_page(&data);
+    let blocks = list_page(&data, no_chips.as_deref());
+    data.notes.extend(no_chips);
     Document { answer, ..Document::new(data, blocks) }
 }
 
@@ -82,8 +83,22 @@ fn listed(chip: &Chip, line: &LineState) -> GpioListedLine {
     }
 }
 
-pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
-    let mut blocks = Vec::new();
+/// Returns the number of lines in one sentence, or the reason why there are none.
+fn headline(data: &GpioListDocument, no_chips: Option<&str>) -> String {
+    if let Some(reason) = no_chips {
+        return format!("No GPIO lines: {reason}");
+    }
+    let (lines, chips) = (data.lines.len(), data.chips.iter().filter(|chip| chip.reason.is_none()).count());
+    let used = data.lines.iter().filter(|line| line.in_use).count();
+    let [lines, chips] = [(lines, "line"), (chips, "chip")].map(|(count, name)| {
+        format!("{count} GPIO {name}{}", one_or_many(u64::try_from(count).unwrap_or(u64::MAX), "", "s"))
+    });
+    format!("{lines} on {chips}, {used} in use")
+}
+
+/// Formats the list. `no_chips` is the reason if there is no chip.
+pub(super) fn list_page(data: &GpioListDocument, no_chips: Option<&str>) -> Vec<Block> {
+    let mut blocks = vec![Block::Headline(headline(data, no_chips))];
     for chip in &data.chips {
         let path = &chip.path;
         if let Some(reason) = &chip.reason {
@@ -117,7 +132,7 @@ pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
     } else {
         "A line that is not in use can be the output line. It can be the input line if its chip supports interrupts. "
     };
-    blocks.push(Block::Text(format!("{hint}{}", machine_line(&data.head.machine))));
+    blocks.push(Block::detail(format!("{hint}{}", machine_line(&data.head.machine))));
     blocks.extend(remarks(false, &data.notes));
     blocks
 }
@@ -127,7 +142,11 @@ mod tests {
     use hpt_document::gpio_line::{GpioChip, GpioListDocument, GpioListedLine};
 
     use super::list_page;
-    use crate::{cmd::latency::gpio::line::tests::place, golden, output::Document};
+    use crate::{
+        cmd::latency::gpio::line::tests::place,
+        golden,
+        output::{Document, Format, Look, rendered},
+    };
 
     #[test]
     fn a_list_is_printed_exactly() {
@@ -159,7 +178,21 @@ mod tests {
             lines: vec![line(0, false, None), line(1, true, None), line(2, true, Some("led0"))],
             notes: vec!["a note".to_owned()],
         };
-        let blocks = list_page(&data);
+        let blocks = list_page(&data, None);
         golden::assert("latency-gpio-list", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn the_reason_for_an_empty_list_is_its_only_line() {
+        let data = GpioListDocument {
+            head: golden::head("latency-gpio-list"),
+            chips: Vec::new(),
+            lines: Vec::new(),
+            notes: Vec::new(),
+        };
+        let blocks = list_page(&data, Some("no /dev/gpiochip* exists"));
+        let text =
+            rendered(&Document::new(data, blocks), Format::Human, Look { width: 80, color: false, verbose: false });
+        assert_eq!(text, "No GPIO lines: no /dev/gpiochip* exists\n");
     }
 }

@@ -17,13 +17,14 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
     gpio::{GpioError, Input, LineName, Output},
-    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeWaiting, Loopback},
+    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeWaiting, Loopback, NotRunWatch},
     realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
     cpu_absence::CpuAbsence,
     gpio_latency::{GpioLatencyDocument, GpioListening},
     latency::{ClockReads, LatencyThread},
+    not_run::NotRun,
 };
 
 use self::{
@@ -41,6 +42,7 @@ use crate::{
     sampling::{
         cpu_absences,
         cpu_options::NOTHING_LEFT,
+        not_run,
         raw_samples::{Backlog, Raw},
         realtime_options::ThreadOptions,
         realtime_settings::EffectiveSettings,
@@ -68,6 +70,9 @@ const CONSUMER: &str = "hpt";
 /// The number of consecutive lost edges after which the run ends.
 const GIVE_UP_AFTER: u32 = 3;
 
+const NO_LINES: &str = "choose two lines that are wired together with --output-line and --input-line; `hpt latency gpio --list` lists \
+                        the lines";
+
 /// Measure the latency of GPIO edges
 ///
 /// Toggles an output line once per interval. A wire carries each edge to the input line, where it raises an interrupt
@@ -77,10 +82,10 @@ const GIVE_UP_AFTER: u32 = 3;
 #[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
     /// GPIO line to drive, such as GPIO22, 22 or gpiochip0:22
-    #[arg(long, value_name = "LINE", required_unless_present = "list")]
+    #[arg(long, value_name = "LINE")]
     output_line: Option<LineName>,
     /// GPIO line to monitor, wired to the output line
-    #[arg(long, value_name = "LINE", required_unless_present = "list")]
+    #[arg(long, value_name = "LINE")]
     input_line: Option<LineName>,
     /// GPIO chip of lines given without a chip [default: the only chip]
     ///
@@ -127,6 +132,7 @@ struct ThreadOutcome {
     cpu: Option<usize>,
     counts: EdgeCounts,
     absences: Vec<CpuAbsence>,
+    not_run: NotRun,
     error: Option<io::Error>,
     warnings: Vec<String>,
 }
@@ -139,8 +145,11 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
+    if arguments.list {
         return Ok(list(context, arguments.chip.as_deref()));
+    }
+    let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
+        return Err(Failure::Usage(NO_LINES));
     };
     arguments.thread.check_cpu()?;
     // No signal may end hpt before both lines are restored.
@@ -186,19 +195,24 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let settings = held.settings();
         let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
+        let mut watch = match conduct {
+            Behavior::Spins => NotRunWatch::of_spinning_thread(&context.host, held.cpu()),
+            _ => NotRunWatch::of_blocking_thread(&context.host, held.cpu()),
+        };
         let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
+        let not_run = not_run::field_of(&watch.read());
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
-        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, error, warnings: held.end() })
+        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, not_run, error, warnings: held.end() })
     };
     let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
-        run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None))?;
+        run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None, None))?;
         run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
     });
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];
     let outcome = outcome?.pop().expect("the only thread has an outcome");
-    let ThreadOutcome { settings, cpu, counts, absences, error, mut warnings } = outcome;
+    let ThreadOutcome { settings, cpu, counts, absences, not_run, error, mut warnings } = outcome;
     warnings.extend(error.map(|error| format!("the lines can no longer be used: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
     warnings.extend(run.finish(&drawn(cpu)));
@@ -215,6 +229,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         &absences,
         ["edge received there is not counted", "edges received there are not counted"],
     ));
+    notes.extend(not_run::note_on_included([(cpu, &not_run)], "the latencies above include this time"));
     notes.extend(run.shared.unmarked());
     let answer = match (results.is_empty(), counts.lost > 0 || run.shared.stopped_at_ns().is_some()) {
         (true, _) => Answer::Unknown,
@@ -242,6 +257,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         dropped: counts.dropped,
         out_of_window: counts.out_of_window,
         figure: arguments.figure.word(),
+        not_run,
         end,
         results,
         notes,

@@ -13,9 +13,9 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
-        cpu_absences,
-        latency_figures::{COLUMNS, bars, cells},
-        realtime_settings::words,
+        cpu_absences, histogram,
+        latency_figures::{COLUMNS, cells, samples, words},
+        not_run, realtime_settings,
         result_files::ended_by,
     },
 };
@@ -72,24 +72,50 @@ pub(super) fn what_was_wrong(
     wrong
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for printing")]
+/// Returns the result in one sentence: the figures of the segment that the bars show.
+fn headline(data: &GpioLatencyDocument) -> String {
+    let place = format!("{} to {}", line_words(&data.output_line), line_words(&data.input_line));
+    let Some(row) = data.results.iter().find(|row| row.figure == data.figure).or_else(|| data.results.last()) else {
+        return format!("Edge latency, {place}: no edge was measured");
+    };
+    let figures = &row.figures;
+    let lost = match data.lost {
+        0 => "no edge lost".to_owned(),
+        count => format!("{count} {} lost", one_or_many(count, "edge", "edges")),
+    };
+    let missed = if figures.missed > 0 { format!(", {} skipped", figures.missed) } else { String::new() };
+    format!(
+        "Edge latency, {}, {place}, {}: {}, {lost}{missed}",
+        Figure::of_word(row.figure).head(),
+        samples(figures.samples),
+        words(figures.p50_ns, figures.p99_ns, figures.max_ns)
+    )
+}
+
 pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> {
-    if data.results.is_empty() {
-        let nothing = format!(
-            "No edge was measured from {} to {}. {}. {}",
-            line_words(&data.output_line),
-            line_words(&data.input_line),
-            words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.cpu_absences),
-            machine_line(&data.head.machine)
-        );
-        return [Block::Text(nothing)].into_iter().chain(remarks(data.end.interrupted, &data.notes)).collect();
+    let mut blocks = vec![Block::Headline(headline(data))];
+    if !data.results.is_empty() {
+        let mut columns = vec![Column("segment", Align::Left)];
+        columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
+        let row = |row: &GpioLatencyRow| {
+            [vec![Cell::plain(Figure::of_word(row.figure).head())], cells(&row.figures)].concat()
+        };
+        let rows = data.results.iter().map(row).collect();
+        blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
-    let mut columns = vec![Column("segment", Align::Left)];
-    columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
-    let row =
-        |row: &GpioLatencyRow| [vec![Cell::plain(Figure::of_word(row.figure).head())], cells(&row.figures)].concat();
-    let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(row).collect() })];
-    blocks.extend(bars(drawn, ("latency", "samples")));
+    blocks.extend(histogram::of_latencies(drawn, (Figure::of_word(data.figure).head(), "samples")));
+    blocks.push(Block::detail(provenance(data)));
+    blocks.extend(ended_by(
+        data.end.stopped_at_ns,
+        "the latency of an edge exceeded the limit; the output line was driven",
+    ));
+    blocks.extend(remarks(data.end.interrupted, &data.notes));
+    blocks
+}
+
+/// Returns the legend and the origin of the figures.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn provenance(data: &GpioLatencyDocument) -> String {
     let step = data
         .reads
         .clock_granularity_ns
@@ -98,29 +124,22 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> 
         GpioListening::Spin => "reads repeatedly",
         GpioListening::Poll => "wakes from poll(2)",
     };
-    blocks.push(Block::Text(format!(
-        "Latency of edges from {} to {} at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
-         that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two. The bars show the {} latency. {}. missed: edges that were skipped because the previous edge took longer than the interval. Lost edges: {}. \
-         -: fewer than ten samples lie beyond this percentile. Clock: \
+    let thread = realtime_settings::words(&data.measuring.thread, data.cpu)
+        + &cpu_absences::except(&data.end.cpu_absences)
+        + &not_run::words([(data.cpu, &data.not_run)]);
+    format!(
+        "Latency of edges at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
+         that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two. The bars show the {} latency. {thread}. missed: edges that were skipped because the previous edge took longer than the interval. \
+         A percentile is printed only if ten samples lie beyond it (-). Clock: \
          {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
-        line_words(&data.output_line),
-        line_words(&data.input_line),
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
         data.time.started_at,
         Figure::of_word(data.figure).head(),
-        words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.cpu_absences),
-        data.lost,
         data.measuring.source,
         short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)
-    )));
-    blocks.extend(ended_by(
-        data.end.stopped_at_ns,
-        "the latency of an edge exceeded the limit; the output line was driven",
-    ));
-    blocks.extend(remarks(data.end.interrupted, &data.notes));
-    blocks
+    )
 }
 
 #[cfg(test)]
@@ -131,6 +150,7 @@ mod tests {
     use hpt_document::{
         gpio_latency::{GpioFigure, GpioLatencyDocument, GpioListening},
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
+        not_run::NotRun,
     };
 
     use super::{page, what_was_wrong};
@@ -165,12 +185,23 @@ mod tests {
             dropped: 0,
             out_of_window: 1,
             figure: GpioFigure::EndToEnd,
+            not_run: NotRun { share: Some(0.004), wall_s: 60.0, stolen_s: Some(0.0) },
             end: LatencyRunEnd { stopped_at_ns: Some(4_000_000), interrupted: true, cpu_absences: Vec::new() },
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, three.of(Figure::EndToEnd));
         golden::assert("latency-gpio", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn a_run_without_an_edge_says_so_first() {
+        let hpt_document::Document::GpioLatency(mut data) = golden::empty("latency-gpio") else {
+            panic!("it is another one")
+        };
+        (data.output_line, data.input_line) = (place(22), place(23));
+        let first = format!("{:?}", page(&data, &EdgeFigures::new().of(Figure::EndToEnd).clone())[0]);
+        assert!(first.contains("GPIO22 (gpiochip0:22) to GPIO23 (gpiochip0:23): no edge was measured"), "{first}");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline
 //! of its CPU. This module reads no clock and no file.
 
-use std::time::SystemTime;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use hpt_core::{
     diagnose::{Cause, Habits, stall_causes},
     measure::{Counter, CounterDeltas, PollCost, Stall, StallWatchStats, Stalls, UnreadableFile, Window},
     realtime::Absence,
 };
-use hpt_document::cpu_absence::CpuAbsence;
+use hpt_document::{cpu_absence::CpuAbsence, not_run::NotRun};
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
@@ -36,11 +36,27 @@ pub(super) struct Account {
     pub(super) habits: Habits,
     /// For each cause, in the order of [`Cause::NAMES`]: the number of stalls, and their total length in nanoseconds.
     pub(super) causes: [(u64, u64); Cause::NAMES.len()],
+    /// For each cause, by its place in [`Cause::NAMES`], and counter: the number of stalls in which the counter was the
+    /// most unusual one.
+    pub(super) most_unusual: BTreeMap<(usize, usize), u64>,
+}
+
+/// Returns the counters that the cause names, the most unusual first.
+pub(super) fn named_by(cause: &Cause) -> &[usize] {
+    match cause {
+        Cause::Interrupts(named) | Cause::InterruptsUncompared(named) => named,
+        _ => &[],
+    }
 }
 
 impl Account {
     pub(super) fn new() -> Self {
-        Self { stalls: Stalls::new(KEPT), habits: Habits::default(), causes: Default::default() }
+        Self {
+            stalls: Stalls::new(KEPT),
+            habits: Habits::default(),
+            causes: Default::default(),
+            most_unusual: BTreeMap::new(),
+        }
     }
 
     /// Adds a window, and determines the causes of its stalls by comparison with earlier windows.
@@ -50,6 +66,9 @@ impl Account {
             let place = Cause::NAMES.iter().position(|name| *name == cause.name()).unwrap_or(0);
             self.causes[place].0 += 1;
             self.causes[place].1 = self.causes[place].1.saturating_add(stall.length_ns);
+            if let Some(&counter) = named_by(&cause).first() {
+                *self.most_unusual.entry((place, counter)).or_default() += 1;
+            }
             each(stall, &cause);
             let mut deltas = deltas.clone();
             keep_the_most_unusual(&mut deltas, &cause);
@@ -62,7 +81,7 @@ impl Account {
 
 /// Keeps at most [`MOVERS`] counters: first the counters that the cause names, then the counters that increased most.
 fn keep_the_most_unusual(deltas: &mut CounterDeltas, cause: &Cause) {
-    let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
+    let named = named_by(cause);
     let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
     if let Some(counts) = &mut deltas.counts {
         counts.sort_by_key(|delta| (rank(delta.counter), std::cmp::Reverse(delta.increase)));
@@ -102,6 +121,7 @@ pub(super) struct ThreadOutcome {
     pub(super) account: Account,
     pub(super) on_other_cpus: OnOtherCpus,
     pub(super) absences: Vec<Absence>,
+    pub(super) not_run: NotRun,
     pub(super) watched: StallWatchStats,
     pub(super) poll_cost: PollCost,
     pub(super) above_ns: u64,

@@ -1,5 +1,7 @@
 //! The rows of the `hpt latency stall` document. Measures nothing.
 
+use std::collections::BTreeMap;
+
 use hpt_core::{
     Instant,
     diagnose::Cause,
@@ -10,7 +12,7 @@ use hpt_document::{
     stall::{CounterIncrease, StallCauseRow, StallCounterKind, StallCounterRow, StallRow, StallThreadRow},
 };
 
-use super::account::{Account, KEPT, StallDetails, ThreadOutcome};
+use super::account::{Account, KEPT, StallDetails, ThreadOutcome, named_by};
 use crate::{
     output::{self, latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
     sampling::latency_figures::tail,
@@ -45,6 +47,7 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         stalled_ns: account.stalls.stalled_ns(),
         elapsed_ns: watched.elapsed_ns.saturating_sub(ended.on_other_cpus.ns),
         elapsed_on_other_cpus_ns: ended.on_other_cpus.ns,
+        not_run: ended.not_run.clone(),
         stalls_on_other_cpus: ended.on_other_cpus.stalls,
         threshold_ns: ended.above_ns,
         min_ns: counts.quantile(0.0),
@@ -72,6 +75,20 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
     }
 }
 
+/// Returns the counter that was most often the most unusual one in the stalls with this cause.
+fn counter_of(place: usize, ended: &[ThreadOutcome]) -> Option<String> {
+    let mut stalls: BTreeMap<&str, u64> = BTreeMap::new();
+    for one in ended {
+        for (&(_, counter), count) in one.account.most_unusual.range((place, 0)..=(place, usize::MAX)) {
+            *stalls.entry(one.counters.get(counter).map_or("", |counter| &counter.name)).or_default() += count;
+        }
+    }
+    // Of several counters with the same number of stalls, the first by name.
+    let most = stalls.into_iter().rev().max_by_key(|&(_, count)| count);
+    most.map(|(name, _)| name.to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Returns a row for each cause, in order of decreasing time lost.
 pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
     let sum = |place: usize| {
         ended
@@ -81,10 +98,10 @@ pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
     };
     let rows = Cause::NAMES.iter().enumerate().map(|(place, &cause)| {
         let (stalls, stalled_ns) = sum(place);
-        StallCauseRow { cause: cause.to_owned(), stalls, stalled_ns }
+        StallCauseRow { cause: cause.to_owned(), counter: counter_of(place, ended), stalls, stalled_ns }
     });
     let mut rows: Vec<_> = rows.filter(|row| row.stalls > 0).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.stalls));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.stalled_ns));
     rows
 }
 
@@ -197,7 +214,10 @@ pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmwar
         Cause::Migrated => "moved to another CPU".to_owned(),
         Cause::Stolen => format!("the hypervisor ran other guests: {} of steal time", time(deltas.stolen_ns)),
         Cause::Firmware => format!("firmware: SMI +{}", deltas.firmware.unwrap_or(0)),
-        Cause::Interrupts(named) => counts(named.len().min(3)),
+        Cause::Interrupts(_) => counts(named_by(&details.cause).len().min(3)),
+        Cause::InterruptsUncompared(_) => {
+            format!("{} (no window without a stall to compare with)", counts(named_by(&details.cause).len().min(3)))
+        }
         Cause::AsUsual => format!("nothing unusual: {}", counts(2)),
         Cause::Nothing if counts_firmware => {
             "no counter increased; likely the hypervisor or the processor itself".to_owned()

@@ -19,7 +19,7 @@ use clap::Args;
 use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
-    measure::{CallbackTime, CpuCounters, Latencies, Stall, StallWatch, Window, poll_cost},
+    measure::{CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, Window, poll_cost},
     realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
@@ -41,6 +41,7 @@ use crate::{
     sampling::{
         cpu_absences,
         cpu_options::CpuOptions,
+        not_run,
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
@@ -202,6 +203,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             &format!("measurement windows there are not counted ({stalls})"),
         ],
     ));
+    notes.extend(not_run::note_on_included(
+        ended.iter().map(|one| (one.cpu, &one.not_run)),
+        "the stalls above include this time",
+    ));
     notes.extend(run.shared.unmarked());
     let (time, end) = (run.time(elapsed), run.end(absences));
     let longest = chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
@@ -348,9 +353,11 @@ impl OneThread<'_> {
             continue_if(self.shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted))?;
             ControlFlow::Continue(if busy { CallbackTime::Excluded } else { CallbackTime::Checked })
         };
+        let mut not_run = NotRunWatch::of_spinning_thread(&self.context.host, self.cpu);
         self.shared.begin(Instant::now());
         let watch = StallWatch::new(source, rate).with_threshold(above);
         let watched = watch.with_check(check).with_counters(deltas).run(each);
+        let not_run = not_run::field_of(&not_run.read());
         drop(lines);
         // Publish the final counts of this thread now, because other threads may continue for a long time.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
@@ -360,6 +367,7 @@ impl OneThread<'_> {
             account,
             on_other_cpus,
             absences: presence.map_or_else(Vec::new, |presence| presence.absences().to_vec()),
+            not_run,
             watched,
             poll_cost,
             above_ns,

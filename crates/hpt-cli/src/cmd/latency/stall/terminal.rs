@@ -1,43 +1,148 @@
-//! The tables of `hpt latency stall`. Measures nothing.
+//! The headline and the tables of `hpt latency stall`. Measures nothing.
+
+use std::ops::Range;
 
 use hpt_core::measure::Latencies;
-use hpt_document::stall::{StallCounterRow, StallDocument};
+use hpt_document::stall::{StallCauseRow, StallCounterRow, StallDocument, StallThreadRow};
 
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
     sampling::{
-        cpu_absences, cpu_options::name_of, latency_figures::bars, realtime_settings::words_of_threads,
+        cpu_absences, cpu_options::name_of, histogram, latency_figures, not_run, realtime_settings::words_of_threads,
         result_files::ended_by,
     },
 };
 
-/// The maximum number of rows in the table of longest stalls and in the table of counters.
-const SHOWN: usize = 10;
+/// The number of rows in the table of longest stalls: at first, and with the details.
+const SHOWN: usize = 5;
+const SHOWN_WITH_DETAILS: usize = 10;
+/// The maximum number of rows in the table of counters.
+const COUNTERS_SHOWN: usize = 10;
 
 /// Returns the description of a cause for the table of causes.
-fn cause_words(cause: &str) -> &'static str {
-    match cause {
+fn cause_words(row: &StallCauseRow) -> String {
+    let interrupts =
+        row.counter.as_ref().map_or_else(|| "interrupts".to_owned(), |name| format!("interrupts ({name})"));
+    let words = match row.cause.as_str() {
         "preempted" => "waited for the CPU: other threads ran, or a quota was exhausted",
         "stopped" => "stopped by a signal, a debugger or the cgroup freezer",
         "page-fault" => "waited for a page to be read from disk",
         "migrated" => "moved to another CPU",
         "steal" => "the hypervisor ran other guests (steal time)",
         "firmware" => "firmware (SMI)",
-        "interrupts" => "interrupts that are more frequent than in windows without a stall",
+        "interrupts" => return format!("{interrupts}, more frequent than in windows without a stall"),
+        "interrupts-uncompared" => return format!("{interrupts}; no window without a stall to compare with"),
         "usual-activity" => "only interrupts at their usual rate",
         "none" => "no counter increased: firmware, hypervisor or processor",
         _ => "no counter could be read",
-    }
+    };
+    words.to_owned()
+}
+
+/// Returns the name of a cause for the headline.
+fn cause_name(row: &StallCauseRow) -> String {
+    let name = match row.cause.as_str() {
+        "preempted" => "other threads or a quota",
+        "stopped" => "a signal, a debugger or the cgroup freezer",
+        "page-fault" => "page faults",
+        "migrated" => "moves to another CPU",
+        "steal" => "other guests of the hypervisor (steal time)",
+        "firmware" => "firmware (SMI)",
+        "interrupts" | "interrupts-uncompared" => {
+            return row.counter.as_ref().map_or_else(|| "interrupts".to_owned(), |name| format!("interrupts ({name})"));
+        }
+        "usual-activity" => "not found, only interrupts at their usual rate",
+        "none" => "not found, no counter increased (firmware, hypervisor or processor)",
+        _ => "not found, no counter could be read",
+    };
+    name.to_owned()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn percent(ns: u64, of_ns: u64) -> f64 {
+    ns as f64 / of_ns.max(1) as f64 * 100.0
+}
+
+/// Formats a percentage with about three digits: `74 %`, `1.49 %`, `0.006 %`.
+fn short_percent(percent: f64) -> String {
+    let decimals = match percent {
+        large if large >= 10.0 => 0,
+        medium if medium >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{percent:.decimals$} %")
+}
+
+/// Returns the time that the CPUs lost, and the main cause. The figures of several CPUs are combined, and the CPU that
+/// lost most is named.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn headline(data: &StallDocument, all: &Latencies) -> String {
+    let rows = &data.results;
+    let sum = |of: fn(&StallThreadRow) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
+    let (stalled_ns, elapsed_ns, stalls) =
+        (sum(|row| row.stalled_ns), sum(|row| row.elapsed_ns), sum(|row| row.stalls));
+    let threshold_ns = rows.iter().map(|row| row.threshold_ns).max().unwrap_or(0);
+    let seconds = rows.iter().map(|row| row.elapsed_ns).max().unwrap_or(0) as f64 / 1e9;
+    let (place, each) = match rows.as_slice() {
+        [row] => (row.cpu.map_or_else(|| "Any CPU".to_owned(), |cpu| format!("CPU {cpu}")), ""),
+        rows => (format!("{} CPUs", rows.len()), " each"),
+    };
+    let above = format!("above {}", short_time(threshold_ns as f64));
+    let counts = all.histogram();
+    let (Some(p50_ns), Some(longest)) = (counts.quantile(0.5), all.worst()) else {
+        let blind = short_percent(percent(sum(|row| row.sampling_ns), elapsed_ns));
+        return format!("{place}: no stall {above} in {seconds:.1} s{each} (blind for {blind} of the time)");
+    };
+    let lost = |row: &StallThreadRow| percent(row.stalled_ns, row.elapsed_ns);
+    let most = rows.iter().max_by(|one, other| lost(one).total_cmp(&lost(other))).filter(|_| rows.len() > 1);
+    let most =
+        most.map_or_else(String::new, |row| format!(" (CPU {}: {})", name_of(row.cpu), short_percent(lost(row))));
+    let longest_on = rows.iter().max_by_key(|row| row.max_ns).filter(|_| rows.len() > 1);
+    let longest_on = longest_on.map_or_else(String::new, |row| format!(" on CPU {}", name_of(row.cpu)));
+    let figures = latency_figures::words(p50_ns, latency_figures::tail(counts, 0.99), longest.latency_ns);
+    let cause = data.causes.iter().max_by_key(|row| row.stalled_ns).map_or_else(String::new, |row| {
+        format!(
+            ". Main cause: {}, {} {}, {} of the lost time",
+            cause_name(row),
+            row.stalls,
+            one_or_many(row.stalls, "stall", "stalls"),
+            short_percent(percent(row.stalled_ns, stalled_ns))
+        )
+    });
+    format!(
+        "{place} lost {} of {seconds:.1} s{each}{most} in {stalls} {} {above}: {figures}{longest_on}{cause}",
+        short_percent(percent(stalled_ns, elapsed_ns)),
+        one_or_many(stalls, "stall", "stalls"),
+    )
+}
+
 pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> Vec<Block> {
-    let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
+    let mut blocks = vec![Block::Headline(headline(data, all)), Block::Table(threads(data))];
+    if !data.causes.is_empty() {
+        blocks.push(Block::Table(causes(data)));
+        blocks.push(Block::Table(longest(data, words, "longest stalls at", 0..SHOWN)));
+        let others = longest(data, words, "next longest at", SHOWN..SHOWN_WITH_DETAILS);
+        blocks.push(Block::Detail(Box::new(Block::Table(others))));
+    }
+    blocks.extend(histogram::of_latencies(all, ("length", "stalls")));
+    blocks.extend(counters(data).map(|counters| Block::Detail(Box::new(counters))));
+    blocks.extend(periods(data).into_iter().map(Block::detail));
+    blocks.push(Block::detail(provenance(data)));
+    blocks.extend(ended_by(data.end.stopped_at_ns, "a stall exceeded the limit; it began"));
+    blocks.extend(remarks(data.end.interrupted, &data.notes));
+    blocks
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn time(ns: Option<u64>) -> Cell {
+    Cell::or_dash(ns.map(|ns| short_time(ns as f64)))
+}
+
+fn threads(data: &StallDocument) -> Table {
     let columns = ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "time lost %", "blind %", "period"];
     let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
     let rows = data.results.iter().map(|row| {
-        let percent = |ns: u64| format!("{:.3}", ns as f64 / row.elapsed_ns.max(1) as f64 * 100.0);
         vec![
             Cell::plain(name_of(row.cpu)),
             Cell::plain(row.stalls.to_string()),
@@ -46,69 +151,77 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> V
             time(row.p99_ns),
             time(row.p999_ns),
             time(row.max_ns),
-            Cell::plain(percent(row.stalled_ns)),
-            Cell::plain(percent(row.sampling_ns)),
+            Cell::plain(format!("{:.3}", percent(row.stalled_ns, row.elapsed_ns))),
+            Cell::plain(format!("{:.3}", percent(row.sampling_ns, row.elapsed_ns))),
             time(row.period_ns),
         ]
     });
-    let mut blocks = vec![Block::Table(Table { columns, rows: rows.collect() })];
-    blocks.extend(bars(all, ("length", "stalls")));
-    if !data.causes.is_empty() {
-        let columns = vec![
-            Column("stalls", Align::Right),
-            Column("time lost", Align::Right),
-            Column("likely cause, from the counters that increased", Align::Left),
-        ];
-        let rows = data.causes.iter().map(|row| {
-            vec![Cell::plain(row.stalls.to_string()), time(Some(row.stalled_ns)), Cell::plain(cause_words(&row.cause))]
-        });
-        blocks.push(Block::Table(Table { columns, rows: rows.collect() }));
-        blocks.push(Block::Table(longest(data, words)));
-        blocks.extend(counters(data));
-    }
-    for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
-        let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
+    Table { columns, rows: rows.collect() }.without_empty_columns()
+}
+
+fn causes(data: &StallDocument) -> Table {
+    let columns = vec![
+        Column("time lost", Align::Right),
+        Column("stalls", Align::Right),
+        Column("likely cause, from the counters that increased", Align::Left),
+    ];
+    let rows = data.causes.iter().map(|row| {
+        vec![time(Some(row.stalled_ns)), Cell::plain(row.stalls.to_string()), Cell::plain(cause_words(row))]
+    });
+    Table { columns, rows: rows.collect() }
+}
+
+/// Describes the periods of periodic stalls.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn periods(data: &StallDocument) -> Vec<String> {
+    let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
+    let periodic = data.results.iter().filter(|row| row.period_ns.is_some()).map(|row| {
         let most = row.period_p10_ns.zip(row.period_p90_ns).map_or_else(String::new, |(p10_ns, p90_ns)| {
             format!(" (80 % of them after {} to {})", short(Some(p10_ns)), short(Some(p90_ns)))
         });
-        blocks.push(Block::Text(format!(
+        format!(
             "Periodic stalls on CPU {}: the period is {}. {} of {} stalls were followed by another stall after about that time{most}.",
             name_of(row.cpu),
             short(row.period_ns),
             row.period_followed.unwrap_or(0),
             row.period_eligible.unwrap_or(0),
-        )));
-    }
+        )
+    });
+    periodic.collect()
+}
+
+/// Returns the legend and the origin of the figures.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn provenance(data: &StallDocument) -> String {
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.cpu_absences);
+    let thread = words_of_threads(&data.measuring.thread, &cpus)
+        + &cpu_absences::except(&data.end.cpu_absences)
+        + &not_run::words(data.results.iter().map(|row| (row.cpu, &row.not_run)));
     let step = data.step_p90_ns.map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
-    blocks.push(Block::Text(format!(
+    format!(
         "CPU stalls: gaps in a loop that only reads {} (read overhead {}{step}), for {:.1} s from {}. {thread}. blind: share of the time during which hpt read kernel counters \
-         instead of the time source; a stall during that time is detected only if it is longer than {}. {}",
+         instead of the time source; a stall during that time is detected only if it is longer than {}. A percentile is printed only if ten samples lie beyond it (-). {}",
         data.measuring.source,
         short_time(data.read_ns),
         data.time.elapsed_s,
         data.time.started_at,
         short_time(blind_ns as f64),
         machine_line(&data.head.machine)
-    )));
-    blocks.extend(ended_by(data.end.stopped_at_ns, "a stall exceeded the limit; it began"));
-    blocks.extend(remarks(data.end.interrupted, &data.notes));
-    blocks
+    )
 }
 
-/// Formats the longest stalls. `words` contains the likely cause of each stall.
+/// Formats the longest stalls in these places of the list. `words` contains the likely cause of each stall.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-fn longest(data: &StallDocument, words: &[String]) -> Table {
+fn longest(data: &StallDocument, words: &[String], title: &'static str, places: Range<usize>) -> Table {
     let columns = vec![
-        Column("longest stalls at", Align::Left),
+        Column(title, Align::Left),
         Column("CPU", Align::Right),
         Column("length", Align::Right),
         Column("likely cause", Align::Left),
     ];
-    let rows = data.longest.iter().zip(words).take(SHOWN).map(|(row, words)| {
-        // The text below the table contains the date.
+    let rows = data.longest.iter().zip(words).skip(places.start).take(places.len()).map(|(row, words)| {
+        // The details contain the date.
         let began = row.started_at.split_once('T').map_or(row.started_at.as_str(), |(_, time)| time);
         let about = if row.uncertainty_ns > 0 { "≤ " } else { "" };
         vec![
@@ -131,7 +244,7 @@ fn counters(data: &StallDocument) -> Option<Block> {
         Column("usual per s", Align::Right),
     ];
     let of = |row: &StallCounterRow| data.results.iter().find(|other| other.cpu == row.cpu);
-    let shown = data.counters.iter().filter_map(|row| Some((row, of(row)?))).take(SHOWN);
+    let shown = data.counters.iter().filter_map(|row| Some((row, of(row)?))).take(COUNTERS_SHOWN);
     let rows = shown.map(|(row, of)| {
         let label = if row.label.is_empty() { "softirq" } else { &row.label };
         let name = format!("{} ({label})", row.name);
@@ -164,10 +277,11 @@ mod tests {
 
     use hpt_document::{
         latency::{LatencyRunEnd, LatencyRunTime, LatencyThread},
-        stall::{StallDocument, StallRow},
+        not_run::NotRun,
+        stall::{StallCauseRow, StallDocument, StallRow},
     };
 
-    use super::{cause_words, page};
+    use super::{cause_name, cause_words, headline, page, short_percent};
     use crate::{
         cmd::latency::stall::{
             account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
@@ -216,6 +330,7 @@ mod tests {
             account,
             on_other_cpus: OnOtherCpus { is_now: false, ns: 500 * MS, stalls: u64::from(cpu == Some(1)) },
             absences: Vec::new(),
+            not_run: NotRun { share: Some(0.0051), wall_s: 10.0, stolen_s: Some(0.01) },
             watched,
             poll_cost: poll_cost(&source, Frequency::GIGAHERTZ, &clock),
             above_ns: 10_000,
@@ -256,11 +371,78 @@ mod tests {
         [ended(Some(0), account), ended(Some(1), tick)]
     }
 
+    fn document(both: &[ThreadOutcome], longest: Vec<StallRow>, newest: Vec<StallRow>) -> StallDocument {
+        StallDocument {
+            head: golden::head("latency-stall"),
+            measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
+            read_ns: 20.0,
+            step_p90_ns: Some(30),
+            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 10.0 },
+            end: LatencyRunEnd {
+                stopped_at_ns: Some(1_103 * MS),
+                interrupted: true,
+                cpu_absences: vec![cpu_absences::tests::example()],
+            },
+            results: both.iter().map(row).collect(),
+            causes: cause_rows(both),
+            counters: both.iter().flat_map(counter_rows).collect(),
+            longest,
+            newest,
+            notes: [notes_of(both, true), vec!["a note".to_owned()]].concat(),
+        }
+    }
+
+    fn lengths(of: &[ThreadOutcome]) -> Latencies {
+        let mut all = Latencies::new();
+        of.iter().for_each(|one| all.add(one.account.stalls.lengths()));
+        all
+    }
+
+    #[test]
+    fn the_headline_is_the_verdict() {
+        let both = both();
+        let of = |ended: &[ThreadOutcome]| headline(&document(ended, Vec::new(), Vec::new()), &lengths(ended));
+        assert_eq!(
+            of(&both[1..]),
+            "CPU 1 lost 0.006 % of 9.5 s in 50 stalls above 10 µs: p50 11 µs, max 11 µs. Main cause: interrupts (LOC), \
+             50 stalls, 100 % of the lost time"
+        );
+        assert_eq!(
+            of(&both),
+            "2 CPUs lost 0.251 % of 9.5 s each (CPU 0: 0.497 %) in 58 stalls above 10 µs: p50 11 µs, max 30 ms on CPU \
+             0. Main cause: a signal, a debugger or the cgroup freezer, 1 stall, 63 % of the lost time"
+        );
+        let quiet = ended(Some(3), Account::new());
+        assert_eq!(of(&[quiet]), "CPU 3: no stall above 10 µs in 9.5 s (blind for 0.421 % of the time)");
+    }
+
+    #[test]
+    fn a_percentage_has_about_three_digits() {
+        assert_eq!([74.26, 1.488, 0.0063].map(short_percent), ["74 %", "1.49 %", "0.006 %"]);
+    }
+
+    #[test]
+    fn interrupts_are_compared_only_with_windows_without_a_stall() {
+        let both = both();
+        let causes = |ended: &[ThreadOutcome]| {
+            let rows = cause_rows(ended).into_iter().filter(|row| row.counter.is_some());
+            rows.map(|row| (row.cause.clone(), cause_words(&row))).collect::<Vec<_>>()
+        };
+        let expected = |cause: &str, words: &str| vec![(cause.to_owned(), words.to_owned())];
+        assert_eq!(
+            causes(&both[..1]),
+            expected("interrupts", "interrupts (36), more frequent than in windows without a stall")
+        );
+        assert_eq!(
+            causes(&both[1..]),
+            expected("interrupts-uncompared", "interrupts (LOC); no window without a stall to compare with")
+        );
+    }
+
     #[test]
     fn a_run_is_printed_exactly() {
         let both = both();
-        let mut all = Latencies::new();
-        both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
+        let all = lengths(&both);
         let of_a_day = |rows: Vec<StallWithWords>| -> (Vec<StallRow>, Vec<String>) {
             // The example must not depend on the wall clock of this machine.
             let of_a_day = rows.into_iter().map(|(mut row, words)| {
@@ -273,24 +455,7 @@ mod tests {
         let (longest, words) =
             of_a_day(chosen(&both, |one| one.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns)));
         let (mut newest, _) = of_a_day(chosen(&both, |one| one.stalls.newest(), |row| std::cmp::Reverse(row.start_ns)));
-        let data = StallDocument {
-            head: golden::head("latency-stall"),
-            measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
-            read_ns: 20.0,
-            step_p90_ns: Some(30),
-            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 10.0 },
-            end: LatencyRunEnd {
-                stopped_at_ns: Some(1_103 * MS),
-                interrupted: true,
-                cpu_absences: vec![cpu_absences::tests::example()],
-            },
-            results: both.iter().map(row).collect(),
-            causes: cause_rows(&both),
-            counters: both.iter().flat_map(counter_rows).collect(),
-            longest,
-            newest: newest.split_off(50),
-            notes: [notes_of(&both, true), vec!["a note".to_owned()]].concat(),
-        };
+        let data = document(&both, longest, newest.split_off(50));
         let blocks = page(&data, &words, &all);
         golden::assert("latency-stall", &Document::new(data, blocks));
     }
@@ -300,18 +465,21 @@ mod tests {
         let both = both();
         let causes: Vec<_> = cause_rows(&both[..1]).iter().map(|row| (row.cause.clone(), row.stalls)).collect();
         let wanted = [
-            ("unknown", 2),
-            ("preempted", 1),
             ("stopped", 1),
             ("steal", 1),
+            ("preempted", 1),
+            ("none", 1),
+            ("unknown", 2),
             ("interrupts", 1),
             ("usual-activity", 1),
-            ("none", 1),
         ];
         assert_eq!(causes, wanted.map(|(cause, stalls)| (cause.to_owned(), stalls)));
         assert_eq!(hpt_document::words::STALL_CAUSES[..], Cause::NAMES[..]);
-        let words: Vec<_> = Cause::NAMES.iter().map(|name| cause_words(name)).collect();
+        let rows =
+            Cause::NAMES.map(|name| StallCauseRow { cause: name.to_owned(), counter: None, stalls: 1, stalled_ns: 1 });
+        let words: Vec<_> = rows.iter().map(cause_words).collect();
         assert!(words.iter().enumerate().all(|(place, words_)| !words[..place].contains(words_)), "{words:?}");
+        assert!(rows.iter().all(|row| !cause_name(row).is_empty()));
         let counts: u64 = both.iter().map(row).map(|row| row.stalls).sum();
         assert_eq!(counts, cause_rows(&both).iter().map(|row| row.stalls).sum::<u64>());
     }

@@ -13,12 +13,15 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, SourceId, clock,
     gpio::LineName,
-    measure::{Interrupter, Latencies, Waiting, Wake, Wakes, clock_read_overhead, wall_clock_read_overhead},
+    measure::{
+        Interrupter, Latencies, NotRunWatch, Waiting, Wake, Wakes, clock_read_overhead, wall_clock_read_overhead,
+    },
     realtime::{Absence, Behavior, PinWatch},
 };
 use hpt_document::{
     cpu_absence::CpuAbsence,
     latency::{ClockReads, LatencyThread},
+    not_run::NotRun,
     wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
 };
 use jiff::Zoned;
@@ -42,6 +45,7 @@ use crate::{
         cpu_absences,
         cpu_options::CpuOptions,
         gpio_pulse::Pulse,
+        not_run,
         raw_samples::{Backlog, Raw},
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
@@ -179,6 +183,8 @@ struct Counts {
     found: Mutex<Found>,
     /// The periods during which the thread was not on its CPU, available after the thread has ended.
     absences: Mutex<Vec<Absence>>,
+    /// The time during which the thread did not run, available after the thread has ended.
+    not_run: Mutex<NotRun>,
 }
 
 /// The latencies of the wake-ups, and their time series.
@@ -267,7 +273,12 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             let settings = held.settings();
             let presence = counts.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
             let shared = (&run.shared, run.shared.interrupter(number));
+            let mut not_run = match waiting {
+                Waiting::Polling => NotRunWatch::of_spinning_thread(&context.host, counts.cpu),
+                _ => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
+            };
             measure(counts, (waiting, at), arguments, shared, (run.raw(), pulse), presence);
+            *counts.not_run.lock().unwrap_or_else(PoisonError::into_inner) = not_run::field_of(&not_run.read());
             Ok(settings)
         }
     });
@@ -288,7 +299,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     warnings.extend(run.finish(&threads));
     let mut all = Latencies::new();
     threads.iter().for_each(|thread| all.add(&thread.latencies));
-    let results = counts.iter().filter_map(Counts::row).collect();
+    let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
     let stopped_at_ns = run.shared.stopped_at_ns();
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     if all.clock_was_set() > 0 {
@@ -300,6 +311,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     }
     let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
     notes.extend(cpu_absences::notes(&absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
+    let not_run = results.iter().map(|row| (row.cpu, &row.not_run));
+    notes.extend(not_run::note_on_included(not_run, "the latencies above include this time"));
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
@@ -336,7 +349,12 @@ const fn waited_by(waiting: Waiting) -> WaitMethod {
 
 impl Counts {
     fn of(cpu: Option<usize>) -> Self {
-        Self { cpu, found: Mutex::new(Found::new()), absences: Mutex::new(Vec::new()) }
+        Self {
+            cpu,
+            found: Mutex::new(Found::new()),
+            absences: Mutex::new(Vec::new()),
+            not_run: Mutex::new(NotRun::default()),
+        }
     }
 
     fn absences(&self) -> Vec<CpuAbsence> {
@@ -353,7 +371,8 @@ impl Counts {
 
     fn row(&self) -> Option<WakeLatencyRow> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        row(self.cpu, &found.latencies, &found.time_series)
+        let not_run = self.not_run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        row(self.cpu, (&found.latencies, &found.time_series), not_run)
     }
 }
 

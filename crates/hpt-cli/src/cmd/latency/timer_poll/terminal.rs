@@ -8,17 +8,50 @@ use hpt_document::{
 
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
     sampling::{
         cpu_absences,
         cpu_options::name_of,
-        latency_figures::{COLUMNS, bars, cells, figures},
+        histogram,
+        latency_figures::{COLUMNS, cells, figures, samples, words},
+        not_run,
         realtime_settings::words_of_threads,
         result_files::ended_by,
     },
 };
 
-#[expect(clippy::cast_precision_loss, reason = "for printing")]
+/// Returns the CPUs that were measured. If the run ended before its first deadline, no row contains the CPU. The
+/// settings that the kernel reported contain it.
+fn measured_cpus(data: &WakeLatencyDocument) -> Vec<usize> {
+    let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
+    if data.results.is_empty() {
+        cpus.extend(Some(&data.measuring.thread.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
+    }
+    cpus
+}
+
+/// Returns the result in one sentence. The figures of several CPUs are combined, and the CPU with the maximum is named.
+fn headline(data: &WakeLatencyDocument, all: &Latencies) -> String {
+    let what = if data.wait_method == WaitMethod::Polling { "Polling latency" } else { "Wake-up latency" };
+    let place = match measured_cpus(data).as_slice() {
+        [] => "any CPU".to_owned(),
+        [cpu] => format!("CPU {cpu}"),
+        cpus => format!("{} CPUs", cpus.len()),
+    };
+    let Some(figures) = figures(all) else { return format!("{what}, {place}: no samples") };
+    let worst = data.results.iter().max_by_key(|row| row.figures.max_ns).and_then(|row| row.cpu);
+    let worst = worst.filter(|_| data.results.len() > 1).map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+    let missed = match figures.missed {
+        0 => "no deadline missed".to_owned(),
+        count => format!("{count} {} missed", one_or_many(count, "deadline", "deadlines")),
+    };
+    format!(
+        "{what}, {place}, {}: {}{worst}, {missed}",
+        samples(figures.samples),
+        words(figures.p50_ns, figures.p99_ns, figures.max_ns)
+    )
+}
+
 pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     let columns = [&["CPU"][..], &COLUMNS].concat();
     let columns = columns.into_iter().map(|name| Column(name, Align::Right)).collect();
@@ -27,36 +60,12 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     if data.results.len() > 1 {
         rows.extend(figures(all).map(|figures| cells("all".to_owned(), &figures)));
     }
-    let mut blocks = vec![Block::Table(Table { columns, rows })];
-    blocks.extend(bars(all, ("latency", "samples")));
-    let how = match data.wait_method {
-        WaitMethod::Polling => "Polling latency: a busy-polling thread detected deadlines",
-        WaitMethod::Hpt => "Wake-up latency: hpt's Sleeper woke a thread for deadlines",
-        WaitMethod::Kernel => "Wake-up latency: the kernel's timer woke a thread for deadlines",
-    };
-    // If the run ended before its first deadline, no row contains the CPU. The settings that the kernel reported
-    // contain it.
-    let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    if data.results.is_empty() {
-        cpus.extend(Some(&data.measuring.thread.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
+    let mut blocks = vec![Block::Headline(headline(data, all))];
+    if !rows.is_empty() {
+        blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
-    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.cpu_absences);
-    let wall = if data.at.is_some() { ", following the wall clock" } else { "" };
-    let step = data
-        .reads
-        .clock_granularity_ns
-        .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
-    blocks.push(Block::Text(format!(
-        "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them. \
-         -: fewer than ten samples lie beyond this percentile. \
-         Clock: {}; read overhead {}{step}, included in every sample. {}",
-        short_time(data.interval_ns as f64),
-        data.time.elapsed_s,
-        data.at.as_ref().unwrap_or(&data.time.started_at),
-        data.measuring.source,
-        short_time(data.reads.clock_read_ns as f64),
-        machine_line(&data.head.machine)
-    )));
+    blocks.extend(histogram::of_latencies(all, ("latency", "samples")));
+    blocks.push(Block::detail(provenance(data)));
     if let Some(line) = &data.pulse {
         blocks.push(Block::Text(format!("{line} was toggled at each deadline, directly after the clock read.")));
     }
@@ -65,11 +74,41 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     blocks
 }
 
+/// Returns the legend and the origin of the figures.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn provenance(data: &WakeLatencyDocument) -> String {
+    let how = match data.wait_method {
+        WaitMethod::Polling => "Polling latency: a busy-polling thread detected deadlines",
+        WaitMethod::Hpt => "Wake-up latency: hpt's Sleeper woke a thread for deadlines",
+        WaitMethod::Kernel => "Wake-up latency: the kernel's timer woke a thread for deadlines",
+    };
+    let thread = words_of_threads(&data.measuring.thread, &measured_cpus(data))
+        + &cpu_absences::except(&data.end.cpu_absences)
+        + &not_run::words(data.results.iter().map(|row| (row.cpu, &row.not_run)));
+    let wall = if data.at.is_some() { ", following the wall clock" } else { "" };
+    let step = data
+        .reads
+        .clock_granularity_ns
+        .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
+    format!(
+        "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them. \
+         A percentile is printed only if ten samples lie beyond it (-). \
+         Clock: {}; read overhead {}{step}, included in every sample. {}",
+        short_time(data.interval_ns as f64),
+        data.time.elapsed_s,
+        data.at.as_ref().unwrap_or(&data.time.started_at),
+        data.measuring.source,
+        short_time(data.reads.clock_read_ns as f64),
+        machine_line(&data.head.machine)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use hpt_core::measure::Latencies;
     use hpt_document::{
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
+        not_run::NotRun,
         wake_latency::{WaitMethod, WakeLatencyDocument},
     };
 
@@ -77,7 +116,10 @@ mod tests {
     use crate::{
         cmd::latency::timer_poll::document::row,
         golden,
-        output::{Document, latency_files},
+        output::{
+            Document,
+            latency_files::{self, ThreadLatencies},
+        },
         sampling::{cpu_absences, realtime_settings::tests::example, time_series::TimeSeries},
     };
 
@@ -90,6 +132,12 @@ mod tests {
         [(0, 500), (12_000_000, 25_000_000)]
             .into_iter()
             .for_each(|(at_ns, latency_ns)| time_series.record(at_ns, latency_ns));
+        let not_run = |cpu| NotRun {
+            share: Some(if cpu == Some(1) { 0.0312 } else { 0.004 }),
+            wall_s: 60.0,
+            stolen_s: Some(0.0),
+        };
+        let row = |thread: &ThreadLatencies| row(thread.cpu, (&thread.latencies, &time_series), not_run(thread.cpu));
         let data = WakeLatencyDocument {
             head: golden::head("latency-timer"),
             interval_ns: 1_000_000,
@@ -104,7 +152,7 @@ mod tests {
                 interrupted: true,
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
-            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.latencies, &time_series)).collect(),
+            results: threads.iter().filter_map(row).collect(),
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &all);
