@@ -301,6 +301,7 @@ fn a_wrong_example_in_a_page_is_detected() {
 fn figures_may_differ_but_words_may_not() {
     let shown = "late 12.3 µs (p99) by #### 950 ms\nof … by tsc";
     assert_eq!(difference(shown, "late 1 ms (p99)\nby ## - of this and that, by 1 by tsc"), None);
+    assert_eq!(difference("1 ██▎ 2", "5 █ 7"), None);
     assert_eq!(difference("a …", "a"), None);
     assert_eq!(difference("\"…\" 1", "\"tsc\" 2"), None);
     assert!(difference("\"…\"", "tsc").is_some());

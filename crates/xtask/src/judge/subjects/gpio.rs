@@ -68,7 +68,7 @@ fn judge_without(case: &Case<'_>, step: &str) {
         list.holds("no chip is listed, with the reason", |it| {
             it.chips.is_empty() && it.lines.is_empty() && it.notes.iter().any(|note| note.contains(NO_GPIO))
         });
-        code(case, &own, case.err(&own), "3");
+        code(case, &own, case.err(&own), "1");
     }
     let none = format!("{step}-none");
     if case.ended(&none) {

@@ -61,7 +61,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         }
         Err(none) => {
             no_chips = Some(causes(&none));
-            answer = Answer::Unknown;
+            answer = Answer::No;
         }
     }
     if let (true, Some(wanted), Answer::Unknown) = (data.chips.is_empty(), wanted, answer) {
