@@ -254,7 +254,14 @@ fn the_screenshots_have_the_printed_headings_and_rows() {
         let mut compared = 0;
         for line in lines.iter().filter(|line| line.len() > 2 && line.iter().all(|(dim, _)| *dim)) {
             let shown: Vec<&str> = line.iter().flat_map(|(_, words)| words.split_whitespace()).collect();
-            assert!(rows.contains(&shown), "{name}: {shown:?} is not in\n{printed}");
+            // The test's run is shorter, and may be too short for a percentile of the picture.
+            let is_percentile = |word: &&str| word.starts_with("p9");
+            let always: Vec<&str> = shown.iter().copied().filter(|word| !is_percentile(word)).collect();
+            let is_shown = |row: &&Vec<&str>| {
+                row.iter().filter(|word| !is_percentile(word)).eq(&always)
+                    && row.iter().all(|word| shown.contains(word))
+            };
+            assert!(rows.iter().any(|row| is_shown(&row)), "{name}: {shown:?} is not in\n{printed}");
             compared += shown.len();
         }
         assert!(compared >= headings, "{name} has {compared} headings");

@@ -240,7 +240,9 @@ fn words(text: &str) -> Vec<String> {
         let follows_figure = words.last().is_some_and(|last| last == "0");
         if is_figure {
             words.push("0".to_owned());
-        } else if !(follows_figure && UNITS.contains(&bare) || word.chars().all(|c| c == '#' || ('▀'..='▟').contains(&c))) {
+        } else if !(follows_figure && UNITS.contains(&bare)
+            || word.chars().all(|c| c == '#' || ('▀'..='▟').contains(&c)))
+        {
             words.push(word.to_owned());
         }
     }

@@ -214,24 +214,35 @@ fn provenance(data: &StallDocument) -> String {
 /// Formats the longest stalls in these places of the list. `words` contains the likely cause of each stall.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn longest(data: &StallDocument, words: &[String], title: &'static str, places: Range<usize>) -> Table {
-    let columns = vec![
+    let columns = [
         Column(title, Align::Left),
         Column("CPU", Align::Right),
         Column("length", Align::Right),
         Column("likely cause", Align::Left),
     ];
+    // The headline names the CPU if there is only one.
+    let names_cpu = data.results.len() > 1;
+    let kept = |place: usize| names_cpu || place != 1;
     let rows = data.longest.iter().zip(words).skip(places.start).take(places.len()).map(|(row, words)| {
-        // The details contain the date.
-        let began = row.started_at.split_once('T').map_or(row.started_at.as_str(), |(_, time)| time);
         let about = if row.uncertainty_ns > 0 { "≤ " } else { "" };
-        vec![
-            Cell::plain(began),
+        let cells = [
+            Cell::plain(time_of_day(&row.started_at)),
             Cell::plain(name_of(row.cpu)),
             Cell::plain(format!("{about}{}", short_time(row.length_ns as f64))),
             Cell::plain(words),
-        ]
+        ];
+        (0..).zip(cells).filter(|(place, _)| kept(*place)).map(|(_, cell)| cell).collect()
     });
+    let columns = (0..).zip(columns).filter(|(place, _)| kept(*place)).map(|(_, column)| column).collect();
     Table { columns, rows: rows.collect() }
+}
+
+/// Returns the time of day, in UTC and to the millisecond. The details contain the date.
+fn time_of_day(started_at: &str) -> &str {
+    let time = started_at.split_once('T').map_or(started_at, |(_, time)| time);
+    let time = time.trim_end_matches('Z');
+    let end = time.find('.').map_or(time.len(), |point| point + 4);
+    time.get(..end).unwrap_or(time)
 }
 
 /// Formats the counters that increased, and the number of windows with and without stalls in which they increased.
@@ -281,7 +292,7 @@ mod tests {
         stall::{StallCauseRow, StallDocument, StallRow},
     };
 
-    use super::{cause_name, cause_words, headline, page, short_percent};
+    use super::{cause_name, cause_words, headline, longest, page, short_percent, time_of_day};
     use crate::{
         cmd::latency::stall::{
             account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
@@ -414,6 +425,22 @@ mod tests {
         );
         let quiet = ended(Some(3), Account::new());
         assert_eq!(of(&[quiet]), "CPU 3: no stall above 10 µs in 9.5 s (blind for 0.421 % of the time)");
+    }
+
+    #[test]
+    fn a_list_of_stalls_names_the_cpu_only_if_there_are_several() {
+        let columns = |ended: &[ThreadOutcome]| {
+            let data = document(ended, Vec::new(), Vec::new());
+            longest(&data, &[], "at", 0..5).columns.iter().map(|column| column.0).collect::<Vec<_>>()
+        };
+        assert_eq!(columns(&both()), ["at", "CPU", "length", "likely cause"]);
+        assert_eq!(columns(&both()[1..]), ["at", "length", "likely cause"]);
+    }
+
+    #[test]
+    fn the_time_of_a_stall_is_printed_to_the_millisecond() {
+        let times = ["2001-09-09T01:46:40.123456Z", "2001-09-09T01:46:40Z", ""].map(time_of_day);
+        assert_eq!(times, ["01:46:40.123", "01:46:40", ""]);
     }
 
     #[test]
