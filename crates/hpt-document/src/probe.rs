@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::head::Head;
+use crate::{head::Head, not_run::NotRun};
 
 /// Every time source of a machine, and the reason why it can or cannot be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct ProbeDocument {
     pub instant: Option<InstantStatus>,
     /// One row for each source.
     pub sources: Vec<ProbeRow>,
+    /// The time that the measuring thread did not run although it was ready; null for a captured machine.
+    #[serde(default)]
+    pub not_run: Option<NotRun>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }

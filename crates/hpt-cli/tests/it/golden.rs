@@ -6,9 +6,14 @@ use crate::support::{code, host, hosts, run, stdout};
 #[test]
 fn human_output_of_every_captured_machine() {
     for name in hosts() {
-        let output = run(&["probe", "--host", &host(&name)]);
-        assert_eq!(code(&output), 0);
-        insta::assert_snapshot!(format!("probe-{name}"), stdout(&output));
+        for (option, kind) in [(None, "probe"), (Some("--all"), "probe-all")] {
+            let output = run(&[&["probe", "--host", &host(&name)][..], option.as_slice()].concat());
+            assert_eq!(code(&output), 0);
+            let text = stdout(&output);
+            let lines = text.lines().count();
+            assert!(option.is_some() || lines <= 24, "{name}: {lines} lines\n{text}");
+            insta::assert_snapshot!(format!("{kind}-{name}"), text);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::support::{
 
 #[test]
 fn probe_lists_every_source_with_a_reason() {
-    let output = run(&["probe"]);
+    let output = run(&["probe", "--all"]);
     assert_eq!(code(&output), 0);
     let text = stdout(&output);
     for name in [
@@ -45,6 +45,16 @@ fn probe_lists_every_source_with_a_reason() {
     }
     assert!(text.contains("hpt's choice"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn probe_answers_on_one_screen_and_keeps_every_source_in_the_document() {
+    let text = stdout(&run(&["probe", "--quiet"]));
+    assert!(text.starts_with("Best time source: ") && !text.contains("Why hpt did not"), "{text}");
+    assert!(text.lines().count() <= 24, "{text}");
+    assert!(stdout(&run(&["probe", "--verbose"])).contains("Why hpt did not choose the other sources"));
+    let count = |arguments: &[&str]| json(&run(arguments))["sources"].as_array().expect("a list").len();
+    assert_eq!(count(&["probe", "--json"]), count(&["probe", "--all", "--json"]));
 }
 
 #[test]

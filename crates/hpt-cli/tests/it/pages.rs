@@ -246,7 +246,7 @@ fn the_screenshots_have_the_printed_headings_and_rows() {
     }
     let block = Block { marks: Vec::new(), lines: Vec::new() };
     let folder = folder(&block);
-    for (name, headings) in [("docs/probe.svg", 10), ("docs/latency.svg", 12)] {
+    for (name, headings) in [("docs/probe.svg", 8), ("docs/latency.svg", 12)] {
         let lines = picture(name);
         let command = lines[0][0].1.strip_prefix("$ ").expect("the first line is the command");
         let printed = typed(folder.path(), command, false).stdout;

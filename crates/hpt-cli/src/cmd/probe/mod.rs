@@ -1,29 +1,31 @@
 //! `hpt probe`: lists every time source, and explains why it is or is not available.
 
-use std::{path::PathBuf, time::Duration};
+mod terminal;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use hpt_core::{
     Frequency, Host, Instant, PosixClock, PosixId, SourceInfo, Unavailable, clock,
-    measure::Granularity,
-    source::{self, Candidate, Fitness, ProbeReport, ReadPath, Scope, Selection, SelfTest, select, self_test},
+    measure::{Granularity, NotRunWatch},
+    source::{self, Candidate, Fitness, ProbeReport, Scope, Selection, SelfTest, select, self_test},
 };
 use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceRecommendation};
 
+use self::terminal::{explanation, page};
 use crate::{
     arguments::{Codes, after_help},
     context::Context,
-    document_head::{head_of, machine_facts, machine_line},
+    document_head::head_of,
     exit::{Failure, causes, source_remedy},
-    output::{
-        Align, Answer, Block, Cell, Column, Document, Table, Tone, one_or_many, rounded, saturating_nanos,
-        short_frequency, short_time,
-    },
+    output::{Answer, Document, rounded, saturating_nanos},
+    sampling::not_run,
     source_granularity::granularity,
 };
 
 const EXAMPLES: &str = "  \
-  hpt probe                       list every source
+  hpt probe                       list this machine's sources, best first
+  hpt probe --all                 list every source, and why it cannot be used
   hpt probe tsc                   explain tsc; exit code 0 if available, else 1
   hpt probe --host my.capture     list the sources in a system snapshot";
 
@@ -37,6 +39,9 @@ pub(crate) struct Arguments {
     /// Same as the argument SOURCE
     #[arg(short, long, value_name = "SOURCE", conflicts_with = "name")]
     source: Option<String>,
+    /// List every source, with all columns, the legend and the reasons
+    #[arg(short, long, conflicts_with_all = ["name", "source"])]
+    all: bool,
     /// Read the system snapshot in FILE (see hpt capture)
     ///
     /// With this option, hpt does not open any source.
@@ -53,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     let mut data = survey(host, context.notes());
     let Some(name) = wanted else {
-        let blocks = page(&data);
+        let blocks = page(&data, arguments.all);
         return Ok(Document::new(data, blocks));
     };
     data.sources.retain(|row| row.id == name);
@@ -68,9 +73,13 @@ fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
         // Start the clock before the survey, so that it determines the frequency of the counter during the survey.
         clock::prime();
     }
+    let mut not_run = host.is_live().then(|| NotRunWatch::of_blocking_thread(host, None));
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);
     let examined: Vec<(Candidate, Option<Granularity>)> =
         source::probe(host).into_iter().map(|report| examine(host, report, reference.as_ref().ok())).collect();
+    let not_run = not_run.as_mut().map(|watch| not_run::field_of(&watch.read()));
+    let effect = "the read overheads may be too high";
+    let notes = not_run.iter().filter_map(|not_run| not_run::note(not_run, effect)).chain(notes).collect();
     let selection = select(examined.iter().map(|(candidate, _)| candidate.clone()));
     let sources: Vec<ProbeRow> = examined
         .into_iter()
@@ -84,6 +93,7 @@ fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
         recommendation: choice(host, &selection),
         instant: host.is_live().then(instant_status),
         sources,
+        not_run,
         notes,
     }
 }
@@ -103,18 +113,6 @@ fn instant_status() -> InstantStatus {
         disruptions: status.disruptions,
         rejected_brackets: status.refused_brackets,
     }
-}
-
-/// Formats the source and the error bound of `Instant`, the clock of the library.
-fn instant_line(status: &InstantStatus) -> String {
-    if status.bound_ns == 0 {
-        return format!("{}: {}", status.source, status.reason);
-    }
-    format!(
-        "{}, within {} of CLOCK_MONOTONIC",
-        status.source,
-        short_time(Duration::from_nanos(status.bound_ns).as_secs_f64() * 1e9)
-    )
 }
 
 fn choice(host: &Host, selection: &Selection) -> SourceRecommendation {
@@ -198,169 +196,54 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
     }
 }
 
-/// Formats the table of all sources.
-fn page(data: &ProbeDocument) -> Vec<Block> {
-    let mut facts = machine_facts(&data.head.machine);
-    if let Some(path) = &data.clock_gettime_read_path {
-        facts.push(("clock_gettime", served(path).to_owned()));
-    }
-    facts.push(("hpt's choice", data.recommendation.reason.clone()));
-    facts.extend(data.instant.as_ref().map(|status| ("hpt's Instant", instant_line(status))));
-    let columns = vec![
-        Column("source", Align::Left),
-        Column("use", Align::Left),
-        Column("bits", Align::Right),
-        Column("frequency", Align::Right),
-        Column("from", Align::Left),
-        Column("resol.", Align::Right),
-        Column("granul.", Align::Right),
-        Column("cost", Align::Right),
-        Column("path", Align::Left),
-        Column("attr", Align::Left),
-    ];
-    let rows = data.sources.iter().map(|row| table_row(row, data.recommendation.source.as_ref())).collect();
-    let mut blocks = vec![
-        Block::Facts(facts),
-        Block::Table(Table { columns, rows }),
-        Block::Text(
-            "from: origin of the frequency · resol.: resolution (clock_getres) · granul.: smallest observed step · cost: read \
-             overhead · path: how a read reaches the source · attr: S constant rate, never stepped; W system-wide; A adjusted \
-             by a time daemon; Z counts in suspend; R access can be revoked"
-                .to_owned(),
-        ),
-    ];
-    let refused: Vec<Vec<Cell>> = data
-        .sources
-        .iter()
-        .filter(|row| !row.available)
-        .map(|row| {
-            let remedy = row.fix.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            vec![Cell::plain(row.id.as_str()), Cell::plain(format!("{}{remedy}", row.reason.as_deref().unwrap_or("?")))]
-        })
-        .collect();
-    if !refused.is_empty() {
-        blocks.push(Block::Section("Not available".to_owned(), refused));
-    }
-    let others =
-        data.sources.iter().filter(|row| row.available && Some(&row.id) != data.recommendation.source.as_ref());
-    blocks.push(Block::Section(
-        "Why hpt did not choose the other sources".to_owned(),
-        others.map(|row| vec![Cell::plain(row.id.as_str()), Cell::plain(&row.suitability)]).collect(),
-    ));
-    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
-    blocks
-}
+#[cfg(test)]
+mod tests {
+    use hpt_document::not_run::NotRun;
 
-fn served(read_path: &str) -> &'static str {
-    match read_path {
-        path if path == ReadPath::Vdso.name() => "served by the vDSO",
-        path if path == ReadPath::SystemCall.name() => "a system call, not served by the vDSO",
-        _ => "not tested",
-    }
-}
+    use super::{InstantStatus, page, survey};
+    use crate::{golden, output::Document};
 
-fn table_row(row: &ProbeRow, chosen: Option<&String>) -> Vec<Cell> {
-    let is_chosen = chosen == Some(&row.id);
-    let usable = match (row.available, is_chosen) {
-        (true, true) => Cell("best".to_owned(), Tone::Good),
-        (true, false) => Cell("yes".to_owned(), Tone::Good),
-        (false, _) => Cell("no".to_owned(), Tone::Bad),
-    };
-    vec![
-        if is_chosen { Cell::strong(row.id.as_str()) } else { Cell::plain(row.id.as_str()) },
-        usable,
-        Cell::or_dash(row.width_bits.map(|bits| bits.to_string())),
-        Cell::or_dash(row.frequency_hz.map(short_frequency)),
-        Cell::or_dash(row.frequency_origin.as_deref().map(short_word)),
-        Cell::or_dash(row.resolution_ns.map(short_time)),
-        Cell::or_dash(row.granularity_ns.map(short_time)),
-        Cell::or_dash(row.read_cost_ns.map(short_time)),
-        Cell::or_dash(row.read_path.as_deref().map(short_word)),
-        Cell::or_dash(letters(row)),
-    ]
-}
+    /// Returns a survey as on a live machine. A snapshot has no read overheads.
+    fn live() -> super::ProbeDocument {
+        let mut data = survey(&golden::host(), vec!["a note".to_owned()]);
+        data.head = golden::head("probe");
+        data.head.machine.live = true;
+        data.clock_gettime_read_path = Some("vdso".to_owned());
+        data.recommendation.source = Some("tsc".to_owned());
+        "tsc is chosen: the fastest suitable source, 10.6 ns per read".clone_into(&mut data.recommendation.reason);
+        data.instant = Some(InstantStatus {
+            source: "tsc".to_owned(),
+            reason: "the fastest suitable source".to_owned(),
+            bound_ns: 1_040,
+            last_bracket_ns: Some(50),
+            frequency_error_ppm: Some(0.001),
+            comparisons: 1,
+            rate_changes: 0,
+            steps: 0,
+            disruptions: None,
+            rejected_brackets: 0,
+        });
+        for (id, cost_ns) in [("tsc", 10.6), ("boottime", 24.5), ("monotonic-coarse", 9.25), ("monotonic", 23.25)] {
+            let row = data.sources.iter_mut().find(|row| row.id == id).expect("it is listed");
+            (row.available, row.read_cost_ns, row.granularity_ns) = (true, Some(cost_ns), Some(cost_ns));
+        }
+        data.not_run = Some(NotRun { share: Some(0.01), wall_s: 0.125, stolen_s: None });
+        data
+    }
 
-/// Shortens a word of the JSON document to fit the table.
-fn short_word(word: &str) -> &str {
-    match word {
-        "definition" => "defined",
-        "hypervisor" => "hyperv.",
-        "device-tree" => "dev.tree",
-        "register" => "reg",
-        "syscall" => "call",
-        other => other,
+    #[test]
+    fn a_list_is_printed_exactly() {
+        let data = live();
+        let blocks = page(&data, false);
+        golden::assert("probe-live", &Document::new(data, blocks));
     }
-}
 
-fn letters(row: &ProbeRow) -> Option<String> {
-    let letter = |is: Option<bool>, letter: char| if is == Some(true) { Some(letter) } else { None };
-    row.scope.as_ref().map(|scope| {
-        [
-            letter(row.constant_rate, 'S'),
-            letter(Some(scope == "system"), 'W'),
-            letter(row.disciplined, 'A'),
-            letter(row.counts_in_suspend, 'Z'),
-            letter(row.revocable, 'R'),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    })
-}
-
-/// Formats one source in detail.
-fn explanation(data: &ProbeDocument, row: &ProbeRow) -> Vec<Block> {
-    let yes_no = |is: Option<bool>| match is {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "unknown",
-    };
-    let mut facts = vec![("source", format!("{}: {}", row.id, row.description))];
-    match &row.reason {
-        None => facts.push(("available", "yes".to_owned())),
-        Some(reason) => facts.push(("available", format!("no: {reason}"))),
+    #[test]
+    fn the_best_source_is_first_and_other_clocks_are_in_the_order_of_their_cost() {
+        let data = live();
+        let rows = super::terminal::best_first(data.sources.iter(), data.recommendation.source.as_ref());
+        let place = |id: &str| rows.iter().position(|row| row.id == id).expect("it is listed");
+        let order = ["tsc", "monotonic", "boottime", "monotonic-coarse", "arm-counter"].map(place);
+        assert!(order.is_sorted() && order[0] == 0, "{order:?}");
     }
-    facts.extend(row.fix.iter().map(|remedy| ("fix", remedy.clone())));
-    let mut add = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
-    add("width", row.width_bits.map(|bits| format!("{bits} bits")));
-    let stated_by = row.frequency_origin.as_deref().unwrap_or("unknown");
-    add("frequency", row.frequency_hz.map(|hertz| format!("{} ({stated_by})", short_frequency(hertz))));
-    add("resolution", row.resolution_ns.map(|ns| format!("{} (nominal)", short_time(ns))));
-    add(
-        "granularity",
-        row.granularity_ns.map(|ns| {
-            let multiple = row.step_multiple_ticks.unwrap_or(1);
-            format!(
-                "{} is the smallest observed step; steps are multiples of {multiple} {}",
-                short_time(ns),
-                one_or_many(multiple, "tick", "ticks")
-            )
-        }),
-    );
-    add("read overhead", row.read_cost_ns.map(short_time));
-    add("read path", row.read_path.clone());
-    add("scope", row.scope.clone());
-    if row.scope.is_some() {
-        add("constant rate", Some(yes_no(row.constant_rate).to_owned()));
-        add("adjusted", Some(yes_no(row.disciplined).to_owned()));
-        add(
-            "in suspend",
-            Some(match row.counts_in_suspend {
-                Some(true) => "counts".to_owned(),
-                Some(false) => "stops".to_owned(),
-                None => "unknown".to_owned(),
-            }),
-        );
-        add("revocable", Some(yes_no(row.revocable).to_owned()));
-    }
-    add("kernel", Some(format!("{}: {}", row.kernel_verdict, row.kernel_evidence)));
-    add("choice", Some(row.suitability.clone()));
-    let mut blocks = vec![Block::Facts(facts)];
-    if !row.evidence.is_empty() {
-        let lines = row.evidence.iter().map(|line| vec![Cell::plain(line)]).collect();
-        blocks.push(Block::Section("Evidence".to_owned(), lines));
-    }
-    blocks.push(Block::Text(machine_line(&data.head.machine)));
-    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
-    blocks
 }
