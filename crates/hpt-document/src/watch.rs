@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head, words::word_enum};
+use crate::{cpu_absence::CpuAbsence, head::Head, not_run::NotRun, words::word_enum};
 
 /// One interval of a watch. Each interval is a document on a separate line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +92,9 @@ pub struct WatchSummaryDocument {
     /// Periods in which the pinned thread did not run on its CPU, in chronological order. All other values include the
     /// rounds of readings that the thread made on other CPUs.
     pub cpu_absences: Vec<CpuAbsence>,
+    /// The time that the measuring thread did not run although it was ready.
+    #[serde(default)]
+    pub not_run: Option<NotRun>,
     /// Whether a source exceeded the limits.
     pub faulty: bool,
     /// One row for each source.

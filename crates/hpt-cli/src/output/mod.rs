@@ -10,6 +10,7 @@ pub(crate) mod html;
 mod human;
 mod json;
 pub(crate) mod latency_files;
+pub(crate) mod live;
 pub(crate) mod message;
 pub(crate) mod metrics;
 mod openmetrics;
@@ -24,7 +25,10 @@ pub(crate) const OUTPUT: &str = "Output";
 pub(crate) use self::{
     bar::bar,
     human::{Align, Block, Cell, Column, Table, Tone, exact_time, remarks, short_frequency, short_time},
-    print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, print_page, textfile, textfile_so_far},
+    print::{
+        Format, columns, has_metrics, print, print_as_it_is, print_one_of_several, print_page, textfile,
+        textfile_so_far,
+    },
     printable::{Answer, Document},
     text::{has_tail, one_or_many, rounded, saturating_nanos, tail, without_escapes},
 };

@@ -54,6 +54,11 @@ pub(crate) fn print_page(blocks: &[Block]) -> io::Result<()> {
     write_out(human::render(blocks, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
+/// Returns the number of columns of standard output.
+pub(crate) fn columns() -> usize {
+    Look::of_stdout().width.into()
+}
+
 /// Prints one of several documents. Returns whether standard output still has a reader. `first` marks the first
 /// document of a kind, which is printed with a header if the format has headers.
 pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
@@ -70,14 +75,14 @@ pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> Strin
     match format {
         Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(&document.value(), document.one_of_several),
-        Format::Csv => csv::render(&columns(document), &document.data.rows()),
+        Format::Csv => csv::render(&columns_of(document), &document.data.rows()),
         // If there are several documents, the last one contains the figures of all of them.
         Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }
 }
 
 /// Returns the names of the columns that CSV has for a document.
-fn columns(document: &Document) -> Vec<String> {
+fn columns_of(document: &Document) -> Vec<String> {
     let (value, rows) = (document.value(), document.data.rows_key());
     let kind = value["kind"].as_str().unwrap_or_default();
     rows.map(|rows| hpt_document::schema::columns(kind, rows)).unwrap_or_default()

@@ -78,6 +78,51 @@ fn ctrl_c_does_not_shift_the_last_rows_of_a_watch() {
     assert!(ends.len() > 1 && ends.iter().all(|end| *end == ends[0]), "{lines:#?}");
 }
 
+#[test]
+fn a_watch_redraws_one_table_and_erases_it_at_the_end() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    for columns in [40, 80] {
+        let arguments = ["watch", "--source", "monotonic,boottime", "--interval", "100ms", "--no-compare-cpus"];
+        let mut command = hpt();
+        command.args(arguments).env_remove("NO_COLOR");
+        let mut running = AtATerminal::start_with_output(columns, &mut command);
+        let mut seen = String::new();
+        running.wait_until_shown("the table was drawn some times", |shown| {
+            let drawn = shown.rfind("so far").map_or("", |end| &shown[..end]);
+            drawn.clone_into(&mut seen);
+            shown.matches("so far").count() > 5
+        });
+        let lines = screen(&seen, columns.into());
+        let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+        assert_eq!([count("offset"), count("monotonic"), count("boottime")], [1; 3], "{columns}: {lines:#?}");
+        assert!(lines.iter().all(|line| line.chars().count() < usize::from(columns) - 2), "{columns}: {lines:#?}");
+        let end = |name: &str| lines.iter().find(|line| line.starts_with(name)).map(|line| line.chars().count());
+        assert_eq!(end("monotonic"), end("boottime"), "the columns are aligned: {lines:#?}");
+        running.press_ctrl_c();
+        let output = running.output();
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let lines = screen(&stderr(&output), columns.into());
+        assert_eq!(lines[0], "Summary", "{lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains("^C") || line.contains("so far")), "{lines:#?}");
+        let last = lines.iter().rfind(|line| !line.is_empty()).expect("a last line");
+        assert!(["OK: no faults in ", "UNKNOWN"].iter().any(|start| last.starts_with(start)), "{lines:#?}");
+    }
+}
+
+#[test]
+fn a_watch_prints_rows_if_control_sequences_are_not_wanted() {
+    let arguments = ["watch", "--source", "monotonic", "--interval", "100ms", "--duration", "300ms"];
+    let mut command = hpt();
+    command.args(arguments).env("NO_COLOR", "1");
+    let shown = stderr(&AtATerminal::start_with_output(40, &mut command).output());
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let rows: Vec<&str> = shown.lines().filter(|line| line.contains(" s monotonic ")).collect();
+    assert!(rows.len() > 1 && rows.iter().all(|row| row.chars().count() == rows[0].chars().count()), "{shown}");
+    assert!(shown.trim_end().lines().last().is_some_and(|last| last.starts_with("OK: ")), "{shown}");
+}
+
 /// Returns the different percentages that a progress bar showed, in order.
 fn percentages(shown: &str) -> Vec<f64> {
     let before = shown.split(" %").filter_map(|before| before.split_whitespace().next_back()?.parse().ok());

@@ -1,5 +1,6 @@
 //! `hpt watch`: compares sources with a reference, and reports faults.
 
+mod live;
 mod machine_events;
 mod sources;
 mod terminal;
@@ -11,13 +12,14 @@ use clap::Args;
 use hpt_core::{
     Opened, SourceId,
     diagnose::{Limits, Round, Surroundings, Watch},
-    measure::{Burst, BurstReader, CoreOffset},
+    measure::{Burst, BurstReader, CoreOffset, NotRunWatch},
     realtime::{PinWatch, Pinned, allowed_cpus},
 };
 
 use hpt_document::watch::MachineEvent;
 
 use self::{
+    live::Screen,
     machine_events::MachineWatch,
     sources::{
         Turns, common_counters, fit_for_reference, hand_over, has_a_counter_on_each_core, sources, with_expectations,
@@ -30,10 +32,11 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{Answer, Document, chart_option::ChartOption, progress::Progress},
+    sampling::not_run,
 };
 
 const EXAMPLES: &str = "  \
-  hpt watch --duration 10m                     10 minutes, one line per second
+  hpt watch --duration 10m                     10 minutes, a report per second
   hpt watch --source tsc --reference boottime  one source against another clock
   hpt watch --format json | jq .sources        one JSON document per line";
 
@@ -46,7 +49,8 @@ const ROUND: Duration = Duration::from_millis(10);
 /// Brackets each reading of a source between two readings of the reference, every 10 ms. Reports
 /// only what exceeds the bracket width: offset, frequency error (drift), steps, backward steps,
 /// stops, and offsets between the counters of two CPUs. Also reports suspend, live migration of a
-/// virtual machine, and clock changes by a time daemon.
+/// virtual machine, and clock changes by a time daemon. On a terminal with colors, hpt shows one
+/// table and updates it after each interval; otherwise, it prints a line per source and interval.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::watching(Some("a source has a fault")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -126,9 +130,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
     // On its own, a watch prints its intervals instead.
     let progress = arguments.duration.filter(|_| context.is_of_a_part()).map(|duration| Progress::new(1, duration));
+    let mut screen = Screen::open(context, arguments.duration);
+    let mut ran = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     // On a busy machine, the setup takes time that is not part of the run.
     machine.begin(context);
     so_far.watch.expect(&expectations(machine.counter(context)));
+    ran.restart();
     loop {
         let synchronization = so_far.synchronization(context);
         let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
@@ -166,6 +173,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             if let (Some(progress), Some(duration)) = (&progress, arguments.duration) {
                 progress.at_fraction((now_s - machine.begun_s) / duration.as_secs_f64());
             }
+            if let Some(screen) = &mut screen {
+                screen.update(&so_far, now_s - machine.begun_s);
+            }
             thread::sleep(ROUND);
         }
         let offsets = match cores {
@@ -179,7 +189,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         so_far.follow(presence.as_ref(), &machine.cpus);
         let interval = (offsets, events, elsewhere);
         let data = so_far.end_interval(&machine, reference.as_dyn(), interval, synchronization, &limits, context);
-        let is_read = context.is_of_a_part() || print_interval(&data, context)?;
+        so_far.not_run = Some(not_run::field_of(&ran.read()));
+        let is_read = match &mut screen {
+            Some(screen) => {
+                screen.end_interval(data, &so_far);
+                true
+            }
+            None => context.is_of_a_part() || print_interval(&data, context)?,
+        };
         if context.keeps_metrics() {
             let so_far = so_far.summary(
                 &machine,
@@ -197,6 +214,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             break;
         }
     }
+    drop(screen);
+    let effect = "the brackets, and so the error bounds, may be wider than on an idle machine";
+    notes.extend(so_far.not_run.iter().filter_map(|not_run| not_run::note(not_run, effect)));
     notes.extend(so_far.notes_of_cpus(cores.is_some()));
     notes.extend(common_counters(&kept, reference.as_dyn(), &counted_by, machine.at_s()));
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));

@@ -1,20 +1,20 @@
 //! The output of `hpt watch`: a line for each source and interval, and the summary. Measures nothing.
 
-use hpt_document::watch::{Synchronization, WatchDocument, WatchSummaryDocument};
+use hpt_document::watch::{CpuOffset, Synchronization, WatchDocument, WatchRow, WatchSummaryDocument, WatchSummaryRow};
 
 use crate::{
     context::Context,
     document_head::machine_line,
     exit::Failure,
     output::{
-        Align, Block, Cell, Column, Document, Table, Tone, message, one_or_many, print_one_of_several, remarks,
-        short_time,
+        Align, Block, Cell, Column, Document, Table, Tone, columns, message, one_or_many, print_one_of_several,
+        remarks, short_time,
     },
     sampling::{cpu_absences, realtime_settings::pinned_to},
 };
 
 pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<bool, Failure> {
-    let blocks = vec![Block::Text(lines(data))];
+    let blocks = vec![Block::Text(lines(data, columns()))];
     let document = Document { one_of_several: true, ..Document::new(data.clone(), blocks) };
     if context.interrupted() {
         message::erase_echo();
@@ -22,46 +22,102 @@ pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 
+/// The least width of the output that has all columns.
+const WIDE: usize = 80;
+
 /// Formats a line for each source, and a line for each event.
-pub(super) fn lines(data: &WatchDocument) -> String {
+pub(super) fn lines(data: &WatchDocument, width: usize) -> String {
+    let is_wide = width >= WIDE;
     let mut lines = Vec::new();
     if data.interval == 1 {
-        lines.push(format!(
-            "{:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
-            "time", "source", "offset", "±", "error ppm", "±", "bracket"
-        ));
+        lines.push(if is_wide {
+            format!(
+                "{:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
+                "time", "source", "offset", "±", "error ppm", "±", "bracket"
+            )
+        } else {
+            format!("{:>8} {:10} {:>9} {:>8}", "time", "source", "offset", "±")
+        });
     }
     let after = format!("{:.1} s", data.at_s);
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), signed_time);
-    let ppm = |ppm: Option<f64>| ppm.map_or_else(|| "-".to_owned(), |ppm| format!("{ppm:.3}"));
+    let ppm = |error: Option<f64>| error.map_or_else(|| "-".to_owned(), ppm);
     for row in &data.sources {
         #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
         let bracket = row.offset.bracket_ns.map(|ns| ns as f64);
-        lines.push(format!(
-            "{after:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
-            row.source.as_str(),
-            time(row.offset.offset_ns),
-            time(row.offset.offset_bound_ns),
-            ppm(row.frequency_error_ppm),
-            ppm(row.frequency_bound_ppm),
-            time(bracket)
-        ));
-        lines.extend(row.messages.iter().map(|message| format!("{after:>9} {} {message}", row.source)));
+        let (offset, bound) = (time(row.offset.offset_ns), time(row.offset.offset_bound_ns));
+        lines.push(if is_wide {
+            format!(
+                "{after:>9} {:17} {offset:>12} {bound:>9} {:>10} {:>9} {:>8}",
+                row.source.as_str(),
+                ppm(row.frequency_error_ppm),
+                ppm(row.frequency_bound_ppm),
+                time(bracket)
+            )
+        } else {
+            format!("{after:>8} {:10} {offset:>9} {bound:>8}", row.source.as_str())
+        });
+        lines.extend(messages(data, row));
     }
     for cores in &data.cores {
         let between = format!("{} CPU {}-{}", cores.source, cores.first_cpu, cores.second_cpu);
         let (least, most) = (signed_time(cores.min_ns), signed_time(cores.max_ns));
-        lines.push(format!("{after:>9} {between:17} {least:>12} to {most}"));
-        lines.extend(cores.fault.iter().map(|fault| format!("{after:>9} {} {fault}", cores.source)));
+        lines.push(if is_wide {
+            format!("{after:>9} {between:17} {least:>12} to {most}")
+        } else {
+            format!("{after:>8} {between}: {least} to {most}")
+        });
+        lines.extend(core_fault(data, cores));
     }
-    lines.extend(data.shared_faults.iter().map(|message| format!("{after:>9} {message}")));
-    lines.extend(data.events.iter().map(|event| format!("{after:>9} {}", event.message)));
+    lines.extend(other_events(data));
     lines.join("\n")
+}
+
+fn at(data: &WatchDocument) -> String {
+    format!("{:>9}", format!("{:.1} s", data.at_s))
+}
+
+fn messages<'a>(data: &WatchDocument, row: &'a WatchRow) -> impl Iterator<Item = String> + use<'a> {
+    let at = at(data);
+    row.messages.iter().map(move |message| format!("{at} {} {message}", row.source))
+}
+
+fn core_fault(data: &WatchDocument, cores: &CpuOffset) -> Option<String> {
+    cores.fault.as_ref().map(|fault| format!("{} {} {fault}", at(data), cores.source))
+}
+
+fn other_events(data: &WatchDocument) -> impl Iterator<Item = String> {
+    let at = at(data);
+    let messages = data.shared_faults.iter().chain(data.events.iter().map(|event| &event.message));
+    messages.map(move |message| format!("{at} {message}"))
+}
+
+/// Formats a line for each fault and each event of an interval.
+pub(super) fn event_lines(data: &WatchDocument) -> Vec<String> {
+    let of_sources = data.sources.iter().flat_map(|row| messages(data, row));
+    let of_cores = data.cores.iter().filter_map(|cores| core_fault(data, cores));
+    of_sources.chain(of_cores).chain(other_events(data)).collect()
+}
+
+/// Returns the number of faults of the sources, of the counters of CPUs, and of all sources together.
+pub(super) fn fault_count<'a>(
+    rows: impl Iterator<Item = &'a WatchSummaryRow>,
+    cores: &[CpuOffset],
+    shared: &[String],
+) -> u64 {
+    let of_cores = cores.iter().filter(|cores| cores.fault.is_some()).count();
+    rows.map(|row| row.faults).sum::<u64>() + (of_cores + shared.len()) as u64
 }
 
 pub(super) fn signed_time(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "" };
     format!("{sign}{}", short_time(ns.abs()))
+}
+
+/// Formats parts per million. A value that rounds to zero has no sign.
+pub(super) fn ppm(ppm: f64) -> String {
+    let text = format!("{ppm:.3}");
+    if text == "-0.000" { "0.000".to_owned() } else { text }
 }
 
 /// Returns whether the rate of at least one source was determined.
@@ -70,22 +126,13 @@ pub(super) fn was_compared(data: &WatchSummaryDocument) -> bool {
 }
 
 pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
-    let columns = [
-        Column("source", Align::Left),
-        Column("offset", Align::Right),
-        Column("±", Align::Right),
-        Column("min ppm", Align::Right),
-        Column("±", Align::Right),
-        Column("max ppm", Align::Right),
-        Column("±", Align::Right),
-        Column("steps", Align::Right),
-        Column("back", Align::Right),
-        Column("set", Align::Right),
-        Column("faults", Align::Right),
-    ];
-    let ppm = |ppm: f64| format!("{ppm:.3}");
+    let stepped = data.sources.iter().map(|row| &row.steps);
+    let has_steps = stepped.into_iter().any(|is| is.steps > 0 || is.backward_steps > 0 || is.times_set > 0);
+    let names = ["offset", "±", "min ppm", "±", "max ppm", "±"].iter();
+    let names = names.chain(["steps", "back", "set"].iter().filter(|_| has_steps)).chain(&["faults"]);
+    let columns = [Column("source", Align::Left)].into_iter().chain(names.map(|name| Column(name, Align::Right)));
     let rows = data.sources.iter().map(|row| {
-        vec![
+        let mut cells = vec![
             Cell::plain(row.source.as_str()),
             Cell::or_dash(row.offset.offset_ns.map(signed_time)),
             Cell::or_dash(row.offset.offset_bound_ns.map(signed_time)),
@@ -93,27 +140,24 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
             Cell::or_dash(row.lowest_bound_ppm.map(ppm)),
             Cell::or_dash(row.highest_ppm.map(ppm)),
             Cell::or_dash(row.highest_bound_ppm.map(ppm)),
-            Cell::plain(row.steps.steps.to_string()),
-            Cell::plain(row.steps.backward_steps.to_string()),
-            Cell::plain(row.steps.times_set.to_string()),
-            Cell(row.faults.to_string(), if row.faults > 0 { Tone::Bad } else { Tone::Good }),
-        ]
+        ];
+        if has_steps {
+            let steps = [row.steps.steps, row.steps.backward_steps, row.steps.times_set];
+            cells.extend(steps.map(|count| Cell::plain(count.to_string())));
+        }
+        cells.push(Cell(row.faults.to_string(), if row.faults > 0 { Tone::Bad } else { Tone::Good }));
+        cells
     });
     let mut blocks = vec![
         Block::Section("Summary".to_owned(), Vec::new()),
-        Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }),
+        Block::Table(Table { columns: columns.collect(), rows: rows.collect() }),
     ];
-    let first = data.sources.iter().filter_map(|row| {
-        row.first_fault.as_ref().map(|fault| vec![Cell(row.source.clone(), Tone::Bad), Cell::plain(fault)])
-    });
-    let of_cores = data.cores.iter().filter_map(|cores| {
-        cores.fault.as_ref().map(|fault| vec![Cell(cores.source.clone(), Tone::Bad), Cell::plain(fault)])
-    });
-    let shared = data.shared_faults.first().map(|fault| vec![Cell("all".to_owned(), Tone::Bad), Cell::plain(fault)]);
-    let faults: Vec<Vec<Cell>> = first.chain(of_cores).chain(shared).collect();
+    let faults = first_faults(data);
     if !faults.is_empty() {
-        blocks.push(Block::Section("First fault of each source".to_owned(), faults));
+        let cells = |(source, fault): &(&str, &str)| vec![Cell((*source).to_owned(), Tone::Bad), Cell::plain(*fault)];
+        blocks.push(Block::Section("First fault of each source".to_owned(), faults.iter().map(cells).collect()));
     }
+    blocks.extend(between_cpus(data).map(Block::Text));
     if !data.cores.is_empty() {
         let lines = data.cores.iter().map(|cores| {
             let (least, most) = (signed_time(cores.min_ns), signed_time(cores.max_ns));
@@ -123,37 +167,74 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
             vec![Cell::plain(format!("CPU {}", cores.second_cpu)), Cell::plain(text)]
         });
         let title = format!("{}: offsets between CPUs", data.cores[0].source);
-        blocks.push(Block::Section(title, lines.collect()));
+        blocks.push(Block::Detail(Box::new(Block::Section(title, lines.collect()))));
     }
     if !data.events.is_empty() {
         let lines =
             data.events.iter().map(|event| vec![Cell::faint(format!("{} s", event.at_s)), Cell::plain(&event.message)]);
         blocks.push(Block::Section("System events".to_owned(), lines.collect()));
     }
-    blocks.push(Block::Text(synchronized(&data.synchronization)));
-    let verdict = match (data.faulty, was_compared(data)) {
-        (true, _) => "Faults found.",
-        (false, true) => "No faults found.",
-        (false, false) => "Unknown: too few readings to compare; use a longer run time.",
-    };
+    blocks.push(Block::detail(synchronized(&data.synchronization)));
+    blocks.push(Block::detail(provenance(data)));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks.push(Block::Headline(verdict(data)));
+    blocks
+}
+
+/// Returns the first fault of each source, of the counters of each CPU, and of all sources together.
+fn first_faults(data: &WatchSummaryDocument) -> Vec<(&str, &str)> {
+    let of_sources = data.sources.iter().filter_map(|row| Some((row.source.as_str(), row.first_fault.as_deref()?)));
+    let of_cores = data.cores.iter().filter_map(|cores| Some((cores.source.as_str(), cores.fault.as_deref()?)));
+    let shared = data.shared_faults.first().map(|fault| ("all sources", fault.as_str()));
+    of_sources.chain(of_cores).chain(shared).collect()
+}
+
+/// Formats limits that contain the offsets between all compared CPUs.
+fn between_cpus(data: &WatchSummaryDocument) -> Option<String> {
+    let first = data.cores.first()?;
+    let least = data.cores.iter().map(|cores| cores.min_ns).fold(f64::INFINITY, f64::min);
+    let most = data.cores.iter().map(|cores| cores.max_ns).fold(f64::NEG_INFINITY, f64::max);
+    let pairs = data.cores.len();
+    Some(format!(
+        "{} on different CPUs: offsets between {} and {} ({pairs} {} of CPUs)",
+        first.source,
+        signed_time(least),
+        signed_time(most),
+        one_or_many(pairs as u64, "pair", "pairs")
+    ))
+}
+
+/// Formats the result in one sentence.
+fn verdict(data: &WatchSummaryDocument) -> String {
+    let during =
+        format!("{} {}, {:.1} s", data.intervals, one_or_many(data.intervals, "interval", "intervals"), data.elapsed_s);
+    match first_faults(data).first() {
+        Some((source, fault)) => {
+            let faults = fault_count(data.sources.iter(), &data.cores, &data.shared_faults);
+            let one_of = if faults > 1 { format!(" (1 of {faults} faults)") } else { String::new() };
+            format!("FAULT: {source}: {fault}{one_of}")
+        }
+        None if was_compared(data) => format!("OK: no faults in {during}"),
+        None => "UNKNOWN: too few readings to compare; use a longer run time".to_owned(),
+    }
+}
+
+/// Formats the legend, the limits, and the conditions of the measurement.
+fn provenance(data: &WatchSummaryDocument) -> String {
     let also = if data.limits.nominal_tolerance_added { " plus the uncertainty of the nominal frequency" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
-    blocks.push(Block::Text(format!(
-        "{verdict} {} {}, {} {} of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, step {step}, offset between CPUs {core_offset}. \
+    format!(
+        "{} {} of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, step {step}, offset between CPUs {core_offset}. \
          offset: change relative to the reference at the nominal frequency, since the last interruption. min ppm, max ppm: smallest and largest frequency error of an interval, each with its bound. {cpu}. {}",
-        data.intervals,
-        one_or_many(data.intervals, "interval", "intervals"),
         data.rounds,
         one_or_many(data.rounds, "round", "rounds"),
         data.elapsed_s,
         data.reference,
         data.limits.frequency_error_ppm,
         machine_line(&data.head.machine)
-    )));
-    blocks.extend(remarks(data.interrupted, &data.notes));
-    blocks
+    )
 }
 
 pub(super) fn synchronized(is: &Synchronization) -> String {
@@ -176,7 +257,7 @@ pub(super) fn synchronized(is: &Synchronization) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use hpt_core::{
         diagnose::{Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
         measure::{CoreOffset, CpuPair},
@@ -184,13 +265,14 @@ mod tests {
 
     use hpt_document::{
         SCHEMA,
+        not_run::NotRun,
         watch::{
             CpuOffline, MachineEvent, MachineEventKind, Synchronization, WatchDocument, WatchLimits,
             WatchSummaryDocument,
         },
     };
 
-    use super::{lines, signed_time, summary_page};
+    use super::{event_lines, lines, ppm, signed_time, summary_page};
     use crate::{
         cmd::watch::totals::{SourceTotal, cores, row},
         golden,
@@ -225,7 +307,8 @@ mod tests {
         }
     }
 
-    fn seen() -> (WatchDocument, WatchSummaryDocument) {
+    /// Returns an interval with a fault, and its summary.
+    pub(in crate::cmd::watch) fn seen() -> (WatchDocument, WatchSummaryDocument) {
         let stepped = Fault::Stepped { least_ns: -20_100.0, most_ns: -20_300.0 };
         let intervals =
             [interval(-1_481.5, (1.426, 1.552), vec![stepped]), interval(11.0, (-0.075, 0.073), Vec::new())];
@@ -278,6 +361,7 @@ mod tests {
             intervals: 1,
             rounds: 97,
             cpu_absences: vec![cpu_absences::tests::example()],
+            not_run: Some(NotRun { share: Some(0.0125), wall_s: 1.006, stolen_s: Some(0.0) }),
             faulty: true,
             sources: summary.into_iter().map(|total| total.row).collect(),
             cores: apart,
@@ -294,9 +378,45 @@ mod tests {
     #[test]
     fn an_interval_is_printed_exactly() {
         let (data, _) = seen();
-        let document = Document::new(data.clone(), vec![Block::Text(lines(&data))]);
+        let document = Document::new(data.clone(), vec![Block::Text(lines(&data, 80))]);
         golden::assert("watch", &Document { one_of_several: true, ..document });
-        assert!(lines(&data).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data));
+        assert!(lines(&data, 80).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data, 80));
+    }
+
+    #[test]
+    fn the_rows_of_an_interval_are_aligned_on_a_narrow_terminal() {
+        let (mut data, _) = seen();
+        data.sources.iter_mut().for_each(|row| row.messages.clear());
+        (data.cores, data.events) = (Vec::new(), Vec::new());
+        assert_eq!(
+            lines(&data, 40),
+            "    time source        offset        ±\n   1.0 s tsc         -1.48 µs  63.5 ns\n   \
+             1.0 s monotonic      11 ns  63.5 ns"
+        );
+    }
+
+    #[test]
+    fn only_faults_and_events_remain_above_a_redrawn_table() {
+        let (data, _) = seen();
+        let lines = event_lines(&data);
+        assert_eq!(lines.len(), 5, "{lines:#?}");
+        assert!(lines[0].contains("tsc stepped") && lines[4].contains("suspended"), "{lines:#?}");
+    }
+
+    #[test]
+    fn the_last_line_is_the_verdict() {
+        let (_, mut data) = seen();
+        let last = |data: &super::WatchSummaryDocument| match summary_page(data).pop() {
+            Some(Block::Headline(text)) => text,
+            other => format!("{other:?}"),
+        };
+        assert!(last(&data).starts_with("FAULT: tsc: after 1.006 s: "), "{}", last(&data));
+        assert!(last(&data).ends_with("(1 of 2 faults)"), "{}", last(&data));
+        data.cores.clear();
+        data.sources.iter_mut().for_each(|row| (row.faults, row.first_fault) = (0, None));
+        assert_eq!(last(&data), "OK: no faults in 1 interval, 1.0 s");
+        data.sources.clear();
+        assert!(last(&data).starts_with("UNKNOWN: too few readings"));
     }
 
     #[test]
@@ -308,6 +428,7 @@ mod tests {
 
     #[test]
     fn time_differences_have_a_sign() {
+        assert_eq!([-0.000_4, -0.000_6].map(ppm), ["0.000", "-0.001"]);
         assert_eq!((signed_time(-1_500.0), signed_time(63.5)), ("-1.5 µs".to_owned(), "63.5 ns".to_owned()));
     }
 }

@@ -11,6 +11,7 @@ use hpt_core::{
 use hpt_document::{
     SCHEMA,
     cpu_absence::CpuAbsence,
+    not_run::NotRun,
     watch::{
         CpuOffline, CpuOffset, MachineEvent, OffsetPoint, Synchronization, WatchDocument, WatchLimits, WatchOffset,
         WatchRow, WatchSteps, WatchSummaryDocument, WatchSummaryRow,
@@ -41,6 +42,7 @@ pub(super) struct Totals {
     pub(super) shared_faults: Vec<String>,
     pub(super) daemons: Option<Vec<String>>,
     pub(super) intervals: u64,
+    pub(super) not_run: Option<NotRun>,
     pub(super) synchronization: Option<Synchronization>,
 }
 
@@ -71,6 +73,7 @@ impl Totals {
             shared_faults: Vec::new(),
             daemons: None,
             intervals: 0,
+            not_run: None,
             synchronization: None,
         }
     }
@@ -219,6 +222,7 @@ impl Totals {
             intervals: self.intervals,
             rounds: self.watch.summary().rounds,
             cpu_absences: self.absences.clone(),
+            not_run: self.not_run.clone(),
             faulty,
             sources: self.rows.iter().map(|total| total.row.clone()).collect(),
             cores: self.worst_cores.clone(),
@@ -237,7 +241,7 @@ impl Totals {
 pub(super) struct SourceTotal {
     pub(super) row: WatchSummaryRow,
     /// The number of intervals per point of the time series.
-    intervals_per_point: u64,
+    pub(super) intervals_per_point: u64,
 }
 
 impl SourceTotal {

@@ -92,7 +92,7 @@ impl AtATerminal {
 
     /// Waits until the terminal shows this text. The run must not end before.
     #[track_caller]
-    pub(crate) fn wait_until_shown(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
+    pub(crate) fn wait_until_shown(&mut self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
         let shown = Arc::clone(&self.shown);
         wait_while_running(&mut self.child, what, || is_so(&text(&shown)));
     }
@@ -149,6 +149,10 @@ pub(crate) fn screen(shown: &str, columns: usize) -> Vec<String> {
                     ("B", _) => row += count,
                     ("C", _) => column += count,
                     ("D", _) => column = column.saturating_sub(count),
+                    ("J", _) => {
+                        lines.truncate(row + 1);
+                        lines[row].truncate(column);
+                    }
                     ("K", "2") => lines[row].clear(),
                     ("K", _) => lines[row].truncate(column),
                     _ => {}
@@ -175,6 +179,7 @@ pub(crate) fn screen(shown: &str, columns: usize) -> Vec<String> {
 fn a_screen_shows_what_was_not_erased() {
     assert_eq!(screen("one\r\ntwo\r\u{1b}[2Kthree", 80), ["one", "three"]);
     assert_eq!(screen("abcd", 3), ["abc", "d"]);
+    assert_eq!(screen("abc\r\nd\r\ne\r\u{1b}[2Ax\u{1b}[J", 80), ["x"]);
     assert_eq!(screen("abc\u{1b}[31m\u{1b}[2D\u{1b}[Kd\r\nx\u{1b}[1A\u{1b}[2K", 80), ["", "x"]);
 }
 
