@@ -14,6 +14,13 @@ pub struct ClocksourceDocument {
     pub head: Head,
     /// The clocksources, including those that the kernel does not offer.
     pub sources: Vec<ClocksourceRow>,
+    /// Whether hpt knows of no better clocksource than the active one on this machine; null if the clocksources could
+    /// not be read.
+    #[serde(default)]
+    pub best: Option<bool>,
+    /// The reason why the active clocksource is not the best one; null if it is, or if that is unknown.
+    #[serde(default)]
+    pub finding: Option<String>,
     /// The state of the kernel log: whether it could be read, and if not, why.
     pub log: KernelLogState,
     /// Whether the kernel command line (/proc/cmdline) could be read. If not, `set` is false for every boot parameter.

@@ -56,12 +56,31 @@ fn clocksources_of_captured_machines() {
         "derived-tsc-dropped",
         "derived-no-sysfs",
         "derived-no-procfs",
+        "derived-pc-untuned",
+        "derived-stated-crystal-hpet-in-use",
         "qemu-raspi2b",
         "qemu-q35",
     ] {
-        let output = run(&["clocksource", "--host", &host(name)]);
-        insta::assert_snapshot!(format!("clocksource-{name}"), format!("{}exit {}\n", stdout(&output), code(&output)));
+        for (option, kind) in [(None, "clocksource"), (Some("--verbose"), "clocksource-verbose")] {
+            let output = run(&[&["clocksource", "--host", &host(name)][..], option.as_slice()].concat());
+            let text = stdout(&output);
+            let lines = text.lines().count();
+            assert!(option.is_some() || lines <= 24, "{name}: {lines} lines\n{text}");
+            insta::assert_snapshot!(format!("{kind}-{name}"), format!("{text}exit {}\n", code(&output)));
+        }
     }
+}
+
+#[test]
+fn boot_parameters_of_clocksources_are_listed_only_on_request() {
+    let text = |options: &[&str]| {
+        stdout(&run(&[&["clocksource", "--host", &host("amd-epyc-zen3-kvm")][..], options].concat()))
+    };
+    let title = "Boot parameters that may help";
+    assert!(!text(&[]).contains(title), "{}", text(&[]));
+    assert!(text(&["--boot-parameters"]).contains(title) && text(&["-v"]).contains(title));
+    assert!(text(&["--json"]).contains("tsc=recalibrate"));
+    assert_eq!(code(&run(&["clocksource", "--boot-parameters", "set", "tsc"])), 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use hpt_core::{
     Host,
+    diagnose::{Finding, Goal, MachineFacts, Verdict, examine},
     host::{BootParameter as SetParameter, KnownParameter, LogLine},
     knobs::{ClockSourceOutline, KnownClockSource, outline_clock_sources},
 };
@@ -11,23 +12,39 @@ use hpt_document::clocksource::{BootParameter, ClocksourceDocument, ClocksourceR
 use crate::{
     document_head::{head_of, machine_facts},
     exit::causes,
-    output::{Answer, Block, Cell, Document, Tone},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks},
 };
 
-pub(super) fn list(host: &Host, notes: Vec<String>) -> Document {
+/// The rule of `hpt doctor` that decides whether the active clocksource is the best one.
+const RULE: &str = "clock-source";
+
+pub(super) fn list(host: &Host, with_parameters: bool, notes: Vec<String>) -> Document {
+    let (best, finding) = verdict(host);
     let outline = outline_clock_sources(host);
     let set = host.boot_parameters();
     let data = ClocksourceDocument {
         head: head_of("clocksource", host),
         sources: rows(&outline),
+        best,
+        finding: finding.as_ref().map(|finding| finding.observed.clone()),
         log: log(&outline),
         command_line_readable: set.is_some(),
         boot_parameters: parameters(host, &set.unwrap_or_default()),
         notes,
     };
     let answer = if data.sources.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let blocks = list_page(&data);
+    let blocks = list_page(&data, finding.as_ref(), with_parameters);
     Document { answer, ..Document::new(data, blocks) }
+}
+
+/// Returns whether hpt knows of no better clocksource, and if it does, the finding.
+fn verdict(host: &Host) -> (Option<bool>, Option<Finding>) {
+    let examined = examine(&MachineFacts::new(host), None, Goal::General);
+    match examined.into_iter().find(|examined| examined.rule.id == RULE).map(|examined| examined.verdict) {
+        Some(Verdict::Problem(finding)) => (Some(false), Some(finding)),
+        Some(Verdict::Pass(_) | Verdict::NotApplicable(_)) => (Some(true), None),
+        Some(Verdict::Unknown { .. }) | None => (None, None),
+    }
 }
 
 pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
@@ -103,58 +120,129 @@ pub(super) fn parameters(host: &Host, set: &[SetParameter]) -> Vec<BootParameter
     now.chain(others).collect()
 }
 
-pub(super) fn list_page(data: &ClocksourceDocument) -> Vec<Block> {
-    let mut blocks = vec![Block::Facts(machine_facts(&data.head.machine))];
-    for row in &data.sources {
-        let state = match (row.available, row.current) {
-            (true, true) => "in use",
-            (true, false) => "available",
-            (false, _) => "not available",
+/// Formats the active clocksource and the verdict on it.
+fn headline(data: &ClocksourceDocument) -> String {
+    let Some(current) = data.sources.iter().find(|row| row.current) else {
+        return if data.sources.is_empty() {
+            "The clocksource is unknown: cannot read /sys/devices/system/clocksource; mount /sys".to_owned()
+        } else {
+            "The clocksource in use is unknown".to_owned()
         };
-        let unknown = "unknown to hpt";
-        let mut lines = vec![line("description", row.counter.as_deref().unwrap_or(unknown), Tone::Plain)];
-        lines.extend(row.read_cost.as_ref().map(|cost| line("read overhead", cost, Tone::Plain)));
-        lines.extend(row.risk.as_ref().map(|risk| line("risks", risk, Tone::Plain)));
-        if !row.available {
-            lines.push(line("why missing", &missing(row, &data.log), Tone::Bad));
-            lines.extend(row.log_lines.iter().map(|said| line("log", said, Tone::Plain)));
+    };
+    let available: Vec<&str> = data.sources.iter().filter(|row| row.available).map(|row| row.name.as_str()).collect();
+    match (&data.finding, available.as_slice()) {
+        (Some(finding), _) => format!("Not the best clocksource: {finding}"),
+        (None, [_]) => format!("Clocksource {} is in use: it is the only one available", current.name),
+        (None, _) => format!(
+            "Clocksource {} is in use: the best of {} available ({})",
+            current.name,
+            available.len(),
+            available.join(", ")
+        ),
+    }
+}
+
+/// Formats the list. `with_parameters` adds the boot parameters that are not set.
+pub(super) fn list_page(data: &ClocksourceDocument, finding: Option<&Finding>, with_parameters: bool) -> Vec<Block> {
+    let mut blocks = vec![Block::Headline(headline(data))];
+    if !data.sources.is_empty() {
+        blocks.push(Block::Table(table(data)));
+    }
+    let detail = |block| Block::Detail(Box::new(block));
+    for row in &data.sources {
+        let lines = if row.available { Vec::new() } else { why_missing(row, &data.log) };
+        if !lines.is_empty() {
+            blocks.push(Block::Section(format!("{}: not available", row.name), lines));
         }
-        blocks.push(Block::Section(format!("{}: {state}", row.name), lines));
+        blocks.push(detail(Block::Section(row.name.clone(), properties(row))));
     }
-    if data.sources.is_empty() {
-        let text = "Cannot read /sys/devices/system/clocksource; mount /sys.";
-        blocks.push(Block::Text(text.to_owned()));
+    blocks.extend(finding.map(fixes));
+    let log = log_state(&data.log);
+    // The log matters if it may explain why a better clocksource is missing.
+    let is_needed = data.best != Some(true) || data.sources.iter().any(|row| !row.available);
+    let is_missing = is_needed && data.log.reason.is_some();
+    blocks.push(if is_missing { Block::Text(log) } else { Block::detail(log) });
+    blocks.push(set_parameters(data));
+    if !data.boot_parameters.iter().all(|parameter| parameter.set) {
+        let others = Block::Section("Boot parameters that may help".to_owned(), other_parameters(data));
+        blocks.push(if with_parameters { others } else { detail(others) });
     }
-    blocks.push(Block::Text(match (&data.log.reason, data.log.complete) {
+    blocks.push(detail(Block::Facts(machine_facts(&data.head.machine))));
+    blocks.extend(remarks(false, &data.notes));
+    blocks
+}
+
+fn table(data: &ClocksourceDocument) -> Table {
+    let columns = ["clocksource", "state", "read overhead", "counter"].map(|name| Column(name, Align::Left));
+    let rows = data.sources.iter().map(|row| {
+        let state = match (row.available, row.current) {
+            (true, true) => Cell("in use".to_owned(), if data.best == Some(false) { Tone::Bad } else { Tone::Good }),
+            (true, false) => Cell::plain("available"),
+            (false, _) => Cell::faint("missing"),
+        };
+        let name = if row.current { Cell::strong(&row.name) } else { Cell::plain(&row.name) };
+        // The details follow a colon or a semicolon; the list of properties has them.
+        let cost = row.read_cost.as_deref().and_then(|cost| cost.split([':', ';']).next());
+        vec![name, state, Cell::or_dash(cost), Cell::or_dash(row.counter.as_deref())]
+    });
+    Table { columns: columns.to_vec(), rows: rows.collect() }
+}
+
+fn properties(row: &ClocksourceRow) -> Vec<Vec<Cell>> {
+    let mut lines = vec![line("description", row.counter.as_deref().unwrap_or("unknown to hpt"), Tone::Plain)];
+    lines.extend(row.read_cost.as_ref().map(|cost| line("read overhead", cost, Tone::Plain)));
+    lines.extend(row.risk.as_ref().map(|risk| line("risks", risk, Tone::Plain)));
+    lines
+}
+
+fn why_missing(row: &ClocksourceRow, log: &KernelLogState) -> Vec<Vec<Cell>> {
+    let why = line("why missing", &missing(row, log), Tone::Bad);
+    let said = row.log_lines.iter().map(|said| line("log", said, Tone::Plain));
+    [why].into_iter().chain(said).collect()
+}
+
+fn fixes(finding: &Finding) -> Block {
+    let lines = finding.fixes.iter().flat_map(|fix| {
+        let text = vec![Cell::plain(format!("  {}{}", fix.text, if fix.commands.is_empty() { "." } else { ":" }))];
+        let commands = fix.commands.iter().map(|command| vec![Cell::plain("    "), Cell::command(command)]);
+        [text].into_iter().chain(commands)
+    });
+    Block::Section("Fixes".to_owned(), lines.collect())
+}
+
+fn log_state(log: &KernelLogState) -> String {
+    match (&log.reason, log.complete) {
         (Some(reason), _) => {
-            let remedy = data.log.fix.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            let remedy = log.fix.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
             format!(
                 "hpt could not read the kernel log, which reports the clocksources that the kernel dropped, and why: {reason}{remedy}."
             )
         }
         (None, true) => "The kernel log was read from its beginning.".to_owned(),
         (None, false) => "The kernel log was read, but its beginning is no longer available.".to_owned(),
-    }));
-    let parameters = |set: bool| data.boot_parameters.iter().filter(move |parameter| parameter.set == set);
-    let now: Vec<Vec<Cell>> = parameters(true)
-        .map(|parameter| {
-            let effect = parameter.effect.as_deref().unwrap_or("affects clocksources; this value is unknown to hpt");
-            vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(effect)]
-        })
-        .collect();
-    blocks.push(match (data.command_line_readable, now.is_empty()) {
+    }
+}
+
+fn set_parameters(data: &ClocksourceDocument) -> Block {
+    let set = data.boot_parameters.iter().filter(|parameter| parameter.set).map(|parameter| {
+        let effect = parameter.effect.as_deref().unwrap_or("affects clocksources; this value is unknown to hpt");
+        vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(effect)]
+    });
+    let set: Vec<Vec<Cell>> = set.collect();
+    match (data.command_line_readable, set.is_empty()) {
         (false, _) => Block::Text("The boot parameters are unknown: cannot read /proc/cmdline.".to_owned()),
         (true, true) => Block::Text("No boot parameter that affects clocksources is set.".to_owned()),
-        (true, false) => Block::Section("Boot parameters that are set".to_owned(), now),
-    });
-    let others = parameters(false).map(|parameter| {
+        (true, false) => Block::Section("Boot parameters that are set".to_owned(), set),
+    }
+}
+
+fn other_parameters(data: &ClocksourceDocument) -> Vec<Vec<Cell>> {
+    let others = data.boot_parameters.iter().filter(|parameter| !parameter.set).map(|parameter| {
         let (effect, helps) =
             (parameter.effect.as_deref().unwrap_or_default(), parameter.advice.as_deref().unwrap_or_default());
         vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(format!("{effect}. Helps {helps}"))]
     });
-    blocks.push(Block::Section("Boot parameters that may help".to_owned(), others.collect()));
-    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
-    blocks
+    others.collect()
 }
 
 pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {

@@ -22,14 +22,16 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt clocksource                    list clocksources, and why some are missing
+  hpt clocksource                    the clocksource in use, and the alternatives
+  hpt clocksource --boot-parameters  also the boot parameters that may help
   sudo hpt clocksource compare       measure clock reads under each clocksource
   sudo hpt clocksource set hpet      switch to hpet until `hpt restore`";
 
 /// Show, change or compare the kernel's clocksource
 ///
-/// Lists each clocksource with its read overhead and its risks, the clocksources that the kernel dropped (with the
-/// reason from the kernel log), and the boot parameters that affect clocksources.
+/// States whether the active clocksource is the best one, and lists the available clocksources, those that the kernel
+/// dropped (with the reason from the kernel log), and the boot parameters that are set and affect clocksources. With
+/// -v, also the risks of each clocksource.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -38,6 +40,9 @@ pub(crate) struct Arguments {
     /// Read the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
+    /// Also list the boot parameters that affect clocksources
+    #[arg(long)]
+    boot_parameters: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,9 +56,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (Some(_), Some(_)) => {
             Err(Failure::Usage("--host reads a system snapshot, in which nothing can be set or measured"))
         }
+        (Some(_), None) if arguments.boot_parameters => {
+            Err(Failure::Usage("--boot-parameters applies only to the list: hpt clocksource --boot-parameters"))
+        }
         (None, file) => {
             let captured = file.as_deref().map(Context::captured).transpose()?;
-            Ok(list(captured.as_ref().unwrap_or(&context.host), context.notes()))
+            Ok(list(captured.as_ref().unwrap_or(&context.host), arguments.boot_parameters, context.notes()))
         }
         (Some(Action::Set(set)), None) => set_one(set, context),
         (Some(Action::Compare(compare)), None) => compare_all(compare, context),
