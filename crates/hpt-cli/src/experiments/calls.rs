@@ -15,10 +15,12 @@ const fn published(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "calls",
+    brief: "a million reads of each clock",
     title: "a million reads of each clock, and of the counter register itself",
     published_in: "article (2015)",
     hardware: "Raspberry Pi 1 (revision 000f), Linux 3.12, C without optimization",
     differs: "in hpt, the code is optimized, and the register is the counter register of this system; if hpt makes fewer calls, it multiplies the median of their batches",
+    main: "monotonic",
     published: &[
         published("realtime", 0.806_555),
         published("monotonic", 0.793_926),

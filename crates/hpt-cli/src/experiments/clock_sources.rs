@@ -32,11 +32,13 @@ const READS: u64 = 10_000_000;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "clock-sources",
+    brief: "reads under each of the kernel's clocksources",
     title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and the resolution of both clocks, under each of the kernel's clocksources",
     published_in: "vendor's manual, examples 15.1, 15.3 and 15.5",
     hardware: "a PC with RHEL 8 for Real Time",
     differs: "by default, hpt measures only the active clocksource; --all-clock-sources, which requires root, also measures the other clocksources; example 15.1 times a whole program, but hpt times only \
               the reads; user and system times have the granularity of the kernel's tick; the time of fewer reads is the median of their batches, multiplied to ten million",
+    main: "monotonic, tsc",
     published: &[
         published("15.1, TSC", 0.601),
         published("15.1, TSC, user", 0.592),

@@ -17,10 +17,12 @@ const fn published(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cost",
+    brief: "read overhead of the kernel's clock and hpt's",
     title: "read overhead of the kernel's clock, read in the usual way and with a system call, and of hpt's clock",
     published_in: "HighPerTimer (2012 to 2016), Table 1",
     hardware: "eight machines, each named with its figures; 10^8 calls",
     differs: "the publication measured the C++ library HighPerTimer, but hpt measures its own Instant; the publication states means, but hpt states medians of batches; the two figures of this machine are compared with the figures of every published machine of the same kind, x86 or ARM",
+    main: "i7-2600, system",
     published: &[
         published("i7-2600, system", 0.031),
         published("i7-2600, library", 0.017),

@@ -9,6 +9,8 @@ use crate::{context::Context, exit::Failure, kernel_clocksources::Comparison, sa
 #[derive(Debug)]
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
+    /// A description in a few words, for the list of experiments.
+    pub(crate) brief: &'static str,
     /// A description of the measurement.
     pub(crate) title: &'static str,
     /// The publication.
@@ -17,6 +19,8 @@ pub(crate) struct Experiment {
     pub(crate) hardware: &'static str,
     /// The differences between hpt's measurement and the published measurement, on any machine.
     pub(crate) differs: &'static str,
+    /// The published quantity that summarizes the result.
+    pub(crate) main: &'static str,
     pub(crate) published: &'static [Published],
     /// The function that determines the conditions of the samples, such as sources and scheduling policy, in
     /// addition to the conditions of the system and the thread. It also reports anything that would fail

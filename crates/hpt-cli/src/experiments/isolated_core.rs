@@ -38,6 +38,7 @@ const fn counted(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "isolated-core",
+    brief: "busy-polling latency on a dedicated core",
     title: "latency with which a busy-polling thread on a dedicated core detects the end of a delay, measured for 18 hours",
     published_in: "post (2018)",
     hardware: "Raspberry Pi 3B+, Raspbian 2018-06-27, isolcpus=3, no turbo, SCHED_FIFO, no throttling",
@@ -45,6 +46,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               post require --no-throttling and, for a constant frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise, the \
               RT throttling of the system (by default 50 ms of each second) and its frequency settings apply; delays that ended while the thread was not running \
               count as late in the percentage, but are not included in other figures; the post's line of counts has more delays than this run, and only its first four counts are shown",
+    main: UNDER,
     published: &[
         Published { what: UNDER, value: 99.0, unit: "%" },
         Published { what: WORST, value: 41.0, unit: "µs" },

@@ -13,11 +13,13 @@ const PERIOD: Duration = Duration::from_micros(100);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "late-loop",
+    brief: "latency of a loop that only reads the time",
     title: "latency of a loop that does nothing but read the time, first from the system clock, then from a counter register",
     published_in: "article (2015)",
     hardware: "Raspberry Pi 1, Linux 3.12; an output pin, sampled at 50 MHz from outside",
     differs: "in hpt, the loop measures its own latency with the source that it polls, once every 100 µs; no pin is toggled, so the delay of an output edge is not included; the \
               published value of ± 900 ns was read off a screen; hpt's figure is the 99th percentile",
+    main: "usual latency, system clock",
     published: &[
         Published { what: "usual latency, system clock", value: 900.0, unit: "ns" },
         Published { what: "occasional latency (lower bound), system clock", value: 10_000.0, unit: "ns" },

@@ -74,6 +74,9 @@ mod tests {
                 !experiment.parts.is_empty()
                     && experiment.parts.iter().all(|part| part.short <= part.count && part.short > 0)
             );
+            assert!(experiment.brief.chars().count() <= 46, "{}: the list does not fit", experiment.name);
+            let main = experiment.published.iter().find(|figure| figure.what == experiment.main);
+            assert!(main.is_some(), "{}: {} is not published", experiment.name, experiment.main);
             let mut figures: Vec<_> = experiment.published.iter().map(|figure| figure.what).collect();
             figures.dedup();
             assert_eq!(figures.len(), experiment.published.len(), "{}", experiment.name);

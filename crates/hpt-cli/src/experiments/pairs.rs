@@ -31,10 +31,12 @@ const KEEP_EVERY: Duration = Duration::from_secs(20);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pairs",
+    brief: "interval between two back-to-back reads",
     title: "mean interval between two back-to-back reads: without pauses, every second, and with alternating 1 s and 5 s pauses",
     published_in: "paper (2020), Table 1 and Figures 3 to 5",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; getnstimeofday compared with the cycle counter",
     differs: "the paper measured in the kernel, but hpt measures in a program; if programs cannot read a cycle counter, hpt uses the best counter of this machine instead",
+    main: IN_A_ROW[0],
     published: &[
         published(IN_A_ROW[0], 288.0),
         published(IN_A_ROW[1], 6.0),

@@ -19,10 +19,12 @@ const LONG: [&str; 2] = ["1 ms, system clock", "1 ms, cycle counter"];
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "period",
+    brief: "period error of a cyclic task",
     title: "time by which the period of a cyclic task exceeds its nominal value, averaged over 1000 periods",
     published_in: "paper (2020), Table 2 and Figure 6",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; the master of an EtherCAT network",
     differs: "the paper measured in the kernel and in the master of a network, but hpt measures in a loop that does nothing but poll the time",
+    main: SHORT[0],
     published: &[
         published(SHORT[0], 383.0),
         published(SHORT[1], 39.0),

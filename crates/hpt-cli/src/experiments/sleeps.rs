@@ -23,10 +23,12 @@ const fn cpu(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sleeps",
+    brief: "overshoot and CPU time of three ways to sleep",
     title: "mean overshoot and CPU time of three ways to sleep, for sleeps of 1 ms and longer, and for shorter sleeps",
     published_in: "HighPerTimer (2012 to 2016), Table 2",
     hardware: "i7-2600, 10,000 steps (the system's sleep on ARM: 100 to 400 µs late)",
     differs: "the publication measured the C++ library HighPerTimer, but hpt measures its own Sleeper; the publication used sleeps of many durations, but hpt uses 1 ms and 100 µs; the CPU time is that of the longer sleeps",
+    main: "library, 1 ms and longer",
     published: &[
         late("system, 1 ms and longer", 61.985),
         late("system, below 1 ms", 50.879),

@@ -12,10 +12,12 @@ use crate::{exit::Failure, output::one_or_many, source_granularity::granularity}
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "steps",
+    brief: "clock resolution and observed granularity",
     title: "clock resolution (clock_getres) and observed granularity",
     published_in: "article (2015); vendor's manual, examples 15.3 and 15.4",
     hardware: "Raspberry Pi 1, Linux 3.12 (monotonic); a PC with RHEL 8 for Real Time (monotonic-coarse)",
     differs: "example 15.4 reads the clock five times, 200 µs apart, but hpt reads it back to back; the granularity that a loop of reads observes is never smaller than the read overhead; hpt reports the minimum of several measurements, and the quantiles of the individual minima",
+    main: "monotonic granularity",
     published: &[
         Published { what: "monotonic resolution", value: 1.0, unit: "ns" },
         Published { what: "monotonic granularity", value: 1_000.0, unit: "ns" },

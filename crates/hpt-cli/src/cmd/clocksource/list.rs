@@ -203,7 +203,8 @@ fn why_missing(row: &ClocksourceRow, log: &KernelLogState) -> Vec<Vec<Cell>> {
 
 fn fixes(finding: &Finding) -> Block {
     let lines = finding.fixes.iter().flat_map(|fix| {
-        let text = vec![Cell::plain(format!("  {}{}", fix.text, if fix.commands.is_empty() { "." } else { ":" }))];
+        let end = if fix.commands.is_empty() { "." } else { ":" };
+        let text = vec![Cell::faint(" -"), Cell::plain(format!("{}{end}", fix.text))];
         let commands = fix.commands.iter().map(|command| vec![Cell::plain("    "), Cell::command(command)]);
         [text].into_iter().chain(commands)
     });

@@ -324,12 +324,6 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
         EXPERIMENTS.iter().map(|experiment| of(experiment, experiment.parts.iter().map(part).collect())).collect();
     let rows = EXPERIMENTS.iter().flat_map(|experiment| compared(experiment, Vec::new(), None)).collect();
     let data = data(context, (None, None, NotRun::default()), made, rows, context.notes());
-    let columns = vec![
-        Column("name", Align::Left),
-        Column("duration", Align::Right),
-        Column("--short", Align::Right),
-        Column("measurement; publication: hardware", Align::Left),
-    ];
     let rows = EXPERIMENTS.iter().map(|experiment| {
         let time = |count: &dyn Fn(&Part) -> u64| {
             let sum: Duration = experiment.parts.iter().map(|part| expected(part, count(part))).sum();
@@ -339,10 +333,32 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
             Cell::strong(experiment.name),
             Cell::plain(time(&|part| arguments.count.unwrap_or(part.count))),
             Cell::plain(time(&|part| part.short)),
-            Cell::plain(format!("{}; {}: {}", experiment.title, experiment.published_in, experiment.hardware)),
+            Cell::plain(experiment.brief),
         ]
     });
-    let how = "Run `hpt experiment NAME...` or `hpt experiment all`. With --short, each experiment takes seconds. After Ctrl-C, hpt prints partial results, and --resume continues the run.";
-    let blocks = vec![Block::Table(Table { columns, rows: rows.collect() }), Block::Text(how.to_owned())];
+    let columns = ["name", "duration", "--short", "measurement"];
+    let align = |name| Column(name, if ["duration", "--short"].contains(&name) { Align::Right } else { Align::Left });
+    let count = EXPERIMENTS.len();
+    let how = "Run hpt experiment NAME, or hpt experiment all. After Ctrl-C, hpt prints partial results, and --resume continues the run.";
+    let mut blocks = vec![
+        Block::Headline(format!("{count} published measurements that hpt repeats on this machine")),
+        Block::Table(Table { columns: columns.map(align).to_vec(), rows: rows.collect() }),
+        Block::Text(format!("{how} With -v, this list names the publications.")),
+    ];
+    blocks.extend(EXPERIMENTS.iter().map(|experiment| Block::Detail(Box::new(citation(experiment)))));
     Document::new(data, blocks)
+}
+
+/// Describes a published measurement, its publication, and how hpt's measurement differs.
+fn citation(experiment: &Experiment) -> Block {
+    let line = |name: &str, text: &str| vec![Cell::faint(format!("  {name}")), Cell::plain(text)];
+    Block::Section(
+        experiment.name.to_owned(),
+        vec![
+            line("measurement", experiment.title),
+            line("publication", experiment.published_in),
+            line("hardware", experiment.hardware),
+            line("differences", experiment.differs),
+        ],
+    )
 }

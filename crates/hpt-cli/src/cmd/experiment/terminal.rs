@@ -1,14 +1,16 @@
 //! The tables of `hpt experiment`. Measures nothing.
 
 use hpt_document::{
-    experiment::{ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, LengthCount},
+    experiment::{
+        ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, FigureState, LengthCount,
+    },
     not_run::NotRun,
 };
 
 use crate::{
     document_head::machine_line,
-    experiments::decimals,
-    output::{Align, Block, Cell, Column, Table, chart, remarks, rounded},
+    experiments::{EXPERIMENTS, decimals},
+    output::{Align, Block, Cell, Column, Table, chart, remarks, rounded, short_time},
     sampling::{not_run, realtime_settings::words},
 };
 
@@ -61,13 +63,49 @@ pub(super) fn classes(distribution: &[LengthCount]) -> String {
     classes.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the letter that stands for a measurement method in the table.
-pub(super) fn letter(place: usize) -> String {
-    let letters: Vec<char> = ('a'..='z').collect();
-    match place / letters.len() {
-        0 => letters[place].to_string(),
-        round => format!("{}{round}", letters[place % letters.len()]),
+/// Formats the main result beside the published one, in one sentence.
+fn headline(experiment: &str, rows: &[&ExperimentFigureRow]) -> String {
+    let main = EXPERIMENTS.iter().find(|one| one.name == experiment).map(|one| one.main);
+    let is_whole = |row: &&&ExperimentFigureRow| row.measured.is_some() && row.published.is_some();
+    let of_main = rows.iter().filter(is_whole).find(|row| Some(row.quantity.as_str()) == main);
+    let Some(row) = of_main.or_else(|| rows.iter().find(is_whole)) else {
+        return format!("{experiment}: no published figure was measured");
+    };
+    let value = |value: Option<f64>, compared| with_unit(value.unwrap_or_default(), compared, &row.unit);
+    let few = if row.has_few_samples { " (few samples)" } else { "" };
+    let spread = match (row.p50, row.max) {
+        (Some(p50), Some(max)) => format!("; p50 {}, max {}", value(Some(p50), None), value(Some(max), None)),
+        (_, _) => String::new(),
+    };
+    format!(
+        "{experiment}: {}: {} here{few}, {} published{spread}",
+        row.quantity,
+        value(row.measured, row.published),
+        value(row.published, None)
+    )
+}
+
+/// Formats a value. A time has a suitable unit.
+fn with_unit(value: f64, compared: Option<f64>, unit: &str) -> String {
+    match [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)].iter().find(|(name, _)| *name == unit) {
+        Some((_, ns)) => short_time(value * ns),
+        None => format!("{} {unit}", figure(Some(value), compared).0),
     }
+}
+
+/// Formats the texts of rows, each once and with the quantities that it applies to.
+fn by_text<'a>(rows: impl Iterator<Item = &'a &'a ExperimentFigureRow>) -> Vec<Vec<Cell>> {
+    let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        match texts.iter_mut().find(|(text, _)| *text == row.method) {
+            Some((_, quantities)) => quantities.push(&row.quantity),
+            None => texts.push((&row.method, vec![&row.quantity])),
+        }
+    }
+    texts
+        .into_iter()
+        .map(|(text, quantities)| vec![Cell::plain(format!("{}: {text}", quantities.join("; ")))])
+        .collect()
 }
 
 /// Formats the result. `reached` contains the number of samples of each part, in order.
@@ -75,41 +113,9 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut left = reached;
     for made in &data.experiments {
-        let title = vec![Cell::plain(format!("{} ({}; {})", made.title, made.published_in, made.hardware))];
-        blocks.push(Block::Section(made.name.clone(), vec![title]));
-        let columns = ["", "unit", "published", "here", "p50", "p99", "max", "how"];
-        let mut columns: Vec<_> = columns.map(|name| Column(name, Align::Right)).to_vec();
-        columns[0] = Column("", Align::Left);
         let rows: Vec<&ExperimentFigureRow> = data.results.iter().filter(|row| row.experiment == made.name).collect();
-        let mut hows: Vec<&str> = Vec::new();
-        for row in &rows {
-            if !hows.contains(&row.method.as_str()) {
-                hows.push(&row.method);
-            }
-        }
-        let cells = rows.iter().map(|row| {
-            let by = hows.iter().position(|how| *how == row.method).map_or_else(String::new, letter);
-            vec![
-                Cell::plain(row.quantity.clone()),
-                Cell::plain(row.unit.clone()),
-                Cell::or_dash(row.published.map(|value| value.to_string())),
-                marked(figure(row.measured, row.published), row),
-                figure(row.p50, None),
-                figure(row.p99, None),
-                figure(row.max, None),
-                Cell::plain(by),
-            ]
-        });
-        blocks.push(Block::Table(Table { columns, rows: cells.collect() }));
-        let hows = hows.iter().enumerate().map(|(place, how)| vec![Cell::plain(format!("{}: {how}", letter(place)))]);
-        blocks.push(Block::Section("Methods, and reasons for missing values".to_owned(), hows.collect()));
-        let spread = rows.iter().filter(|row| !row.distribution.is_empty());
-        let spread = spread
-            .map(|row| vec![Cell::plain(format!("{} ({}): {}", row.quantity, row.unit, classes(&row.distribution)))]);
-        let spread: Vec<_> = spread.collect();
-        if !spread.is_empty() {
-            blocks.push(Block::Section("Distribution: number of samples".to_owned(), spread));
-        }
+        blocks.push(Block::Headline(headline(&made.name, &rows)));
+        blocks.push(Block::Table(table(&rows)));
         if rows.iter().any(|row| row.has_few_samples) {
             blocks.push(Block::Text("*: fewer than ten samples lie beyond this percentile.".to_owned()));
         }
@@ -120,17 +126,53 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
                 largest * 100.0
             )));
         }
+        let is_measured = |row: &&&ExperimentFigureRow| row.state == FigureState::Measured;
+        let missing = by_text(rows.iter().filter(|row| !is_measured(row)));
+        if !missing.is_empty() {
+            blocks.push(Block::Section("Reasons for missing values".to_owned(), missing));
+        }
         let (reached, others) = left.split_at(made.parts.len().min(left.len()));
         left = others;
-        blocks.push(Block::Text(format!(
-            "Samples: {}. Differences from the publication: {}. Here: {}.",
-            samples(&made.parts, reached),
+        blocks.push(Block::Text(format!("Samples: {}.", samples(&made.parts, reached))));
+        let title = vec![Cell::plain(format!("{} ({}; {})", made.title, made.published_in, made.hardware))];
+        let mut details = vec![Block::Section(made.name.clone(), vec![title])];
+        let methods = by_text(rows.iter().filter(is_measured));
+        if !methods.is_empty() {
+            details.push(Block::Section("Methods".to_owned(), methods));
+        }
+        let spread = rows.iter().filter(|row| !row.distribution.is_empty());
+        let spread = spread
+            .map(|row| vec![Cell::plain(format!("{} ({}): {}", row.quantity, row.unit, classes(&row.distribution)))]);
+        let spread: Vec<_> = spread.collect();
+        if !spread.is_empty() {
+            details.push(Block::Section("Distribution: number of samples".to_owned(), spread));
+        }
+        details.push(Block::Text(format!(
+            "Differences from the publication: {}. Here: {}.",
             made.differences,
             here(data)
         )));
+        blocks.extend(details.into_iter().map(|block| Block::Detail(Box::new(block))));
     }
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
+}
+
+fn table(rows: &[&ExperimentFigureRow]) -> Table {
+    let columns = ["", "unit", "published", "here", "p50", "p99", "max"];
+    let columns = columns.map(|name| Column(name, if name.is_empty() { Align::Left } else { Align::Right }));
+    let cells = rows.iter().map(|row| {
+        vec![
+            Cell::plain(row.quantity.clone()),
+            Cell::plain(row.unit.clone()),
+            Cell::or_dash(row.published.map(|value| value.to_string())),
+            marked(figure(row.measured, row.published), row.has_few_samples),
+            figure(row.p50, None),
+            figure(row.p99, None),
+            figure(row.max, None),
+        ]
+    });
+    Table { columns: columns.to_vec(), rows: cells.collect() }
 }
 
 /// Formats the requested number of samples and the state of each part.
@@ -171,7 +213,7 @@ mod tests {
         not_run::NotRun,
     };
 
-    use super::{classes, figure, letter, page};
+    use super::{classes, figure, headline, page, with_unit};
     use crate::{
         cmd::experiment::document::{compared, of},
         experiments::{EXPERIMENTS, Measured},
@@ -226,6 +268,31 @@ mod tests {
     }
 
     #[test]
+    fn the_headline_compares_the_main_figure_or_another_that_was_measured() {
+        let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
+        let text = |measured| {
+            let rows = compared(experiment, measured, None);
+            headline("period", &rows.iter().collect::<Vec<_>>())
+        };
+        let other = Measured::figure("1 ms, cycle counter", 12.5, "ns", 200, "tsc");
+        let main = Measured {
+            p50: Some(17.0),
+            max: Some(5_216_815.0),
+            ..Measured::figure(experiment.main, 58_762.0, "ns", 200, "monotonic")
+        };
+        assert_eq!(text(Vec::new()), "period: no published figure was measured");
+        assert_eq!(text(vec![other.clone()]), "period: 1 ms, cycle counter: 12.5 ns here, 6 ns published");
+        assert_eq!(
+            text(vec![other, main]),
+            "period: 100 µs, system clock: 58.8 µs here, 383 ns published; p50 17 ns, max 5.22 ms"
+        );
+        assert_eq!(
+            (with_unit(99.25, Some(99.0), "%"), with_unit(0.5, None, "s")),
+            ("99.2 %".to_owned(), "500 ms".to_owned())
+        );
+    }
+
+    #[test]
     fn a_missing_measurement_states_its_reason() {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
         let failed = compared(experiment, Vec::new(), Some("it takes root"));
@@ -244,7 +311,6 @@ mod tests {
             ),
             "< 1: 3, < 2: 7, < 3: 5, < 10: 6, < 7000: 7"
         );
-        assert_eq!([0, 25, 26].map(letter), ["a", "z", "a1"]);
     }
 
     #[test]
