@@ -82,7 +82,7 @@ pub(crate) struct Printed {
     /// Print only the result, without a progress bar or notes
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) quiet: bool,
-    /// Print also legends and the origin of the figures, and each step to standard error
+    /// Also explain the figures and how they were measured, and report each step on standard error
     #[arg(short, long, global = true, help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) verbose: bool,
     /// When to use colors

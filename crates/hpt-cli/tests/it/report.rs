@@ -87,6 +87,14 @@ fn the_page_and_the_data_of_a_report_agree() {
     let output = run(&["report", "--from", data.to_str().expect("UTF-8"), "--output", again.to_str().expect("UTF-8")]);
     assert_eq!(code(&output), code(&output));
     assert_eq!(text(&again), text(&page));
+    // The terminal shows the results, and then the page.
+    let shown = stdout(&output);
+    let last = format!("Report: file://{}", again.display());
+    assert_eq!(shown.lines().last(), Some(last.as_str()), "{shown}");
+    for result in ["Fastest suitable source ", "Wake-up latency, kernel timer ", "Problems found "] {
+        assert!(shown.lines().any(|line| line.starts_with(result)), "{result} in\n{shown}");
+    }
+    assert!(!shown.contains("time s"), "{shown}");
 }
 
 #[test]

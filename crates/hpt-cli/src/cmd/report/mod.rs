@@ -234,31 +234,25 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     let report = &report.0;
     let kept = keeping.keep(&html::page(&made.page), &data, &made.charts)?;
 
-    let mut facts: Vec<(&'static str, String)> = Vec::new();
-    facts.extend(kept.page.map(|path| ("page", path.display().to_string())));
-    facts.extend(kept.data.map(|path| ("data", path.display().to_string())));
-    facts.extend(kept.charts.map(|(path, count)| ("charts", format!("{count} in {}", path.display()))));
-    let columns = vec![
-        Column("part", Align::Left),
-        Column("", Align::Left),
-        Column("time s", Align::Right),
-        Column("command", Align::Left),
-    ];
-    let rows = report.parts.iter().map(|part| {
-        let tone = match part.state {
-            ReportPartState::Measured => Tone::Plain,
-            ReportPartState::Interrupted | ReportPartState::NotStarted => Tone::Faint,
-            ReportPartState::Failed => Tone::Bad,
-        };
-        let why = part.reason.as_ref().map_or_else(|| part.command.clone(), |why| format!("{}: {why}", part.command));
-        let state = Cell(words(part.state).to_owned(), tone);
-        vec![Cell::plain(&part.name), state, Cell::plain(format!("{:.1}", part.elapsed_s)), Cell::plain(why)]
-    });
-    let mut blocks = vec![Block::Facts(facts), Block::Table(Table { columns, rows: rows.collect() })];
+    let mut blocks = parts(report);
     blocks.extend(remarks(false, &report.notes));
     if report.interrupted {
         blocks.push(Block::Text("Interrupted: the report contains partial results.".to_owned()));
     }
+    if !made.page.first.is_empty() {
+        let figures = made.page.first.iter();
+        let figures = figures.map(|(name, value, says)| {
+            vec![Cell::faint(format!("{name} ")), Cell::strong(value), Cell::plain(format!("({says})"))]
+        });
+        blocks.push(Block::Section("Results".to_owned(), figures.collect()));
+    }
+    let mut files: Vec<Vec<Cell>> = Vec::new();
+    let file = |name: &str, text: String| vec![Cell::faint(format!("{name} ")), Cell::plain(text)];
+    files.extend(kept.data.map(|path| file("Data", path.display().to_string())));
+    files.extend(kept.charts.map(|(path, count)| file("Charts", format!("{count} in {}", path.display()))));
+    // A terminal can open the address, so it is never wrapped.
+    files.extend(kept.page.map(|path| vec![Cell::command(format!("Report: {}", file_url(&path)))]));
+    blocks.push(Block::Section("Files".to_owned(), files));
     let answer =
         match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == ReportPartState::Failed)) {
             (true, _) => Answer::Unknown,
@@ -268,11 +262,66 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     Ok(Document { answer, ..Document::new(report.clone(), blocks) })
 }
 
+/// Formats the parts that were not measured, and as a detail all parts with their durations.
+fn parts(report: &ReportDocument) -> Vec<Block> {
+    let columns = vec![
+        Column("part", Align::Left),
+        Column("", Align::Left),
+        Column("time s", Align::Right),
+        Column("command", Align::Left),
+    ];
+    let row = |part: &ReportPart| {
+        let tone = match part.state {
+            ReportPartState::Measured => Tone::Plain,
+            ReportPartState::Interrupted | ReportPartState::NotStarted => Tone::Faint,
+            ReportPartState::Failed => Tone::Bad,
+        };
+        let why = part.reason.as_ref().map_or_else(|| part.command.clone(), |why| format!("{}: {why}", part.command));
+        let state = Cell(words(part.state).to_owned(), tone);
+        vec![Cell::plain(&part.name), state, Cell::plain(format!("{:.1}", part.elapsed_s)), Cell::plain(why)]
+    };
+    let all = Table { columns, rows: report.parts.iter().map(row).collect() };
+    let incomplete = report.parts.iter().filter(|part| part.state != ReportPartState::Measured);
+    let incomplete: Vec<_> = incomplete
+        .map(|part| {
+            let reason = part.reason.as_deref().unwrap_or_default();
+            vec![Cell::plain(&part.name), Cell::plain(words(part.state)), Cell::plain(reason)]
+        })
+        .collect();
+    let mut blocks = vec![Block::Detail(Box::new(Block::Table(all)))];
+    if !incomplete.is_empty() {
+        blocks.push(Block::Section("Incomplete parts".to_owned(), incomplete));
+    }
+    blocks
+}
+
+/// Returns the address of a file, as a browser expects it.
+fn file_url(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut url = "file://".to_owned();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => url.push(char::from(byte)),
+            _ => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
-    use super::{in_texts, without_homes};
+    use super::{file_url, in_texts, without_homes};
+
+    #[test]
+    fn the_address_of_a_page_can_be_opened() {
+        assert_eq!(file_url(Path::new("/tmp/my report µ#1.html")), "file:///tmp/my%20report%20%C2%B5%231.html");
+        assert!(file_url(Path::new("a.html")).starts_with("file:///"));
+    }
 
     #[test]
     fn home_directories_are_not_shown() {
