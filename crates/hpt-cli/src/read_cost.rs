@@ -160,7 +160,7 @@ mod tests {
             notes_of_wide_spreads(all.iter().map(|(name, reads)| ((*name).to_owned(), reads)), is_not_run_noted)
         };
         let quiet = ("quiet", reads(0.2, 10.5));
-        assert!(notes(&[quiet.clone()], false).is_empty());
+        assert!(notes(std::slice::from_ref(&quiet), false).is_empty());
         let all = [quiet, ("wide", reads(4.0, 10.0)), ("stalled", reads(0.2, 21.0))];
         let cause = "another program used the CPU, or its frequency changed; repeat the measurement on an idle machine";
         assert_eq!(

@@ -112,8 +112,10 @@ fn described(row: &CalibrationRow) -> Option<String> {
 /// Returns the frequency, rounded to its bound.
 fn frequency(row: &CalibrationRow) -> Option<String> {
     let (hertz, bound_ppm) = row.frequency_hz.zip(row.bound_ppm)?;
-    let (unit, size) =
-        [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3)].into_iter().find(|(_, size)| hertz >= *size).unwrap_or(("Hz", 1.0));
+    let (unit, size) = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3)]
+        .into_iter()
+        .find(|(_, size)| hertz * (1.0 + bound_ppm / 1e6) >= *size)
+        .unwrap_or(("Hz", 1.0));
     Some(format!("{} {unit}", rounded_to(hertz / size, bound_ppm / 1e6 * hertz / size)))
 }
 
@@ -249,6 +251,13 @@ mod tests {
         let clock = || row("boottime", 1e9, 0.05, 0.01, "definition");
         assert_eq!(of(vec![clock(), clock()]), "2 clocks run at their nominal frequency, within the bounds below");
         assert_eq!(headline_of(vec![CalibrationRow { bound_ppm: None, ..tsc() }]), None);
+    }
+
+    #[test]
+    fn a_frequency_that_may_be_a_gigahertz_is_printed_in_gigahertz() {
+        let coarse = row("monotonic-coarse", 999_999_700.0, 4_092.0, -0.3, "definition");
+        assert_eq!(super::frequency(&coarse).as_deref(), Some("1.0000 GHz"));
+        assert_eq!(super::frequency(&row("rtc0", 1.02, 80_000.0, 0.0, "definition")).as_deref(), Some("1.020 Hz"));
     }
 
     #[test]
