@@ -77,7 +77,7 @@ pub(crate) fn notes_of_wide_spreads<'a>(
     } else {
         ": another program used the CPU, or its frequency changed; repeat the measurement on an idle machine"
     };
-    let wide = listed(wide).map(|listed| format!("half of the batches differ by {listed}{cause}"));
+    let wide = listed(wide).map(|listed| format!("the middle half of the batches spans {listed}{cause}"));
     let large = listed(large).map(|listed| format!("the mean is {listed}{cause}"));
     wide.into_iter().chain(large).collect()
 }
@@ -166,11 +166,11 @@ mod tests {
         assert_eq!(
             notes(&all, false),
             [
-                format!("half of the batches differ by 40 % of the median (wide): {cause}"),
+                format!("the middle half of the batches spans 40 % of the median (wide): {cause}"),
                 format!("the mean is 2.1 times the median (stalled): {cause}")
             ]
         );
-        assert_eq!(notes(&all, true), ["half of the batches differ by 40 % of the median (wide)"]);
+        assert_eq!(notes(&all, true), ["the middle half of the batches spans 40 % of the median (wide)"]);
         let five = ["a", "b", "c", "d", "e"].map(|name| (name, reads(4.0, 10.0)));
         assert!(notes(&five, true)[0].ends_with("40 % of the median (c), and less for 2 others"));
     }
