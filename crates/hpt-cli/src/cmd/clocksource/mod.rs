@@ -22,8 +22,8 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt clocksource                    the clocksource in use, and the alternatives
-  hpt clocksource --boot-parameters  also the boot parameters that may help
+  hpt clocksource                    the clocksource in use, and alternatives
+  hpt clocksource --boot-parameters  also list boot parameters that may help
   sudo hpt clocksource compare       measure clock reads under each clocksource
   sudo hpt clocksource set hpet      switch to hpet until `hpt restore`";
 

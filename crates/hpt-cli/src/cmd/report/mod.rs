@@ -251,7 +251,7 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     files.extend(kept.data.map(|path| file("Data", path.display().to_string())));
     files.extend(kept.charts.map(|(path, count)| file("Charts", format!("{count} in {}", path.display()))));
     // A terminal can open the address, so it is never wrapped.
-    files.extend(kept.page.map(|path| vec![Cell::command(format!("Report: {}", file_url(&path)))]));
+    files.extend(kept.page.map(|path| vec![Cell::command(format!("Report: {}", file_url(path)))]));
     blocks.push(Block::Section("Files".to_owned(), files));
     let answer =
         match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == ReportPartState::Failed)) {
