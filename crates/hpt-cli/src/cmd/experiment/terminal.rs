@@ -166,7 +166,7 @@ fn table(rows: &[&ExperimentFigureRow]) -> Table {
             Cell::plain(row.quantity.clone()),
             Cell::plain(row.unit.clone()),
             Cell::or_dash(row.published.map(|value| value.to_string())),
-            marked(figure(row.measured, row.published), row.has_few_samples),
+            marked(figure(row.measured, row.published), row),
             figure(row.p50, None),
             figure(row.p99, None),
             figure(row.max, None),
