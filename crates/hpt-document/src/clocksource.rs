@@ -14,8 +14,7 @@ pub struct ClocksourceDocument {
     pub head: Head,
     /// The clocksources, including those that the kernel does not offer.
     pub sources: Vec<ClocksourceRow>,
-    /// Whether hpt knows of no better clocksource than the active one on this machine; null if the clocksources could
-    /// not be read.
+    /// Whether the active clocksource is the best one of this machine; null if hpt does not know that.
     #[serde(default)]
     pub best: Option<bool>,
     /// The reason why the active clocksource is not the best one; null if it is, or if that is unknown.

@@ -42,8 +42,9 @@ fn verdict(host: &Host) -> (Option<bool>, Option<Finding>) {
     let examined = examine(&MachineFacts::new(host), None, Goal::General);
     match examined.into_iter().find(|examined| examined.rule.id == RULE).map(|examined| examined.verdict) {
         Some(Verdict::Problem(finding)) => (Some(false), Some(finding)),
-        Some(Verdict::Pass(_) | Verdict::NotApplicable(_)) => (Some(true), None),
-        Some(Verdict::Unknown { .. }) | None => (None, None),
+        Some(Verdict::Pass(_)) => (Some(true), None),
+        // hpt knows of no better clocksource, but it may not know this one.
+        Some(Verdict::NotApplicable(_) | Verdict::Unknown { .. }) | None => (None, None),
     }
 }
 
@@ -133,12 +134,12 @@ fn headline(data: &ClocksourceDocument) -> String {
     match (&data.finding, available.as_slice()) {
         (Some(finding), _) => format!("Not the best clocksource: {finding}"),
         (None, [_]) => format!("Clocksource {} is in use: it is the only one available", current.name),
-        (None, _) => format!(
-            "Clocksource {} is in use: the best of {} available ({})",
-            current.name,
-            available.len(),
-            available.join(", ")
-        ),
+        (None, all) if data.best == Some(true) => {
+            format!("Clocksource {} is in use: the best of {} available ({})", current.name, all.len(), all.join(", "))
+        }
+        (None, all) => {
+            format!("Clocksource {} is in use: hpt knows of no better one ({})", current.name, all.join(", "))
+        }
     }
 }
 

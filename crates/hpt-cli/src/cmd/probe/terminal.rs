@@ -126,7 +126,7 @@ fn reasons(data: &ProbeDocument) -> Vec<Block> {
     }
     facts.push(("hpt's choice", data.recommendation.reason.clone()));
     let legend = "from: origin of the frequency (--all) · resol.: resolution (clock_getres) · granul.: smallest observed step · cost: read \
-         overhead, mean of a short run of reads · path: how a read reaches the source · attr: S constant rate, never \
+         overhead, in the fastest of a few short runs · path: how a read reaches the source · attr: S constant rate, never \
          stepped; W system-wide; A adjusted by a time daemon; Z counts in suspend; R access can be revoked";
     let mut blocks = vec![Block::Text(legend.to_owned()), Block::Facts(facts)];
     let refused = data.sources.iter().filter(|row| !row.available).map(|row| {
