@@ -114,7 +114,7 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["timer"], "hpt: hint: did you mean 'hpt latency timer'?"),
         (&["latency", "timer", "-b", "100"], "hpt: hint: use --stop-above"),
         (&["latency", "timer", "--nonsense"], "For more information, try 'hpt latency timer -h'."),
-        (&["latency", "gpio"], "--output-line <LINE>"),
+        (&["latency", "gpio"], "--output-line and --input-line"),
         (&["latency", "gpio", "--output-line", "17"], "--input-line <LINE>"),
         (&["latency", "gpio", "--output-line", "", "--input-line", "1"], "expected a line name or number"),
         (&["latency", "gpio", "--output-line", "gpiochip0:", "--input-line", "1"], "expected a line name or number"),
@@ -841,7 +841,7 @@ fn binary_files_of_a_captured_machine_are_refused_with_reasons() {
     machine.set_facts(capture_of("amd-epyc-zen3-kvm").facts());
     let explained = |machine: &Capture| {
         let (_folder, path) = written(machine.to_string());
-        run(&["clocksource", "--host", &path])
+        run(&["clocksource", "-v", "--host", &path])
     };
     let noise: Vec<u8> = (0..5000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     for content in
