@@ -115,7 +115,7 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["latency", "timer", "-b", "100"], "hpt: hint: use --stop-above"),
         (&["latency", "timer", "--nonsense"], "For more information, try 'hpt latency timer -h'."),
         (&["latency", "gpio"], "--output-line and --input-line"),
-        (&["latency", "gpio", "--output-line", "17"], "--input-line <LINE>"),
+        (&["latency", "gpio", "--output-line", "17"], "--output-line and --input-line"),
         (&["latency", "gpio", "--output-line", "", "--input-line", "1"], "expected a line name or number"),
         (&["latency", "gpio", "--output-line", "gpiochip0:", "--input-line", "1"], "expected a line name or number"),
         (
