@@ -168,11 +168,17 @@ mod tests {
 
     #[test]
     fn a_blocking_thread_did_not_run_while_it_was_ready() {
-        let of = |waited, stolen| not_run(false, ms(100), Some(ms(1)), waited, stolen);
-        assert_eq!(of(Some(ms(20)), Some(ms(30))).share(), Some(0.5));
-        assert_eq!(of(Some(ms(20)), None).share(), Some(0.2));
-        assert_eq!(of(Some(ms(90)), Some(ms(30))).share(), Some(1.0), "never more than the elapsed time");
-        assert_eq!(of(None, Some(ms(30))).share(), None);
+        let of = |waited, stolen| not_run(false, ms(100), Some(ms(1)), waited, stolen).not_run;
+        assert_eq!(of(Some(ms(20)), Some(ms(30))), Some(ms(50)));
+        assert_eq!(of(Some(ms(20)), None), Some(ms(20)));
+        assert_eq!(of(Some(ms(90)), Some(ms(30))), Some(ms(100)), "never more than the elapsed time");
+        assert_eq!(of(None, Some(ms(30))), None);
+    }
+
+    #[test]
+    fn a_share_is_between_0_and_1_and_unknown_without_time() {
+        let share = |not_run| NotRun::new(ms(100), not_run, None).share();
+        assert_eq!((share(Some(ms(50))), share(Some(ms(200))), share(None)), (Some(0.5), Some(1.0), None));
         assert_eq!(NotRun::new(Duration::ZERO, Some(Duration::ZERO), None).share(), None);
     }
 
