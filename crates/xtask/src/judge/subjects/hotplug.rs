@@ -57,14 +57,14 @@ pub(super) fn judge(case: &Case<'_>) {
     }
 }
 
-/// Returns whether CPU 3 was offline once, with a start and an end, and a note reports it.
+/// Returns whether CPU 3 was offline once, with a start and an end, and a note reports it. When the CPU is online again,
+/// the thread may run on it before it is pinned again, and that time belongs to the absence.
 fn was_absent(absences: &[CpuAbsence], notes: &[String]) -> bool {
     matches!(absences, [absence] if absence.cpu == 3
         && absence.offline
         && absence.to_s.is_some_and(|to_s| absence.from_s < to_s)
         && absence.samples > 0
-        && !absence.ran_on_cpus.is_empty()
-        && !absence.ran_on_cpus.contains(&3))
+        && absence.ran_on_cpus.iter().any(|cpu| *cpu != 3))
         && notes.iter().any(|note| note.starts_with("CPU 3 was offline from "))
 }
 
@@ -105,8 +105,12 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             change: |it| it.replace(".hotplug-watch.out", "\"offline\":true", "\"offline\":false"),
         },
         Plant {
-            what: "the thread ran on the offline CPU",
-            change: |it| it.replace(".hotplug-watch.out", "\"ran_on_cpus\":[", "\"ran_on_cpus\":[3,"),
+            what: "the thread ran only on the offline CPU",
+            change: |it| {
+                it.summary(".hotplug-watch", |it| {
+                    it.cpu_absences.iter_mut().for_each(|absence| absence.ran_on_cpus = vec![3]);
+                });
+            },
         },
         Plant {
             what: "no CPU came online",
