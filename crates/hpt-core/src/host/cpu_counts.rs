@@ -83,7 +83,7 @@ pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
 }
 
 /// Returns the time that a thread has waited for a CPU, in nanoseconds, from its schedstat file; `None` if the kernel
-/// does not report it.
+/// does not report it. A kernel without these statistics prints three zeros, although the thread has run.
 ///
 /// # References
 ///
@@ -91,8 +91,8 @@ pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
 #[must_use]
 pub fn waited_ns(text: &str) -> Option<u64> {
     let numbers: Vec<u64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    let [_, waited_ns, _] = numbers.try_into().ok()?;
-    Some(waited_ns)
+    let [ran_ns, waited_ns, runs] = numbers.try_into().ok()?;
+    (ran_ns > 0 || runs > 0).then_some(waited_ns)
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_second_of_three_numbers_is_the_wait_time_of_a_thread() {
         assert_eq!(waited_ns("197152 2822815 2\n"), Some(2_822_815));
-        assert!(["", "0 0", "1 2 3 4", "a b c"].iter().all(|wrong| waited_ns(wrong).is_none()));
+        assert!(["", "0 0", "0 0 0", "1 2 3 4", "a b c"].iter().all(|wrong| waited_ns(wrong).is_none()));
     }
 
     proptest! {

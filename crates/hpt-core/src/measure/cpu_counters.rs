@@ -16,15 +16,15 @@ use crate::{
 
 const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
-const STATISTICS: &str = "/proc/stat";
-const WAITS: &str = "/proc/thread-self/schedstat";
+pub(super) const STATISTICS: &str = "/proc/stat";
+pub(super) const WAITS: &str = "/proc/thread-self/schedstat";
 /// The size of the largest file that is evaluated, in bytes. A larger file is ignored, because a truncated file could
 /// be mistaken for a complete one.
 const LONGEST: usize = 64 << 20;
 /// The maximum number of counters. It limits memory use on a machine that keeps adding lines.
 const MOST_COUNTERS: usize = 16_384;
 /// A hundredth of a second, in nanoseconds.
-const HUNDREDTH_NS: u64 = 10_000_000;
+pub(super) const HUNDREDTH_NS: u64 = 10_000_000;
 /// The address of the register MSR_SMI_COUNT, which is read through the processor's msr device. Intel processors have
 /// had this register since Nehalem; processors from other vendors have no such register. Source: Intel SDM vol. 4,
 /// table 2-2 and following, 34H.
@@ -319,7 +319,7 @@ const fn forwards(before: u64, now: u64) -> u64 {
 }
 
 /// Returns the content of a file from its start, as text; `None` if it cannot be read or is not text.
-fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+pub(super) fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut length = 0;
     loop {

@@ -5,6 +5,7 @@ mod back_to_back;
 mod burst;
 mod core_offset;
 mod cpu_counters;
+mod cpu_time;
 #[cfg(feature = "gpio")]
 mod edge_latency;
 mod granularity;

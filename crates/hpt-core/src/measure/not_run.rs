@@ -4,18 +4,14 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek},
     time::{Duration, Instant},
 };
 
-use crate::{
-    host::{Host, stolen_hundredths, waited_ns},
-    sys::process::thread_cpu_time,
+use super::{
+    cpu_counters::{HUNDREDTH_NS, STATISTICS, WAITS, read},
+    cpu_time::cpu_time_ns,
 };
-
-const STATISTICS: &str = "/proc/stat";
-const WAITS: &str = "/proc/thread-self/schedstat";
-const HUNDREDTH: Duration = Duration::from_millis(10);
+use crate::host::{Host, stolen_hundredths, waited_ns};
 
 /// The time that a thread needed its CPU, but did not get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +51,15 @@ pub struct NotRunWatch {
     cpu: Option<usize>,
     waits: Option<File>,
     statistics: Option<File>,
+    buffer: Vec<u8>,
     begun: Instant,
-    before: Times,
+    used_before_ns: u64,
+    before: Counted,
 }
 
-/// The kernel's counters of time, each since an unspecified start.
+/// The kernel's counts of time, each since an unspecified start.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    used: Option<Duration>,
+struct Counted {
     waited: Option<Duration>,
     stolen: Option<Duration>,
 }
@@ -87,8 +84,10 @@ impl NotRunWatch {
             cpu,
             waits: host.open_to_read(WAITS).ok(),
             statistics: cpu.and_then(|_| host.open_to_read(STATISTICS).ok()),
+            buffer: vec![0; 4 << 10],
             begun: Instant::now(),
-            before: Times::default(),
+            used_before_ns: 0,
+            before: Counted::default(),
         };
         watch.restart();
         watch
@@ -96,53 +95,42 @@ impl NotRunWatch {
 
     /// Starts again, so that the next result does not include the time until now.
     pub fn restart(&mut self) {
-        self.before = self.times();
+        self.before = self.counted();
+        self.used_before_ns = cpu_time_ns();
         self.begun = Instant::now();
     }
 
     /// Returns the times since the start. Call it on the same thread as the constructor.
     pub fn read(&mut self) -> NotRun {
+        // Reading the files takes time that does not count.
         let wall = self.begun.elapsed();
-        let now = self.times();
+        let used = Duration::from_nanos(cpu_time_ns().saturating_sub(self.used_before_ns));
+        let now = self.counted();
         let since = |now: Option<Duration>, before: Option<Duration>| Some(now?.saturating_sub(before?));
-        let used = since(now.used, self.before.used);
         let waited = since(now.waited, self.before.waited);
         let stolen = since(now.stolen, self.before.stolen);
-        not_run(self.spins, wall, used, waited, stolen)
+        not_run(wall, self.spins.then_some(used), waited, stolen)
     }
 
-    fn times(&mut self) -> Times {
-        let waited = self.waits.as_mut().and_then(content).and_then(|text| waited_ns(&text));
-        let cpu = self.cpu;
-        let stolen = self.statistics.as_mut().and_then(content).and_then(|text| stolen_hundredths(&text, cpu));
-        Times {
-            used: thread_cpu_time().ok().map(|(user, system)| user + system),
+    fn counted(&mut self) -> Counted {
+        let (cpu, buffer) = (self.cpu, &mut self.buffer);
+        let waited = self.waits.as_mut().and_then(|file| read(file, buffer)).and_then(waited_ns);
+        let stolen = self.statistics.as_mut().and_then(|file| read(file, buffer));
+        let stolen = stolen.and_then(|text| stolen_hundredths(text, cpu));
+        Counted {
             waited: waited.map(Duration::from_nanos),
-            stolen: stolen.map(|hundredths| HUNDREDTH.saturating_mul(u32::try_from(hundredths).unwrap_or(u32::MAX))),
+            stolen: stolen.map(|hundredths| Duration::from_nanos(hundredths.saturating_mul(HUNDREDTH_NS))),
         }
     }
 }
 
-/// Combines the times of a measurement. A thread that spins did not run during the rest of the elapsed time. For a
-/// thread that blocks, that rest also contains the time during which it waited for an event, so the kernel's own count
-/// is used.
-fn not_run(
-    spins: bool,
-    wall: Duration,
-    used: Option<Duration>,
-    waited: Option<Duration>,
-    stolen: Option<Duration>,
-) -> NotRun {
-    let unused = used.filter(|_| spins).map(|used| wall.saturating_sub(used).max(stolen.unwrap_or_default()));
+/// Combines the times of a measurement. `used` is the CPU time of a thread that spins; such a thread did not run during
+/// the rest of the elapsed time. For a thread that blocks, that rest also contains the time during which it waited for
+/// an event, so the kernel's own count is used.
+fn not_run(wall: Duration, used: Option<Duration>, waited: Option<Duration>, stolen: Option<Duration>) -> NotRun {
+    let unused = used.map(|used| wall.saturating_sub(used).max(stolen.unwrap_or_default()));
     let counted = waited.map(|waited| waited + stolen.unwrap_or_default());
     NotRun { wall, not_run: unused.or(counted).map(|time| time.min(wall)), stolen }
-}
-
-fn content(file: &mut File) -> Option<String> {
-    let mut text = String::new();
-    file.rewind().ok()?;
-    file.read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 #[cfg(test)]
@@ -158,17 +146,15 @@ mod tests {
 
     #[test]
     fn a_spinning_thread_did_not_run_for_the_rest_of_the_time() {
-        let of = |used, waited, stolen| not_run(true, ms(100), used, waited, stolen).not_run;
+        let of = |used, waited, stolen| not_run(ms(100), used, waited, stolen).not_run;
         assert_eq!(of(Some(ms(36)), Some(ms(60)), None), Some(ms(64)));
         // A kernel that does not subtract steal time from the time of a thread reports it only for the CPU.
         assert_eq!(of(Some(ms(100)), Some(ms(0)), Some(ms(30))), Some(ms(30)));
-        assert_eq!(of(None, Some(ms(20)), Some(ms(30))), Some(ms(50)));
-        assert_eq!(of(None, None, None), None);
     }
 
     #[test]
     fn a_blocking_thread_did_not_run_while_it_was_ready() {
-        let of = |waited, stolen| not_run(false, ms(100), Some(ms(1)), waited, stolen).not_run;
+        let of = |waited, stolen| not_run(ms(100), None, waited, stolen).not_run;
         assert_eq!(of(Some(ms(20)), Some(ms(30))), Some(ms(50)));
         assert_eq!(of(Some(ms(20)), None), Some(ms(20)));
         assert_eq!(of(Some(ms(90)), Some(ms(30))), Some(ms(100)), "never more than the elapsed time");
@@ -188,7 +174,8 @@ mod tests {
         std::thread::sleep(ms(50));
         let slept = watch.read();
         assert!(slept.not_run >= Some(ms(40)), "to a thread that should spin, sleep is lost time: {slept:?}");
+        let begun = watch.begun;
         watch.restart();
-        assert!(watch.read().wall < slept.wall, "the time until the restart is not counted");
+        assert!(watch.begun > begun, "the time until the restart is not counted");
     }
 }

@@ -3,16 +3,13 @@
 
 use std::{fmt, ops::ControlFlow, thread, time::Duration};
 
-use super::order::Orders;
+use super::{cpu_time::cpu_time_ns, order::Orders};
 use crate::{
     clock::Instant,
     slack::NoSlack,
     sleep::{Sleeper, Strategy},
     stats::Spread,
-    sys::{
-        clock::{Clock, ClockId, Route},
-        wait::{self, Till},
-    },
+    sys::wait::{self, Till},
 };
 
 /// The time for which the method `fixed` spins before the deadline. The crate `spin_sleep` uses the same time on Linux.
@@ -142,10 +139,6 @@ pub fn sleep_overshoot(
 
 fn kernel_sleep(deadline: Instant) {
     wait::sleep_until(Till::Monotonic, Duration::from_nanos(deadline.kernel_nanos()));
-}
-
-fn cpu_time_ns() -> u64 {
-    Clock::unasked(ClockId::ThreadCpu, Route::Library).nanos()
 }
 
 /// The data collected for one method.

@@ -195,10 +195,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let settings = held.settings();
         let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
-        let mut watch = match conduct {
-            Behavior::Spins => NotRunWatch::of_spinning_thread(&context.host, held.cpu()),
-            _ => NotRunWatch::of_blocking_thread(&context.host, held.cpu()),
-        };
+        // The thread blocks between edges, even if it busy-waits for the edge itself.
+        let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
         let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
         let not_run = not_run::field_of(&watch.read());
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);

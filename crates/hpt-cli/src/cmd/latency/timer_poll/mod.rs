@@ -273,12 +273,18 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             let settings = held.settings();
             let presence = counts.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
             let shared = (&run.shared, run.shared.interrupter(number));
-            let mut not_run = match waiting {
-                Waiting::Polling => NotRunWatch::of_spinning_thread(&context.host, counts.cpu),
-                _ => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
+            let mut watch = match (waiting, at) {
+                // The thread sleeps until then. That is neither time for which it is ready nor part of the run.
+                (_, Some(_)) => NotRunWatch::of_blocking_thread(&context.host, None),
+                (Waiting::Polling, None) => NotRunWatch::of_spinning_thread(&context.host, counts.cpu),
+                (_, None) => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
             };
             measure(counts, (waiting, at), arguments, shared, (run.raw(), pulse), presence);
-            *counts.not_run.lock().unwrap_or_else(PoisonError::into_inner) = not_run::field_of(&not_run.read());
+            let mut times = watch.read();
+            if at.is_some() {
+                times.wall = run.shared.elapsed();
+            }
+            *counts.not_run.lock().unwrap_or_else(PoisonError::into_inner) = not_run::field_of(&times);
             Ok(settings)
         }
     });
