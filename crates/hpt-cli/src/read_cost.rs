@@ -6,7 +6,7 @@ use hpt_core::{
 };
 use hpt_document::read_cost::{RepeatedReads, SingleReads};
 
-use crate::output::{one_or_many, rounded, short_time, tail};
+use crate::output::{one_or_many, rounded, rounded_share, short_time, tail};
 
 /// The part of the median by which half of the batches differ if the CPU was disturbed. On an idle machine, it is about
 /// a percent.
@@ -31,7 +31,7 @@ pub(crate) fn repeated_reads(cost: &ReadCost, not_run: &measure::NotRun) -> Repe
         per_read_min_ns: cost.batches.map(|batches| rounded(batches.min_ns)),
         batches: cost.batches.map_or(0, |batches| batches.batches),
         mean_read_ns: cost.mean_ns().map(rounded),
-        not_run_share: not_run.share().map(|share| (share * 1e4).round() / 1e4),
+        not_run_share: not_run.share().map(rounded_share),
     }
 }
 
@@ -143,18 +143,12 @@ mod tests {
     #[test]
     fn wide_spreads_and_large_means_are_noted_with_the_cause() {
         let reads = |spread: f64, mean: f64| RepeatedReads {
-            reads: 1_000_000,
-            complete: true,
-            total_s: 0.01,
-            user_s: 0.01,
-            system_s: 0.0,
             per_read_ns: Some(10.0),
             per_read_p25_ns: Some(10.0 - spread / 2.0),
             per_read_p75_ns: Some(10.0 + spread / 2.0),
-            per_read_min_ns: Some(9.0),
             batches: 100,
             mean_read_ns: Some(mean),
-            not_run_share: None,
+            ..RepeatedReads::default()
         };
         let notes = |all: &[(&str, RepeatedReads)], is_not_run_noted| {
             notes_of_wide_spreads(all.iter().map(|(name, reads)| ((*name).to_owned(), reads)), is_not_run_noted)
@@ -178,18 +172,10 @@ mod tests {
     #[test]
     fn the_deviation_is_the_larger_distance_of_the_quartiles() {
         let reads = |median, low, high| RepeatedReads {
-            reads: 1,
-            complete: true,
-            total_s: 0.0,
-            user_s: 0.0,
-            system_s: 0.0,
             per_read_ns: Some(median),
             per_read_p25_ns: low,
             per_read_p75_ns: high,
-            per_read_min_ns: None,
-            batches: 1,
-            mean_read_ns: None,
-            not_run_share: None,
+            ..RepeatedReads::default()
         };
         assert_eq!(per_read(&reads(9.4, Some(9.3), Some(9.7))).as_deref(), Some("9.4 ns ± 0.3 ns"));
         assert_eq!(per_read(&reads(9.4, Some(9.4), Some(9.4))).as_deref(), Some("9.4 ns ± 0.01 ns"));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The results of many back-to-back reads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RepeatedReads {
     /// Number of back-to-back reads.
@@ -40,7 +40,7 @@ pub struct RepeatedReads {
 }
 
 /// The results of reads that were timed one at a time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SingleReads {
     /// Number of reads that were timed one at a time.

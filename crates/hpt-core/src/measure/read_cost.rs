@@ -126,10 +126,10 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times back to back, in batches, then one at a time. A batch has at most 10,000 reads and
-/// usually lasts at most 250 µs. It has fewer reads if that is necessary for 40 batches, but not so few that a read of
-/// the wall clock counts. If a read takes 10 µs or more, the back-to-back reads
-/// are limited to about two seconds. If a single read takes 10 µs or more, including the overhead of the stopwatch, the
+/// Reads `source` `calls` times back to back, in batches, then one at a time. A batch has at most 10,000 reads and lasts
+/// at most 250 µs, unless the wall clock needs longer batches. It has fewer reads if that is necessary for 40 batches,
+/// but not so few that a read of the wall clock counts. If a read takes 10 µs or more, the back-to-back reads are
+/// limited to about two seconds. If a single read takes 10 µs or more, including the overhead of the stopwatch, the
 /// single reads are limited to about one second. [`ReadCost::cut_short`] reports whether a limit was reached.
 /// `check` receives the number of reads made so far and is called between timed regions. If it returns
 /// [`ControlFlow::Break`], returns the results so far.
@@ -159,14 +159,16 @@ pub fn read_cost(
     let wall_step_ns = smallest_step_ns(wall, wall_scale);
     let (longest, read_ns) = longest_batch(source, &elapsed, || wall.ticks_start());
     let shortest = wall_step_ns.map_or(u128::from(BATCH), |step_ns| (step_ns * SHORTEST_BATCH_STEPS).div_ceil(read_ns));
-    let wanted = u128::from(calls / ENOUGH_BATCHES).min(USUAL_BATCH_NS / read_ns).max(shortest);
-    let most = u32::try_from(wanted).unwrap_or(BATCH).min(longest).max(1);
+    let usual = (USUAL_BATCH_NS / read_ns).min(u128::from(BATCH));
+    let wanted = u128::from(calls / ENOUGH_BATCHES).min(usual).max(shortest);
+    let most = u32::try_from(wanted).unwrap_or(longest).min(longest).max(1);
+    let most_untimed = longest.min(BATCH);
     let mut per_read_ps = Histogram::new();
     // The shortest mean time of a read in any batch. The mean of all batches also includes times in which the thread
     // did not run.
     let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
     // The first batch warms up caches and page tables and is discarded.
-    source.ticks_repeated(u32::try_from(calls).unwrap_or(longest).min(longest));
+    source.ticks_repeated(u32::try_from(calls).unwrap_or(most_untimed).min(most_untimed));
     while cost.calls < calls {
         let batch = u32::try_from(calls - cost.calls).unwrap_or(most).min(most);
         let (user, system) = cpu_time();
@@ -216,7 +218,7 @@ pub fn read_cost(
         cost.cut_short |= fewer < count;
         count = fewer;
     }
-    let (singles, empty) = single_reads(source, stopwatch, count, longest, || check(calls));
+    let (singles, empty) = single_reads(source, stopwatch, count, most_untimed, || check(calls));
     cost.singles = singles.spread(tick_ns);
     cost.empty = empty.spread(tick_ns);
     cost
@@ -236,7 +238,8 @@ fn read_batches(per_read_ps: &Histogram) -> Option<ReadBatches> {
 }
 
 /// Returns the smallest step between two consecutive reads of the wall clock, in nanoseconds: its read overhead or its
-/// granularity, whichever is larger. Returns `None` if the clock advances only with the kernel's tick.
+/// granularity, whichever is larger. Returns `None` if the clock advances only with the kernel's tick, or in steps that
+/// are as long.
 fn smallest_step_ns(wall: &dyn TimeSource, scale: Scale) -> Option<u128> {
     let width = wall.info().width;
     let (mut smallest, mut steps) = (None, 0);
@@ -251,7 +254,8 @@ fn smallest_step_ns(wall: &dyn TimeSource, scale: Scale) -> Option<u128> {
             break;
         }
     }
-    smallest
+    // A tick that falls into these reads is no step that can time a batch.
+    smallest.filter(|step_ns| step_ns * SHORTEST_BATCH_STEPS <= u128::from(LONGEST_BATCH_NS))
 }
 
 /// Returns the number of reads that limits the duration of a batch, and the approximate time of a read in nanoseconds.
@@ -268,7 +272,7 @@ fn longest_batch(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now
     let first_ns = quickest_ns(1);
     // Many reads, if they are fast, because the time of one includes a read of the wall clock.
     let read_ns = quickest_ns(fit(FIRST_BATCH_NS, first_ns).clamp(1, FIRST_BATCH));
-    (fit(LONGEST_BATCH_NS, read_ns).clamp(1, BATCH), read_ns)
+    (fit(LONGEST_BATCH_NS, read_ns).max(1), read_ns)
 }
 
 /// Returns the overhead of a timed single read, in nanoseconds: the two readings of the stopwatch around the read, and
@@ -471,13 +475,41 @@ mod tests {
                 self.0.info()
             }
         }
-        let clock = ManualSource::new("clock").stepping_by(40);
-        let wall = Coarse(&clock);
+        // A tick falls between the first reads of the wall clock, or none does.
+        for before_tick_ns in [20_000, 4_000_000] {
+            let clock = ManualSource::new("clock").stepping_by(40);
+            clock.advance(4_000_000 - before_tick_ns);
+            let wall = Coarse(&clock);
+            let (wall, stopwatch) = (&wall, &clock);
+            let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
+            let cost = read_cost(&clock, instruments, 1_000_000, |_| Continue(()));
+            let per_read_ns = cost.per_read_ns().expect("reads");
+            assert!(cost.batches.is_none() && (35.0..45.0).contains(&per_read_ns), "{cost:?}");
+        }
+    }
+
+    #[test]
+    fn a_slow_wall_clock_needs_longer_batches() {
+        /// A wall clock whose read takes 10 µs.
+        #[derive(Debug)]
+        struct Slow<'a>(&'a ManualSource);
+        impl TimeSource for Slow<'_> {
+            fn ticks(&self) -> u64 {
+                self.0.advance(10_000);
+                self.0.ticks()
+            }
+
+            fn info(&self) -> &SourceInfo {
+                self.0.info()
+            }
+        }
+        let clock = ManualSource::new("clock").stepping_by(5);
+        let wall = Slow(&clock);
         let (wall, stopwatch) = (&wall, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&clock, instruments, 1_000_000, |_| Continue(()));
+        let cost = read_cost(&clock, instruments, 20_000_000, |_| Continue(()));
         let per_read_ns = cost.per_read_ns().expect("reads");
-        assert!(cost.batches.is_none() && (35.0..45.0).contains(&per_read_ns), "{cost:?}");
+        assert!((5.0..5.05).contains(&per_read_ns), "a read of the wall clock adds at most half a percent: {cost:?}");
     }
 
     #[test]

@@ -38,9 +38,10 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 /// Measure the read overhead of each time source
 ///
 /// Reads each source N times back to back, in batches, and reports the median of the batches. Then reads it up to
-/// 100,000 times one at a time for the distribution. If the vDSO serves clock_gettime, or the cycle counter can be read from a register, hpt also measures the corresponding
-/// system call for comparison. If programs may count cycles, hpt also reports the cycles per read. A source whose read
-/// takes 10 µs or more is read for at most 2 s back to back and at most 1 s one at a time.
+/// 100,000 times one at a time for the distribution. If the vDSO serves clock_gettime, or the cycle counter can be read
+/// from a register, hpt also measures the corresponding system call for comparison. If programs may count cycles, hpt
+/// also reports the cycles per read. A source whose read takes 10 µs or more is read for at most 2 s back to back and at
+/// most 1 s one at a time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
