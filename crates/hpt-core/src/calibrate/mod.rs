@@ -66,10 +66,12 @@ pub struct Calibration {
     /// granule that back-to-back reads reveal.
     ///
     /// If the source advances with the kernel's tick, a late tick increases the lag of its readings. The bound then
-    /// includes the largest step that was observed.
+    /// includes the largest step that was observed. It holds if the CPU that updates the clock is not paused during the
+    /// update, for example by a hypervisor, and if the period of the tick is the stated resolution.
     ///
     /// `None` if the frequency was not measured and does not follow from a definition. Also `None` if the reference
-    /// advances with the kernel's tick, because nothing limits its lag.
+    /// advances with the kernel's tick, because nothing limits its lag, or if the readings of a source that advances
+    /// with the tick contradict each other.
     pub limits: Option<FrequencyRange>,
     /// The nominal frequency and its origin; `None` if the source has no nominal frequency.
     pub nominal: Option<Nominal>,
@@ -253,7 +255,7 @@ fn conclude(
         (collector.pairs(), granules)
     };
     let bounded = fit(&pairs, granules);
-    let fitted = if bounded.is_err() { fit_lagging(&pairs, granules, lags) } else { bounded }?;
+    let fitted = bounded.or_else(|_| fit_lagging(&pairs, granules, lags))?;
     Ok(Calibration {
         source: info.id.clone(),
         method: Method::Bracketed,
