@@ -53,7 +53,8 @@ pub struct DoctorRule {
     pub about: String,
     /// The verdict of the rule.
     pub verdict: DoctorVerdict,
-    /// The goals for which a finding of the rule counts as a problem. For all other goals, it is a note.
+    /// The goals for which the finding counts as a problem, or could if there is none. For all other goals, it is a
+    /// note.
     #[serde(default)]
     pub goals: Vec<DoctorGoal>,
     /// The severity of the finding for the goal of the document; null if there is no finding.

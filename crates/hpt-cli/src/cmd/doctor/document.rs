@@ -94,7 +94,7 @@ fn row(examined: &Examined) -> DoctorRule {
         title: rule.title.to_owned(),
         about: rule.about.to_owned(),
         verdict,
-        goals: rule.relevance.goals(Severity::Low).map(goal_word).collect(),
+        goals: examined.goals().into_iter().map(goal_word).collect(),
         severity: finding.map(|finding| severity_word(finding.severity)),
         certain: finding.map(|finding| finding.certain),
         observed,

@@ -127,7 +127,8 @@ fn rest(data: &DoctorDocument, options: &str) -> Block {
     let counts = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!(", {what}: {count}"));
     let mut rows = vec![vec![Cell::faint("Details: "), Cell::command(format!("hpt doctor -v{options}"))]];
     let mut add = |text: String| rows.push(vec![Cell::faint(text)]);
-    if data.goal == DoctorGoal::General && data.info > 0 {
+    let is_a_problem_elsewhere = |row: &DoctorRule| row.severity == Some(DoctorSeverity::Info) && !row.goals.is_empty();
+    if data.goal == DoctorGoal::General && data.rules.iter().any(is_a_problem_elsewhere) {
         add("Some notes are problems with --for timekeeping, realtime or benchmarks".to_owned());
     }
     if !data.needs_root.is_empty() {

@@ -63,11 +63,13 @@ pub struct Finding {
     pub certain: bool,
     /// Ways to fix the problem, the best way first.
     pub fixes: Vec<Fix>,
+    /// The severity for the goal to which the finding matters most.
+    highest: Severity,
 }
 
 impl Finding {
     fn new(severity: Severity, observed: impl Into<String>) -> Self {
-        Self { observed: observed.into(), severity, certain: true, fixes: Vec::new() }
+        Self { observed: observed.into(), severity, certain: true, fixes: Vec::new(), highest: severity }
     }
 
     fn uncertain(mut self) -> Self {
@@ -188,6 +190,16 @@ pub struct Examined {
     pub theme: &'static str,
     /// The verdict of the rule.
     pub verdict: Verdict,
+}
+
+impl Examined {
+    /// Returns the goals for which the finding counts as a problem. If the rule has no finding, returns the goals for
+    /// which a finding could.
+    #[must_use]
+    pub fn goals(&self) -> Vec<Goal> {
+        let is_always_a_note = matches!(&self.verdict, Verdict::Problem(finding) if finding.highest == Severity::Info);
+        if is_always_a_note { Vec::new() } else { self.rule.relevance.goals(Severity::Low).collect() }
+    }
 }
 
 /// The CPUs that a rule examines.

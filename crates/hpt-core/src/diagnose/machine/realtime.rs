@@ -99,7 +99,9 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
             Architecture::Other => None,
         };
         match package {
-            Some(package) => finding.fix("Install a real-time kernel", [format!("sudo apt-get install {package}")]),
+            Some(package) => {
+                finding.steps("Install a real-time kernel, then reboot", [format!("sudo apt-get install {package}")])
+            }
             None => finding.fix("Build a kernel with CONFIG_PREEMPT_RT, if this architecture supports it", []),
         }
     };
