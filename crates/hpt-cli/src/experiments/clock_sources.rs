@@ -199,13 +199,7 @@ mod tests {
                 not_run_share: Some(0.95),
             },
             ratio_to_first: None,
-            single: SingleReads {
-                single_samples: None,
-                single_p50_ns: None,
-                single_p99_ns: None,
-                single_p999_ns: None,
-                single_max_ns: None,
-            },
+            single: SingleReads::default(),
             resolution_ns: None,
             granularity_ns: None,
         };

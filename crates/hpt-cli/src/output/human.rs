@@ -6,6 +6,7 @@ use std::{io::IsTerminal, time::Duration};
 use super::{
     bar::shortened_bar,
     message::{is_colored, is_quiet, is_verbose},
+    text::is_obeyed,
 };
 
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
@@ -230,9 +231,9 @@ fn on_one_line(row: &[Cell], look: Look) -> String {
     line
 }
 
-/// Replaces control characters, and truncates overlong text.
+/// Replaces the characters that a terminal interprets, and truncates overlong text.
 fn without_control(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+    let shown = |letter: char| if is_obeyed(letter) { '\u{fffd}' } else { letter };
     text.chars().take(LONGEST_TEXT).map(shown).collect()
 }
 
@@ -439,8 +440,8 @@ fn is_number(word: &str) -> bool {
     bare.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Sanitizes text that may come from a file from another system. Replaces control characters, which a terminal might
-/// interpret, and truncates overlong words and texts.
+/// Sanitizes text that may come from a file from another system. Replaces the characters that a terminal
+/// interprets, and truncates overlong words and texts.
 fn harmless(text: &str) -> String {
     const LONGEST_WORD: usize = 300;
     let mut word = 0;
@@ -450,7 +451,7 @@ fn harmless(text: &str) -> String {
         match word {
             LONGEST_WORD => kept.push('…'),
             length if length > LONGEST_WORD => {}
-            _ if letter.is_control() && letter != '\n' => kept.push('\u{fffd}'),
+            _ if letter != '\n' && is_obeyed(letter) => kept.push('\u{fffd}'),
             _ => kept.push(letter),
         }
     }

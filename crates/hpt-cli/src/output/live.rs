@@ -36,14 +36,14 @@ impl Live {
         let Some(text) = texts.min_by_key(|text| text.lines().count()) else { return };
         let height = usize::from(Term::stdout().size().0);
         let lines = fitting(text.lines().collect(), height.saturating_sub(1).max(1));
-        write(&(begin(&self.drawn, whole.width.into()) + &replacement(&lines)));
+        write(&(begin(&self.drawn, width_of_terminal()) + &replacement(&lines)));
         self.drawn = lines.iter().map(|line| measure_text_width(line)).collect();
     }
 
     /// Prints text that remains on the terminal. The next redrawn text is below it.
     pub(crate) fn print_above(&mut self, blocks: &[Block]) {
         let look = Look::of_stdout();
-        write(&above(&self.drawn, look.width.into(), &human::render(blocks, look)));
+        write(&above(&self.drawn, width_of_terminal(), &human::render(blocks, look)));
         self.drawn.clear();
     }
 }
@@ -51,9 +51,14 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         if !self.drawn.is_empty() {
-            write(&above(&self.drawn, Look::of_stdout().width.into(), ""));
+            write(&above(&self.drawn, width_of_terminal(), ""));
         }
     }
+}
+
+/// Returns the number of columns of the terminal, which can be smaller than the width of the text.
+fn width_of_terminal() -> usize {
+    usize::from(Term::stdout().size().1).max(1)
 }
 
 /// Returns the first lines and the last line, if there are too many.

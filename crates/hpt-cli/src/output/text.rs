@@ -7,6 +7,11 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
+/// Rounds a share, from 0 to 1, in machine-readable output to a hundredth of a percent.
+pub(crate) fn rounded_share(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}
+
 /// Returns whether at least ten of `samples` samples lie beyond the quantile `part`. With fewer samples, the
 /// quantile would depend on little more than the maximum. Every command decides with this function which quantiles it
 /// prints. The median, which needs no tail, is always printed.
@@ -32,17 +37,19 @@ pub(crate) fn one_or_many<'a, N: Copy + PartialEq + From<u8>>(count: N, one: &'a
     if count == N::from(1) { one } else { many }
 }
 
+/// Returns whether a terminal interprets a character instead of showing it: a control character, or a character that
+/// changes the writing direction.
+pub(super) fn is_obeyed(letter: char) -> bool {
+    let turns_around = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns_around || letter.is_control()
+}
+
 /// Makes text safe for a terminal, because parts of the text may come from a file that another user created. Escapes
 /// control characters and characters that change the writing direction.
 pub(crate) fn without_escapes(text: &str) -> String {
-    let is_obeyed = |letter: char| {
-        let turns_around =
-            matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns_around || letter.is_control() && letter != '\n'
-    };
     let mut kept = String::with_capacity(text.len());
     for letter in text.chars() {
-        if is_obeyed(letter) { kept.extend(letter.escape_unicode()) } else { kept.push(letter) }
+        if letter != '\n' && is_obeyed(letter) { kept.extend(letter.escape_unicode()) } else { kept.push(letter) }
     }
     kept
 }

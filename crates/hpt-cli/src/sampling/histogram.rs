@@ -98,7 +98,7 @@ pub(crate) fn of_ticks(ticks: &Histogram, tick_ns: f64, what: (&'static str, &'s
     table(&counts.collect::<Vec<_>>(), what)
 }
 
-/// Returns durations in nanoseconds in ascending order, and the number of samples of each. The microsecond of a sample
+/// Returns durations in nanoseconds, in any order, and the number of samples of each. The microsecond of a sample
 /// below 10 ms is exact. Other samples have a resolution of three digits.
 fn counts_of_latencies(latencies: &Latencies) -> Vec<(u64, u64)> {
     let whole = latencies.microseconds();
@@ -118,7 +118,9 @@ fn counts_of_latencies(latencies: &Latencies) -> Vec<(u64, u64)> {
     let below = classes().filter(|&(ns, _)| ns < 1_000).collect();
     let mut counts = limited(below, whole.first().copied().unwrap_or(0), 999);
     counts.extend((0..).zip(whole).skip(1).map(|(us, &count)| (us * 1_000, count)));
-    let above = classes().filter(|&(ns, _)| ns >= whole_ns).collect();
+    // The class at the limit gets the samples that the classes of longer durations leave.
+    let mut above: Vec<(u64, u64)> = classes().filter(|&(ns, _)| ns >= whole_ns).collect();
+    above.reverse();
     counts.extend(limited(above, latencies.overflows(), whole_ns));
     counts
 }
@@ -218,7 +220,7 @@ mod tests {
 
     use hpt_core::{
         Instant,
-        measure::{Latencies, Wakes},
+        measure::{Latencies, Wake, Wakes},
         stats::Histogram,
     };
 
@@ -263,6 +265,21 @@ mod tests {
             ControlFlow::Continue(())
         });
         assert_eq!(of(&live).iter().map(|&(_, count)| count).sum::<u64>(), 50);
+    }
+
+    #[test]
+    fn samples_next_to_the_limit_of_exact_counts_take_no_longer_ones_with_them() {
+        // 9.998 ms is in the same class of the histogram as 10 ms, from which on samples are not counted exactly.
+        let mut latencies = Latencies::new();
+        for latency_ns in [9_998_000, 9_998_000, 2_000_000_000] {
+            latencies.record(Wake::new(Instant::EPOCH, latency_ns));
+        }
+        assert_eq!(
+            of(&latencies).last().map(|&(end_ns, count)| (end_ns > 2_000_000_000, count)),
+            Some((true, 1)),
+            "{:?}",
+            of(&latencies)
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use hpt_core::measure;
 use hpt_document::not_run::NotRun;
 
-use crate::output::rounded;
+use crate::output::{rounded, rounded_share};
 
 /// The share of the time above which the time that a thread did not run changes the figures of a measurement.
 const NOTICEABLE: f64 = 0.02;
@@ -12,7 +12,7 @@ const NOTICEABLE: f64 = 0.02;
 /// Returns the times as a document field.
 pub(crate) fn field_of(times: &measure::NotRun) -> NotRun {
     NotRun {
-        share: times.share().map(|share| (share * 1e4).round() / 1e4),
+        share: times.share().map(rounded_share),
         wall_s: rounded(times.wall.as_secs_f64()),
         stolen_s: times.stolen.map(|stolen| rounded(stolen.as_secs_f64())),
     }

@@ -111,16 +111,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
     let rates: Vec<_> = sources.iter().map(|&source| frequency_of(source, reference.as_dyn())).collect();
 
-    let waits: Duration = arguments.interval.iter().map(|waits| waits.total(arguments.count)).sum();
-    let expected = waits + reads(sources.len(), arguments.interval.len(), arguments.count);
-    let progress = Progress::new(u64::from(arguments.count) * arguments.interval.len() as u64, expected);
+    let intervals = distinct(&arguments.interval);
+    let waits: Duration = intervals.iter().map(|waits| waits.total(arguments.count)).sum();
+    let expected = waits + reads(sources.len(), intervals.len(), arguments.count);
+    let progress = Progress::new(u64::from(arguments.count) * intervals.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.waker())?;
     let (mut measured, mut done) = (Vec::new(), 0_u64);
     // The thread blocks during pauses, so the kernel counts the time for which it was ready.
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
-    for waits in &arguments.interval {
+    for waits in intervals {
         progress.name(&waits.name());
         let pairs = back_to_back_reads(&sources, &waits.0, arguments.count.into(), |wait| {
             done += 1;
@@ -132,9 +133,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             pause(wait, &mut sleeper, context)
         });
         parts.end(waits.name());
-        let read = sources.iter().zip(&rates).zip(&pairs);
+        let read = sources.iter().zip(&rates).zip(pairs);
         measured.extend(read.filter_map(|((source, &rate), pairs)| {
-            Some((row(&source.info().id, rate, waits, &pairs.differences)?, pairs.differences.clone()))
+            Some((row(&source.info().id, rate, waits, &pairs.differences)?, pairs.differences))
         }));
         if context.interrupted() {
             break;
@@ -175,6 +176,17 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
     // A clock with a granularity of milliseconds is too coarse.
     Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
+}
+
+/// Returns the pauses, each once, in the order in which they were given first.
+fn distinct(intervals: &[Waits]) -> Vec<&Waits> {
+    let mut found: Vec<&Waits> = Vec::new();
+    for waits in intervals {
+        if !found.contains(&waits) {
+            found.push(waits);
+        }
+    }
+    found
 }
 
 /// Returns the approximate duration of the reads themselves.
@@ -312,7 +324,7 @@ mod tests {
 
     use hpt_document::{not_run::NotRun, pairs::PairsDocument};
 
-    use super::{Waits, best, headline, page, ranked, row, waits};
+    use super::{Waits, best, distinct, headline, page, ranked, row, waits};
     use crate::{golden, output::Document};
 
     #[test]
@@ -343,6 +355,13 @@ mod tests {
         };
         let blocks = page(&data, &differences);
         golden::assert("latency-pairs", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn a_repeated_pause_is_measured_once() {
+        let intervals: Vec<Waits> = ["0s", "1s/5s", "0s", "1s", "1s/5s"].iter().flat_map(|text| waits(text)).collect();
+        let names: Vec<String> = distinct(&intervals).into_iter().map(Waits::name).collect();
+        assert_eq!(names, ["no pause", "1 s, 5 s", "1 s"]);
     }
 
     #[test]

@@ -131,11 +131,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // On its own, a watch prints its intervals instead.
     let progress = arguments.duration.filter(|_| context.is_of_a_part()).map(|duration| Progress::new(1, duration));
     let mut screen = Screen::open(context, arguments.duration);
-    let mut ran = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     // On a busy machine, the setup takes time that is not part of the run.
     machine.begin(context);
     so_far.watch.expect(&expectations(machine.counter(context)));
-    ran.restart();
+    let mut ran = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     loop {
         let synchronization = so_far.synchronization(context);
         let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
@@ -189,7 +188,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         so_far.follow(presence.as_ref(), &machine.cpus);
         let interval = (offsets, events, elsewhere);
         let data = so_far.end_interval(&machine, reference.as_dyn(), interval, synchronization, &limits, context);
-        so_far.not_run = Some(not_run::field_of(&ran.read()));
         let is_read = match &mut screen {
             Some(screen) => {
                 screen.end_interval(data, &so_far);
@@ -215,6 +213,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
     }
     drop(screen);
+    so_far.not_run = Some(not_run::field_of(&ran.read()));
     let effect = "the brackets, and so the error bounds, may be wider than on an idle machine";
     notes.extend(so_far.not_run.iter().filter_map(|not_run| not_run::note(not_run, effect)));
     notes.extend(so_far.notes_of_cpus(cores.is_some()));

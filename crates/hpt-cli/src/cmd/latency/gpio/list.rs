@@ -88,11 +88,13 @@ fn headline(data: &GpioListDocument, no_chips: Option<&str>) -> String {
     if let Some(reason) = no_chips {
         return format!("No GPIO lines: {reason}");
     }
+    if !data.chips.is_empty() && data.chips.iter().all(|chip| chip.reason.is_some()) {
+        return "No GPIO lines: no chip could be read".to_owned();
+    }
     let (lines, chips) = (data.lines.len(), data.chips.iter().filter(|chip| chip.reason.is_none()).count());
     let used = data.lines.iter().filter(|line| line.in_use).count();
-    let [lines, chips] = [(lines, "line"), (chips, "chip")].map(|(count, name)| {
-        format!("{count} GPIO {name}{}", one_or_many(u64::try_from(count).unwrap_or(u64::MAX), "", "s"))
-    });
+    let [lines, chips] = [(lines, "line"), (chips, "chip")]
+        .map(|(count, name)| format!("{count} GPIO {name}{}", one_or_many(count, "", "s")));
     format!("{lines} on {chips}, {used} in use")
 }
 

@@ -67,6 +67,7 @@ fn percent(ns: u64, of_ns: u64) -> f64 {
 /// Formats a percentage with about three digits: `74 %`, `1.49 %`, `0.006 %`.
 fn short_percent(percent: f64) -> String {
     let decimals = match percent {
+        tiny if tiny > 0.0 && tiny < 0.0005 => return "< 0.001 %".to_owned(),
         large if large >= 10.0 => 0,
         medium if medium >= 1.0 => 2,
         _ => 3,
@@ -101,7 +102,7 @@ fn headline(data: &StallDocument, all: &Latencies) -> String {
     let longest_on = rows.iter().max_by_key(|row| row.max_ns).filter(|_| rows.len() > 1);
     let longest_on = longest_on.map_or_else(String::new, |row| format!(" on CPU {}", name_of(row.cpu)));
     let figures = latency_figures::words(p50_ns, latency_figures::tail(counts, 0.99), longest.latency_ns);
-    let cause = data.causes.iter().max_by_key(|row| row.stalled_ns).map_or_else(String::new, |row| {
+    let cause = data.causes.first().map_or_else(String::new, |row| {
         format!(
             ". Main cause: {}, {} {}, {} of the lost time",
             cause_name(row),
@@ -445,7 +446,10 @@ mod tests {
 
     #[test]
     fn a_percentage_has_about_three_digits() {
-        assert_eq!([74.26, 1.488, 0.0063].map(short_percent), ["74 %", "1.49 %", "0.006 %"]);
+        assert_eq!(
+            [74.26, 1.488, 0.0063, 0.0004, 0.0].map(short_percent),
+            ["74 %", "1.49 %", "0.006 %", "< 0.001 %", "0.000 %"]
+        );
     }
 
     #[test]

@@ -38,7 +38,11 @@ fn headline(data: &WakeLatencyDocument, all: &Latencies) -> String {
         [cpu] => format!("CPU {cpu}"),
         cpus => format!("{} CPUs", cpus.len()),
     };
-    let Some(figures) = figures(all) else { return format!("{what}, {place}: no samples") };
+    // Without samples, the settings of several CPUs do not tell whether the threads were pinned.
+    let Some(figures) = figures(all) else {
+        let is_known = data.measuring.thread.cpus.len() == 1;
+        return if is_known { format!("{what}, {place}: no samples") } else { format!("{what}: no samples") };
+    };
     let worst = data.results.iter().max_by_key(|row| row.figures.max_ns).and_then(|row| row.cpu);
     let worst = worst.filter(|_| data.results.len() > 1).map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
     let missed = match figures.missed {
