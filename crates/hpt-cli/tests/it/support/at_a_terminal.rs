@@ -1,6 +1,6 @@
 //! A run of hpt whose standard error is a terminal. Its progress bar shows when hpt has begun to
-//! measure, so that a test can wait for it.
-//! Standard output is a pipe, for the document.
+//! measure, so that a test can wait for it. Standard output is a pipe, for the document, or the same
+//! terminal.
 
 use std::{
     fs::File,
