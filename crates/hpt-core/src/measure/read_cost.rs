@@ -15,11 +15,13 @@ use crate::{
 const BATCH: u32 = 10_000;
 /// The largest number of timed single reads: enough for 100 samples above p99.9.
 const MOST_SINGLES: u64 = 100_000;
-/// The number of reads, and then of short batches, before the measurement. The fastest determines the size of a batch.
+/// The number of batches of each size before the measurement. The fastest determines the time of a read.
 const FIRST_READS: u32 = 3;
-/// The largest number of reads in a short batch, and its longest duration in nanoseconds.
-const FIRST_BATCH: u32 = 100;
-const FIRST_BATCH_NS: u64 = 100_000;
+/// The largest number of reads in such a batch, the factor between one size and the next, and the duration that is long
+/// enough, in steps of the wall clock.
+const FIRST_BATCH: u32 = 1_000_000;
+const FIRST_BATCH_GROWTH: u32 = 4;
+const FIRST_BATCH_STEPS: u128 = 20;
 /// The number of batches to aim for, so that ten batches lie beyond each quartile.
 const ENOUGH_BATCHES: u64 = 40;
 /// The shortest batch, in steps of the wall clock. A batch includes one read of the wall clock and is rounded to its
@@ -29,7 +31,9 @@ const SHORTEST_BATCH_STEPS: u128 = 200;
 /// for milliseconds, so that most batches are not interrupted even if the thread often is.
 const USUAL_BATCH_NS: u128 = 250_000;
 /// The largest duration of any batch, in nanoseconds, so that a run can be ended quickly.
-const LONGEST_BATCH_NS: u64 = 40_000_000;
+const LONGEST_BATCH_NS: u128 = 40_000_000;
+/// The longest step of a wall clock that can time a batch, in nanoseconds.
+const LONGEST_STEP_NS: u128 = LONGEST_BATCH_NS / SHORTEST_BATCH_STEPS;
 /// The number of consecutive reads of the wall clock in which a clock that does not advance with the kernel's tick
 /// advances.
 const WALL_READS: u32 = 1_000;
@@ -157,7 +161,8 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanos(wall_width.difference(since, wall.ticks_end())));
     let wall_step_ns = smallest_step_ns(wall, wall_scale);
-    let (longest, read_ns) = longest_batch(source, &elapsed, || wall.ticks_start());
+    let read_ns = read_time_ns(source, wall_step_ns.unwrap_or(LONGEST_STEP_NS), &elapsed, || wall.ticks_start());
+    let longest = u32::try_from(LONGEST_BATCH_NS / read_ns).unwrap_or(BATCH).max(1);
     let shortest = wall_step_ns.map_or(u128::from(BATCH), |step_ns| (step_ns * SHORTEST_BATCH_STEPS).div_ceil(read_ns));
     let usual = (USUAL_BATCH_NS / read_ns).min(u128::from(BATCH));
     let wanted = u128::from(calls / ENOUGH_BATCHES).min(usual).max(shortest);
@@ -255,24 +260,30 @@ fn smallest_step_ns(wall: &dyn TimeSource, scale: Scale) -> Option<u128> {
         }
     }
     // A tick that falls into these reads is no step that can time a batch.
-    smallest.filter(|step_ns| step_ns * SHORTEST_BATCH_STEPS <= u128::from(LONGEST_BATCH_NS))
+    smallest.filter(|&step_ns| step_ns <= LONGEST_STEP_NS)
 }
 
-/// Returns the number of reads that limits the duration of a batch, and the approximate time of a read in nanoseconds.
-fn longest_batch(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> (u32, u128) {
-    let quickest_ns = |reads: u32| {
+/// Returns the approximate time of a read, in nanoseconds. The batches that determine it grow until they last many steps
+/// of the wall clock, so that neither a read of that clock nor its granularity counts.
+fn read_time_ns(
+    source: &dyn TimeSource,
+    step_ns: u128,
+    elapsed: &dyn Fn(u64) -> Duration,
+    now: impl Fn() -> u64,
+) -> u128 {
+    let mut reads = 1;
+    loop {
         let times = (0..FIRST_READS).map(|_| {
             let start = now();
             source.ticks_repeated(reads);
-            elapsed(start).as_nanos() / u128::from(reads)
+            elapsed(start).as_nanos()
         });
-        times.min().unwrap_or_default().max(1)
-    };
-    let fit = |longest_ns: u64, read_ns: u128| u32::try_from(u128::from(longest_ns) / read_ns).unwrap_or(BATCH);
-    let first_ns = quickest_ns(1);
-    // Many reads, if they are fast, because the time of one includes a read of the wall clock.
-    let read_ns = quickest_ns(fit(FIRST_BATCH_NS, first_ns).clamp(1, FIRST_BATCH));
-    (fit(LONGEST_BATCH_NS, read_ns).max(1), read_ns)
+        let took_ns = times.min().unwrap_or_default();
+        if took_ns >= step_ns * FIRST_BATCH_STEPS || reads >= FIRST_BATCH {
+            return (took_ns / u128::from(reads)).max(1);
+        }
+        reads = (reads * FIRST_BATCH_GROWTH).min(FIRST_BATCH);
+    }
 }
 
 /// Returns the overhead of a timed single read, in nanoseconds: the two readings of the stopwatch around the read, and
