@@ -84,7 +84,35 @@ pub struct LatencyFigures {
     pub histogram_us: Vec<MicrosecondCount>,
     /// Number of samples with a latency above ten milliseconds.
     pub above_10ms: u64,
+    /// The number of samples in each bin, from one nanosecond to the maximum. Bins without samples are omitted.
+    #[serde(default)]
+    pub histogram_ns: Vec<HistogramBin>,
 }
+
+/// A bin of a histogram. Below 16 ns, each bin is one nanosecond wide; above, each power of two has 16 bins of equal width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HistogramBin(
+    /// The smallest duration in the bin, in nanoseconds.
+    pub u64,
+    /// The smallest duration above the bin, in nanoseconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub u64,
+    /// Number of samples in the bin.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub u64,
+);
+
+/// The latencies in one interval of a heat map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HeatMapColumn(
+    /// The start of the interval, in nanoseconds after the first deadline.
+    pub u64,
+    /// The number of samples in each bin. A bin extends from one power of two (or its 1.5-fold) to the next. Bins
+    /// without samples are omitted.
+    pub Vec<HistogramBin>,
+);
 
 /// Number of samples whose duration falls within one whole microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

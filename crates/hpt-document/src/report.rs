@@ -27,6 +27,9 @@ pub struct ReportDocument {
     pub elapsed_s: f64,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
+    /// The settings of the system that affect latency, and its load; null in reports of older versions.
+    #[serde(default)]
+    pub conditions: Option<ReportConditions>,
     /// The measurements, in the order in which they were made.
     pub parts: Vec<ReportPart>,
     /// The document of each part, as the command of the part prints it with --format json. The kind of a document
@@ -34,6 +37,27 @@ pub struct ReportDocument {
     pub documents: serde_json::Map<String, serde_json::Value>,
     /// Further remarks on the report.
     pub notes: Vec<String>,
+}
+
+/// The settings of the system that affect latency, and its load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReportConditions {
+    /// Number of CPUs that are online; null if it cannot be read.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub cpus: Option<usize>,
+    /// The frequency governors of the CPUs, each listed once; empty if the CPUs have no governor.
+    pub governors: Vec<String>,
+    /// The preemption model of the kernel, for example `PREEMPT_RT` or `PREEMPT_DYNAMIC`.
+    pub preemption: String,
+    /// The isolated CPUs, as the kernel lists them, for example `2-3`; empty if none is isolated, null if it cannot be
+    /// read.
+    pub isolated_cpus: Option<String>,
+    /// The load average of the last minute before the first part; null if it cannot be read.
+    pub load_before: Option<f64>,
+    /// The load average of the last minute after the last part. The measurement itself is included. Null if it cannot be
+    /// read.
+    pub load_after: Option<f64>,
 }
 
 /// One part of a report: a measurement with one command.

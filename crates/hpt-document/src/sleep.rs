@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head, not_run::NotRun, thread::Thread};
+use crate::{cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, not_run::NotRun, thread::Thread};
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,4 +62,7 @@ pub struct SleepRow {
     /// The wake-up margin at the end of the measurement, in nanoseconds: how long before the deadline the thread is
     /// woken. Null for methods that do not adapt the margin.
     pub reserve_ns: Option<u64>,
+    /// The number of sleeps in each bin of the overshoot. Bins without sleeps are omitted.
+    #[serde(default)]
+    pub histogram_ns: Vec<HistogramBin>,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     head::Head,
-    latency::{LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
+    latency::{HistogramBin, LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
     not_run::NotRun,
     words::word_enum,
 };
@@ -118,6 +118,9 @@ pub struct StallThreadRow {
     pub histogram_us: Vec<MicrosecondCount>,
     /// Number of stalls longer than ten milliseconds.
     pub above_10ms: u64,
+    /// The number of stalls in each bin, from one nanosecond to the maximum. Bins without stalls are omitted.
+    #[serde(default)]
+    pub histogram_ns: Vec<HistogramBin>,
 }
 
 /// All stalls with one likely cause.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     head::Head,
-    latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    latency::{ClockReads, HeatMapColumn, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
     not_run::NotRun,
     words::word_enum,
 };
@@ -76,6 +76,13 @@ pub struct WakeLatencyRow {
     /// The latency over time, in intervals of equal length. Intervals without a deadline are omitted.
     #[cfg_attr(feature = "schema", schemars(length(max = 400)))]
     pub time_series: Vec<TimeSeriesInterval>,
+    /// The length of each interval of the heat map, in nanoseconds.
+    #[serde(default)]
+    pub heat_map_interval_ns: u64,
+    /// The distribution of the latency over time, in intervals of equal length. Intervals without a deadline are omitted.
+    #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
+    #[serde(default)]
+    pub heat_map: Vec<HeatMapColumn>,
 }
 
 /// An interval of the time series.

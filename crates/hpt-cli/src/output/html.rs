@@ -4,11 +4,15 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The content of a page.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) title: String,
-    /// The paragraph below the title.
+    /// The result in a few sentences.
+    pub(crate) verdict: String,
+    /// The paragraph below the verdict.
     pub(crate) lead: String,
+    /// The conditions of the measurement: name and value.
+    pub(crate) conditions: Vec<(String, String)>,
     /// The key figures at the top: name, value and explanation.
     pub(crate) first: Vec<(String, String, String)>,
     pub(crate) sections: Vec<Section>,
@@ -36,6 +40,8 @@ pub(crate) enum Piece {
     Table(Table),
     /// A table that is collapsed at first.
     Folded(Table),
+    /// Pieces that are collapsed at first, below this heading. A printout does not contain them.
+    Closed(String, Vec<Piece>),
     Figure(Figure),
 }
 
@@ -59,14 +65,13 @@ pub(crate) struct Table {
     pub(crate) marked: Vec<bool>,
 }
 
-/// A drawing for wide screens and a drawing for narrow screens, with text and a table for readers who cannot see the
-/// drawings.
+/// A drawing in several widths, with text and a table for readers who cannot see the drawings.
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
     pub(crate) says: String,
-    pub(crate) wide: Markup,
-    pub(crate) narrow: Markup,
+    /// The drawings, of which the style sheet shows the one that fits the window.
+    pub(crate) drawings: Vec<Markup>,
     pub(crate) table: Table,
     pub(crate) provenance: String,
 }
@@ -76,30 +81,37 @@ const STYLE: &str = "\
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif;font-variant-numeric:tabular-nums}
-main,header,footer{max-width:46rem;margin:0 auto;padding:0 1.25rem}
-header{padding-top:3.5rem}
+main,header,footer{max-width:72.5rem;margin:0 auto;padding:0 1.25rem}
+header{padding-top:2.5rem}
 h1{font-size:2rem;line-height:1.15;letter-spacing:-.015em;margin:0 0 .5rem;overflow-wrap:anywhere}
 h2{font-size:1.35rem;line-height:1.25;letter-spacing:-.01em;margin:0 0 1rem}
 h3{font-size:1rem;line-height:1.35;margin:2rem 0 .25rem}
-p{margin:.25rem 0 1rem;max-width:38rem;overflow-wrap:anywhere}
+p{margin:.25rem 0 1rem;max-width:46rem;overflow-wrap:anywhere}
 a{color:var(--link)}
 .lead,.provenance,footer,nav,dt,.note{color:var(--faint)}
 .provenance,.note,footer,nav{font-size:.8125rem;line-height:1.5}
 nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:.125rem 1.25rem;margin:1.5rem 0 0;padding:0}
 nav a{display:inline-block;padding:.25rem 0}
 section{border-top:1px solid var(--line);margin-top:3rem;padding-top:2rem}
-.first{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:1.25rem 1.5rem;margin:2.25rem 0 0}
+.verdict{font-size:1.25rem;line-height:1.4;max-width:52rem;margin:.75rem 0 .75rem}
+.first{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:1.25rem 1.5rem;margin:1.75rem 0 0}
+.conditions{display:flex;flex-wrap:wrap;gap:.5rem 2rem;margin:1.5rem 0 0}
+.conditions dt{font-size:.8125rem;line-height:1.4}
+.conditions dd{margin:0;overflow-wrap:anywhere;max-width:30rem}
 .first div{border-top:2px solid var(--ink);padding-top:.5rem}
 .first dt{font-size:.8125rem;line-height:1.4}
 .first dd{margin:0}
-.first .value{font-size:1.5rem;line-height:1.3;font-weight:600;letter-spacing:-.01em;overflow-wrap:anywhere}
+.first .value{font-size:2.25rem;line-height:1.2;font-weight:600;letter-spacing:-.01em;overflow-wrap:anywhere}
 .first .said{font-size:.8125rem;line-height:1.4;color:var(--faint)}
 .facts{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.25rem 1.5rem;margin:0 0 1rem}
 .facts dd{margin:0;overflow-wrap:anywhere}
 figure{margin:0 0 2.5rem}
+figcaption{max-width:60rem}
+.closed>summary{font-size:1rem;padding:.4rem 0}
 figure h3{margin-top:1.5rem}
 .chart{display:block;width:100%;height:auto;margin:.75rem 0 .5rem}
-.narrow{display:none}
+.narrow,.broad{display:none}
+@media (min-width:76rem){.wide{display:none}.broad{display:block}}
 .scroll{overflow-x:auto;margin:.5rem 0 1rem}
 .scroll:focus-visible,summary:focus-visible,a:focus-visible{outline:2px solid var(--link);outline-offset:2px}
 table{border-collapse:collapse;font-size:.8125rem;line-height:1.4;min-width:100%}
@@ -111,7 +123,7 @@ thead th{color:var(--faint)}
 tr.marked th,tr.marked td{font-weight:600}
 tr.marked td:last-child{color:var(--mark)}
 summary{cursor:pointer;font-size:.8125rem;color:var(--link);padding:.25rem 0}
-.finding{margin:0 0 1.75rem}
+.finding{margin:0 0 1.75rem;max-width:52rem}
 .finding h3{margin:0 0 .25rem}
 .severity{display:inline-block;font-size:.75rem;line-height:1.4;font-weight:600;border:1px solid currentColor;border-radius:.2rem;padding:0 .4rem;margin-right:.5rem}
 .severity.high{color:var(--mark)}
@@ -119,9 +131,11 @@ summary{cursor:pointer;font-size:.8125rem;color:var(--link);padding:.25rem 0}
 .finding ul{margin:.25rem 0 0;padding-left:1.1rem}
 code{font:.8125rem/1.5 ui-monospace,monospace;background:var(--wash);padding:.05rem .3rem;border-radius:.2rem;overflow-wrap:anywhere}
 footer{border-top:1px solid var(--line);margin-top:3rem;padding-top:1rem;padding-bottom:3rem}
-@media (max-width:40rem){header{padding-top:2rem}h1{font-size:1.6rem}.wide{display:none}.narrow{display:block}section{margin-top:2.25rem;padding-top:1.5rem}.first{grid-template-columns:1fr 1fr}.facts{grid-template-columns:1fr;gap:0}.facts dd{margin-bottom:.5rem}}
+@media (max-width:40rem){header{padding-top:2rem}h1{font-size:1.6rem}.wide{display:none}.narrow{display:block}section{margin-top:2.25rem;padding-top:1.5rem}.first{grid-template-columns:1fr 1fr}.facts{grid-template-columns:1fr;gap:0}.facts dd{margin-bottom:.5rem}.first .value{font-size:1.75rem}.verdict{font-size:1.125rem}}
+@media screen and (max-width:40rem){.scroll table,.scroll caption,.scroll tbody,.scroll tr,.scroll th,.scroll td{display:block}.scroll thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}.scroll tr{border-top:1px solid var(--line);padding:.5rem 0}.scroll th,.scroll td{border:0;padding:.1rem 0;text-align:left;white-space:normal;min-width:0}.scroll tbody th{font-weight:600;font-size:.9375rem}.scroll tbody td{display:grid;grid-template-columns:8rem 1fr;gap:.75rem}.scroll tbody td::before{content:attr(data-label);color:var(--faint)}.scroll tbody td:empty{display:none}}
 @media screen and (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e8eaed;--faint:#a3acb8;--line:#343b44;--wash:#20252b;--link:#7cc4f5;--mark:#f5a07a}}
-@media print{body{font-size:10.5pt}header{padding-top:0}nav{display:none}.wide{display:block}.narrow{display:none}.scroll{overflow:visible}.chart,figure>p,figcaption,.finding,tr{break-inside:avoid}h2,h3,figure>p,.chart,caption{break-after:avoid}section{margin-top:1.5rem;padding-top:1rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}table{font-size:8pt}th,td{white-space:normal;padding-right:.5rem}th:first-child{min-width:6rem}.words{min-width:9rem}details::details-content{content-visibility:visible;block-size:auto}summary{display:none}a{color:inherit;text-decoration:none}}
+@page{margin:12mm 14mm}
+@media print{body{font-size:9pt;line-height:1.4}header{padding-top:0}h1{font-size:16pt}h2{font-size:12pt;margin-bottom:.5rem}h3{font-size:9.5pt}.verdict{font-size:11pt}nav,.data,.closed{display:none}.wide{display:block}.narrow,.broad{display:none}.scroll{overflow:visible}.chart,.finding,tr,.first div{break-inside:avoid}h2,h3,figure>p,caption{break-after:avoid}section{margin-top:1rem;padding-top:.75rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}p{max-width:none;margin-bottom:.5rem}.first{margin-top:1rem;gap:.5rem 1rem}.first .value{font-size:15pt}.conditions{margin-top:.75rem;gap:.25rem 1.25rem}figure{margin-bottom:1rem}figure h3{margin-top:.75rem}.finding{max-width:none;margin-bottom:.6rem}.finding details{display:none}section .provenance{font-size:7pt}table{font-size:7.5pt;line-height:1.3}th,td{white-space:normal;padding:.15rem .5rem .15rem 0}th:first-child{min-width:6rem}.words{min-width:9rem}footer{margin-top:1rem;padding-bottom:0}a{color:inherit;text-decoration:none}}
 ";
 
 /// Returns the whole file.
@@ -141,6 +155,7 @@ pub(crate) fn page(page: &Page) -> String {
             body {
                 header {
                     h1 { (page.title) }
+                    @if !page.verdict.is_empty() { p.verdict { (page.verdict) } }
                     p.lead { (page.lead) }
                     @if !page.first.is_empty() {
                         dl.first {
@@ -148,6 +163,9 @@ pub(crate) fn page(page: &Page) -> String {
                                 div { dt { (name) } dd.value { (value) } dd.said { (said) } }
                             }
                         }
+                    }
+                    @if !page.conditions.is_empty() {
+                        dl.conditions { @for (name, value) in &page.conditions { div { dt { (name) } dd { (value) } } } }
                     }
                     nav aria-label="Contents" {
                         ul { @for section in &page.sections { li { a href={ "#" (section.id) } { (section.title) } } } }
@@ -167,18 +185,28 @@ fn section(section: &Section) -> Markup {
     html! {
         section id=(section.id) aria-labelledby={ (section.id) "-title" } {
             h2 id={ (section.id) "-title" } { (section.title) }
-            @for piece in &section.pieces {
+            (pieces(&section.pieces))
+        }
+    }
+}
+
+fn pieces(pieces: &[Piece]) -> Markup {
+    html! {
+            @for piece in pieces {
                 @match piece {
                     Piece::Text(text) => p { (text) },
                     Piece::Provenance(text) => p.provenance { (text) },
                     Piece::Facts(facts) => dl.facts { @for (name, value) in facts { dt { (name) } dd { (value) } } },
                     Piece::Finding(one) => (finding(one)),
                     Piece::Table(one) => (table(one)),
-                    Piece::Folded(one) => details { summary { (one.caption) } (table(one)) },
+                    Piece::Folded(one) => details.data { summary { (one.caption) } (table(one)) },
+                    Piece::Closed(title, inside) => details.closed {
+                        summary { (title) }
+                        (self::pieces(inside))
+                    },
                     Piece::Figure(one) => (figure(one)),
                 }
             }
-        }
     }
 }
 
@@ -207,10 +235,9 @@ fn figure(figure: &Figure) -> Markup {
         figure {
             h3 { (figure.title) }
             p { (figure.says) }
-            (figure.wide)
-            (figure.narrow)
+            @for drawing in &figure.drawings { (drawing) }
             figcaption.provenance { (figure.provenance) }
-            details { summary { "Data table" } (table(&figure.table)) }
+            details.data { summary { "Data table" } (table(&figure.table)) }
         }
     }
 }
@@ -231,24 +258,31 @@ fn is_of_words(rows: &[Vec<String>], column: usize) -> bool {
 fn table(table: &Table) -> Markup {
     let of_words: Vec<bool> = (0..table.head.len()).map(|column| is_of_words(&table.rows, column)).collect();
     let is_of_words = |column: usize| of_words.get(column).copied().unwrap_or(false);
+    let label = |column: usize| table.head.get(column).map_or("", String::as_str);
     html! {
-        // The table can be scrolled with the keyboard.
+        // The table can be scrolled with the keyboard. On a phone, the style sheet shows each row as a card. The roles
+        // keep it a table for screen readers.
         div.scroll role="region" tabindex="0" aria-label=(table.caption) {
-            table {
+            table role="table" {
                 caption { (table.caption) }
-                thead {
-                    tr {
+                thead role="rowgroup" {
+                    tr role="row" {
                         @for (column, name) in table.head.iter().enumerate() {
-                            th scope="col" .words[is_of_words(column)] { (name) }
+                            // An empty header cell has no name for screen readers.
+                            @if name.is_empty() { td role="cell" {} }
+                            @else { th scope="col" role="columnheader" .words[is_of_words(column)] { (name) } }
                         }
                     }
                 }
-                tbody {
+                tbody role="rowgroup" {
                     @for (number, row) in table.rows.iter().enumerate() {
-                        tr.marked[table.marked.get(number).copied().unwrap_or(false)] {
+                        tr role="row" .marked[table.marked.get(number).copied().unwrap_or(false)] {
                             @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" .words[is_of_words(column)] { (cell) } }
-                                @else { td.words[is_of_words(column)] { (cell) } }
+                                @if column == 0 {
+                                    th scope="row" role="rowheader" .words[is_of_words(column)] { (cell) }
+                                } @else {
+                                    td role="cell" data-label=(label(column)) .words[is_of_words(column)] { (cell) }
+                                }
                             }
                         }
                     }
@@ -268,7 +302,9 @@ mod tests {
         let sections = vec![Section { id: "one", title: told.to_owned(), pieces: vec![Piece::Text(told.to_owned())] }];
         let page = Page {
             title: told.to_owned(),
+            verdict: told.to_owned(),
             lead: told.to_owned(),
+            conditions: vec![(told.to_owned(), told.to_owned())],
             first: vec![(told.to_owned(), told.to_owned(), told.to_owned())],
             sections,
             style: String::new(),
@@ -284,7 +320,7 @@ mod tests {
     #[test]
     fn an_empty_page_is_valid() {
         let empty =
-            Page { title: "t".to_owned(), lead: String::new(), first: vec![], sections: vec![], style: String::new() };
+            Page { title: "t".to_owned(), ..Page::default() };
         let text = page(&empty);
         assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"), "{text}");
     }

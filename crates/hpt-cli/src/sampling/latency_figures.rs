@@ -3,6 +3,7 @@
 use hpt_core::{Instant, measure::Latencies, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
+use super::bins::bins_of;
 use crate::output::{self, Cell, one_or_many, rounded, short_time};
 
 /// The column headers of `cells`.
@@ -29,6 +30,7 @@ pub(crate) fn figures(latencies: &Latencies) -> Option<LatencyFigures> {
         max_at_ns: worst.deadline.nanos_since(Instant::EPOCH),
         histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
         above_10ms: latencies.overflows(),
+        histogram_ns: bins_of(counts),
     })
 }
 

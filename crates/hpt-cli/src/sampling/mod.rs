@@ -1,9 +1,11 @@
 //! Runs that take samples for seconds or days: their threads, their options, and the files that they write. This
 //! module measures nothing itself, and is independent of subcommands.
 
+pub(crate) mod bins;
 pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;
 pub(crate) mod gpio_pulse;
+pub(crate) mod heat_map;
 pub(crate) mod histogram;
 pub(crate) mod latency_figures;
 pub(crate) mod not_run;

@@ -1,6 +1,8 @@
-//! Latency over time: the maximum of each interval of a run, in bounded memory.
+//! Latency over time: the maximum of each interval of a run, and the distribution in each interval, in bounded memory.
 
 use hpt_document::wake_latency::TimeSeriesInterval;
+
+use super::heat_map::HeatMap;
 
 /// The maximum number of intervals. In a longer run, pairs of intervals are merged.
 const MOST: usize = 400;
@@ -13,6 +15,7 @@ pub(crate) struct TimeSeries {
     first_ns: Option<u64>,
     every_ns: u64,
     stretches: Vec<Stretch>,
+    heat_map: HeatMap,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,11 +28,12 @@ struct Stretch {
 impl TimeSeries {
     pub(crate) fn new() -> Self {
         // Allocated in advance, so that the measurement does not wait for memory.
-        Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST) }
+        Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST), heat_map: HeatMap::new() }
     }
 
     /// Adds a latency that was measured at this CLOCK_MONOTONIC time.
     pub(crate) fn record(&mut self, at_ns: u64, late_ns: u64) {
+        self.heat_map.record(at_ns, late_ns);
         let passed_ns = at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns));
         while passed_ns / self.every_ns >= MOST as u64 {
             self.halve();
@@ -56,6 +60,11 @@ impl TimeSeries {
         }
         self.stretches.truncate(self.stretches.len().div_ceil(2));
         self.every_ns = self.every_ns.saturating_mul(2);
+    }
+
+    /// Returns the distribution over time.
+    pub(crate) const fn heat_map(&self) -> &HeatMap {
+        &self.heat_map
     }
 
     /// Returns the length of an interval.

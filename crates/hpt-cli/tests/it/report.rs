@@ -39,7 +39,7 @@ fn assert_sound(page: &str) {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     let drawings = page.matches("<svg ").count();
-    assert!(drawings > 0 && drawings.is_multiple_of(2), "{drawings}: one for wide screens and one for narrow ones");
+    assert!(drawings > 0 && drawings.is_multiple_of(3), "{drawings}: one for large, small and narrow screens each");
     for alternative in ["role=\"img\"", "<title id=", "<desc id="] {
         assert_eq!(page.matches(alternative).count(), drawings, "{alternative}");
     }
@@ -81,7 +81,7 @@ fn the_page_and_the_data_of_a_report_agree() {
     }
     assert!(text(&page).contains("Timing report: ") && text(&page).contains("hpt latency timer"));
     let drawn = fs::read_dir(&pictures).expect("the folder was made").count();
-    assert_eq!(drawn * 2, text(&page).matches("<svg ").count());
+    assert_eq!(drawn * 3, text(&page).matches("<svg ").count());
 
     // The data alone regenerates the identical page, with the exit code of the measurement.
     let measured = code(&output);
@@ -92,7 +92,7 @@ fn the_page_and_the_data_of_a_report_agree() {
     let shown = stdout(&output);
     let last = format!("Report: file://{}", again.display());
     assert_eq!(shown.lines().last(), Some(last.as_str()), "{shown}");
-    for result in ["Fastest suitable source ", "Wake-up latency, kernel timer ", "Problems found "] {
+    for result in ["Worst wake-up, kernel timer ", "Fastest suitable source ", "Problems found "] {
         assert!(shown.lines().any(|line| line.starts_with(result)), "{result} in\n{shown}");
     }
     assert!(!shown.contains("time s"), "{shown}");
@@ -159,7 +159,7 @@ fn an_unwritable_file_is_reported_before_the_measurement() {
         (vec!["--svg", "/proc/nonexistent/pictures", "--output", "/proc/nonexistent/a.html"], "cannot write"),
         (vec!["--part", "lunch"], "[possible values: doctor, probe,"),
         (vec!["--from", "a.json", "--short"], "cannot be used with"),
-        (vec!["--compare", "a.json"], "2 values required"),
+        (vec!["--compare", "a.json"], "values required"),
     ] {
         let mut command = hpt();
         command.arg("report").args(&arguments).current_dir(folder.path()).env("NO_COLOR", "1");
@@ -261,13 +261,15 @@ fn two_reports_are_compared_side_by_side_and_differences_are_marked() {
     let compared = json(&output);
     validate(&compared);
     assert_eq!(compared["differing"], 1, "{compared:#}");
-    let differing = compared["results"].as_array().expect("rows").iter().find(|row| row["verdict"] == "differs");
+    let rows = compared["results"].as_array().expect("rows");
+    assert_eq!(compared["quantities"].as_u64().map(|count| count as usize * 2), Some(rows.len()));
+    let differing = rows.iter().find(|row| row["verdict"] == "differs");
     assert!(
         differing.is_some_and(|row| row["quantity"].as_str().is_some_and(|what| what.starts_with(&name))),
         "{compared:#}"
     );
     let rate = format!("{watched}, frequency error against monotonic-raw");
-    let row = compared["results"].as_array().expect("rows").iter().find(|row| row["quantity"] == rate.as_str());
+    let row = rows.iter().find(|row| row["quantity"] == rate.as_str() && row["report"] == "B");
     assert_eq!(row.map(|row| &row["verdict"]), Some(&"different nominal rates".into()), "{compared:#}");
     for noted in ["`hpt sleep --count 999999`", "MHz (weather)"] {
         assert!(compared["notes"].to_string().contains(noted), "{noted}: {compared:#}");
@@ -277,11 +279,172 @@ fn two_reports_are_compared_side_by_side_and_differences_are_marked() {
     let lines: Vec<&str> = lines.filter(|line| line.contains("9.9.9-other")).collect();
     assert!(lines.len() >= 2 && lines.iter().all(|line| line.starts_with('A') && line.contains(" — B")), "{lines:#?}");
     assert_sound(&page);
-    assert_eq!(page.matches("<tr class=\"marked\">").count(), 1);
+    assert_eq!(page.matches("class=\"marked\"").count(), 1);
+    // The differences come first.
+    let place = |id: &str| page.find(&format!("<section id=\"{id}\"")).unwrap_or_else(|| panic!("no section {id}"));
+    assert!(place("differences") < place("bench"), "{page}");
     let same = json(&run(&["report", "--compare", &one, &one, "--format", "json"]));
     assert_eq!((&same["differing"], same["rules"].as_array().map(Vec::len)), (&0.into(), Some(0)));
     let csv = stdout(&run(&["report", "--compare", &one, &other, "--format", "csv"]));
-    assert!(csv.starts_with("part,quantity,unit,first,") && csv.lines().count() > 5, "{csv}");
+    assert!(csv.starts_with("part,quantity,unit,report,value,") && csv.lines().count() > 5, "{csv}");
+    // On a terminal, the headline and the difference come first, and all values only on request.
+    let shown = stdout(&run(&["report", "--compare", &one, &other]));
+    assert!(shown.starts_with("1 of ") && shown.lines().nth(1).is_some_and(str::is_empty), "{shown}");
+    assert!(shown.contains(&name) && !shown.contains("within spread"), "{shown}");
+    assert!(stdout(&run(&["report", "--compare", &one, &other, "-v"])).contains("within spread"));
+}
+
+#[test]
+fn a_part_that_only_the_second_report_has_has_one_section() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (one, other, page) =
+        (words(folder.path(), "a.json"), words(folder.path(), "b.json"), words(folder.path(), "both.html"));
+    fs::write(&other, quick_report()).expect("ours");
+    // In the first report, one of the sleep methods is missing.
+    let mut document: Value = serde_json::from_str(quick_report()).expect("JSON");
+    let rows = document["documents"]["sleep"]["results"].as_array_mut().expect("rows");
+    rows.retain(|row| row["method"] != "busy");
+    fs::write(&one, document.to_string()).expect("ours");
+    let output = run(&["report", "--compare", &one, &other, "--output", &page]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let page = text(Path::new(&page));
+    assert_sound(&page);
+    for part in ["sleep", "watch"] {
+        assert_eq!(page.matches(&format!("id=\"{part}\"")).count(), 1, "{part}");
+        assert_eq!(page.matches(&format!("href=\"#{part}\"")).count(), 1, "{part}");
+    }
+    let last = stdout(&output).lines().last().map(str::to_owned);
+    assert!(last.is_some_and(|line| line.starts_with("Report: file:///")), "{}", stdout(&output));
+}
+
+/// Returns the report of a machine with this governor, whose wake-ups are slower by a factor.
+fn report_of(name: &str, governor: &str, factor: u64) -> String {
+    let mut document: Value = serde_json::from_str(quick_report()).expect("JSON");
+    document["name"] = name.into();
+    document["conditions"]["governors"] = vec![governor].into();
+    let rows = document["documents"]["timer"]["results"].as_array_mut().expect("rows");
+    for row in rows {
+        for figure in ["min_ns", "p50_ns", "p99_ns", "max_ns"] {
+            row[figure] = (1_000 * factor).into();
+        }
+    }
+    document.to_string()
+}
+
+#[test]
+fn five_reports_are_ranked_with_outliers_and_the_settings_that_separate_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let machines =
+        [("ada", "ondemand", 900), ("ben", "performance", 10), ("cyd", "ondemand", 950), ("dan", "performance", 11), ("eve", "performance", 12)];
+    let paths: Vec<String> = machines
+        .iter()
+        .map(|(name, governor, factor)| {
+            let path = words(folder.path(), &format!("{name}.json"));
+            fs::write(&path, report_of(name, governor, *factor)).expect("ours");
+            path
+        })
+        .collect();
+    let page = words(folder.path(), "all.html");
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let arguments = [&["report", "--compare"][..], &paths, &["--output", &page, "--format", "json"]].concat();
+    let output = run(&arguments);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let compared = json(&output);
+    validate(&compared);
+    let ranking: Vec<_> = compared["ranking"].as_array().expect("rows").iter().collect();
+    let order: Vec<_> = ranking.iter().filter_map(|row| row["report"].as_str()).collect();
+    assert_eq!(order, ["ben", "dan", "eve", "ada", "cyd"]);
+    let outliers: Vec<_> = ranking.iter().filter(|row| row["outlier"] == true).filter_map(|row| row["report"].as_str()).collect();
+    assert_eq!(outliers, ["ada", "cyd"]);
+    let said = "The 2 slowest reports have governor=ondemand; the others have performance.";
+    assert_eq!(compared["coincidences"], serde_json::json!([said]));
+    assert_eq!(compared["settings"][0]["setting"], "governor", "{:#}", compared["settings"]);
+    let page = text(Path::new(&page));
+    assert_sound(&page);
+    assert!(page.contains(said) && page.contains("Comparison of 5 reports"));
+    for id in ["differences", "ranking", "settings", "timer"] {
+        assert_eq!(page.matches(&format!("<section id=\"{id}\"")).count(), 1, "{id}");
+    }
+    let shown = stdout(&run(&[&["report", "--compare"][..], &paths].concat()));
+    assert!(shown.contains(said) && shown.contains("950 µs (outlier)"), "{shown}");
+}
+
+/// Returns a report of a hundred million wake-ups of which one was far later than all others.
+fn report_with_a_worst_sample() -> String {
+    let mut document: Value = serde_json::from_str(quick_report()).expect("JSON");
+    let rows = document["documents"]["timer"]["results"].as_array_mut().expect("rows");
+    for row in &mut *rows {
+        row["samples"] = 100_000_000_u64.into();
+        row["histogram_ns"] = serde_json::json!([[2_048, 2_176, 99_999_999_u64], [7_864_320, 8_388_608, 1]]);
+        row["histogram_us"] = serde_json::json!([[2, 99_999_999_u64], [8_000, 1]]);
+        (row["min_ns"], row["p50_ns"], row["p99_ns"], row["max_ns"]) =
+            (2_100.into(), 2_100.into(), 2_100.into(), 8_000_000.into());
+        for tail in ["p999_ns", "p9999_ns", "p99999_ns"] {
+            row[tail] = 2_100.into();
+        }
+    }
+    rows.truncate(1);
+    document["documents"].as_object_mut().expect("parts").retain(|part, _| part == "timer");
+    document.to_string()
+}
+
+#[test]
+fn the_worst_of_a_hundred_million_samples_is_visible_on_a_small_page() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, page, charts) =
+        (words(folder.path(), "a.json"), words(folder.path(), "a.html"), folder.path().join("charts"));
+    fs::write(&data, report_with_a_worst_sample()).expect("ours");
+    let output = hpt()
+        .args(["report", "--from", &data, "--output", &page, "--svg"])
+        .arg(&charts)
+        .output()
+        .expect("it runs");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let page = text(Path::new(&page));
+    assert_sound(&page);
+    assert!(page.len() < 1_000_000, "{}", page.len());
+    assert!(page.contains("Worst wake-up, kernel timer") && page.contains("8 ms"), "{page}");
+    let chart = text(&charts.join("01-latency-timer.svg"));
+    for there in ["10⁻⁶ %", "max 8 ms", "1 sample</title>", "the worst of 100\u{202f}000\u{202f}000 samples: 8 ms"] {
+        assert!(chart.contains(there), "{there} is not in {chart}");
+    }
+    // The curve of the share of later samples falls from the top to the bottom of its panel, where one sample in
+    // 10⁸ is. The tick of this share is at the same height.
+    let points = chart.split("<polyline ").filter_map(|part| part.split_once("points=\"")?.1.split('"').next());
+    let lowest = points
+        .flat_map(|points| points.split_whitespace().filter_map(|point| point.split_once(',')?.1.parse::<i32>().ok()))
+        .max()
+        .expect("there is a curve");
+    let tick = chart.split("<text ").find(|text| text.contains("10⁻⁶ %")).expect("there is a tick");
+    let y = tick.split_once(" y=\"").and_then(|(_, rest)| rest.split_once('"')).expect("it has a place").0;
+    assert!((y.parse::<i32>().expect("a number") - lowest).abs() < 100, "{y} {lowest}");
+    let tick = chart.split("<text ").find(|text| text.contains("0.001 %")).expect("there is a tick");
+    let y = tick.split_once(" y=\"").and_then(|(_, rest)| rest.split_once('"')).expect("it has a place").0;
+    assert!(y.parse::<i32>().expect("a number") + 300 < lowest, "the axis does not end there: {y} {lowest}");
+}
+
+#[test]
+fn a_limit_of_a_document_is_drawn() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, charts) = (words(folder.path(), "a.json"), folder.path().join("charts"));
+    let mut document: Value = serde_json::from_str(&report_with_a_worst_sample()).expect("JSON");
+    document["documents"]["timer"]["limits"] =
+        serde_json::json!([{"text": "max < 1 ms", "quantity": "max", "limit_ns": 1_000_000, "seen_ns": 8_000_000, "held": false}]);
+    fs::write(&data, document.to_string()).expect("ours");
+    let output = hpt().args(["report", "--from", &data, "--svg"]).arg(&charts).output().expect("it runs");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(text(&charts.join("01-latency-timer.svg")).contains("limit: max &lt; 1 ms"));
+}
+
+#[test]
+fn published_figures_are_shown_only_on_request() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let help = stdout(&run(&["report", "--help"]));
+    assert!(help.contains("all but experiment"), "{help}");
+    let page = words(folder.path(), "a.html");
+    let output = run(&["report", "--short", "--part", "experiment", "--output", &page]);
+    assert!(matches!(code(&output), 0 | 1), "{}", stderr(&output));
+    assert!(text(Path::new(&page)).contains("<section id=\"published\""));
 }
 
 #[test]

@@ -95,6 +95,8 @@ pub struct SleepOvershoot {
     pub method: &'static str,
     /// The distribution of the overshoot, in nanoseconds; `None` if there were no sleeps.
     pub overshoot: Option<Spread>,
+    /// The overshoot of each sleep, in nanoseconds, in ascending order.
+    pub sorted_ns: Vec<u64>,
     /// The mean overshoot without the largest 1 % of the samples, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
     /// The number of sleeps that returned before their deadline.
@@ -171,6 +173,7 @@ impl Tally {
             overshoot: spread(&self.overshoot_ns),
             trimmed_mean_ns: mean_without(&self.overshoot_ns, TRIMMED),
             early: self.early,
+            sorted_ns: self.overshoot_ns,
             // If a sandbox forbids the CPU-time clock, its readings are zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
         }

@@ -12,7 +12,12 @@ use hpt_document::{
     wake_latency::WakeLatencyDocument,
 };
 
-use super::data_file::{Report, words};
+use serde_json::Value;
+
+use super::{
+    data_file::{Report, words},
+    summary,
+};
 use crate::output::{
     chart::{self, TitledChart, Unreadable, Width},
     html::{Figure, Finding, Page, Piece, Section, Table},
@@ -31,13 +36,8 @@ pub(super) const WAKES: [(&str, &str); 3] =
 
 pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     let mut gallery = Gallery::default();
-    let mut sections = vec![machine(&report.0)];
-    sections.extend(report.document("doctor")?.map(findings));
-    sections.extend(report.document("probe")?.as_ref().map(sources));
-    if let Some(document) = report.document("bench")? {
-        let pieces = gallery.show(chart::cost(&document))?;
-        sections.push(Section { id: "cost", title: "Read overhead".to_owned(), pieces });
-    }
+    let mut sections = Vec::new();
+    // What the reader looks for comes first: the charts, then the findings, then how it was measured.
     sections.extend(wakes(report, &mut gallery)?);
     if let Some(document) = report.document::<StallDocument>("stall")? {
         let mut pieces = gallery.show(chart::distribution(&[("", (&document).into())]))?;
@@ -51,10 +51,16 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
         let pieces = gallery.show(chart::sleeps(&document))?;
         sections.push(Section { id: "sleeps", title: "Sleep overshoot".to_owned(), pieces });
     }
+    if let Some(document) = report.document("bench")? {
+        let pieces = gallery.show(chart::cost(&document))?;
+        sections.push(Section { id: "cost", title: "Read overhead".to_owned(), pieces });
+    }
     if let Some(document) = report.document("watch")? {
         let pieces = gallery.show(chart::offsets(&document))?;
         sections.push(Section { id: "offsets", title: "Clock drift".to_owned(), pieces });
     }
+    sections.extend(report.document("doctor")?.map(findings));
+    sections.extend(report.document("probe")?.as_ref().map(sources));
     if let Some(document) = report.document("experiment")? {
         let mut pieces = Vec::new();
         for one in chart::experiments(&document) {
@@ -62,10 +68,18 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
         }
         sections.push(Section { id: "published", title: "Published and measured results".to_owned(), pieces });
     }
+    sections.push(machine(&report.0));
     sections.push(made(&report.0));
     sections.retain(|section| !section.pieces.is_empty());
-    let page =
-        Page { title: report.title(), lead: report.lead(), first: first(report)?, sections, style: chart::style() };
+    let page = Page {
+        title: report.title(),
+        verdict: summary::verdict(report)?,
+        lead: report.lead(),
+        conditions: summary::conditions(report),
+        first: summary::first(report)?,
+        sections,
+        style: chart::style(),
+    };
     Ok(Made { page, charts: gallery.files })
 }
 
@@ -85,8 +99,11 @@ impl Gallery {
         let id = format!("chart-{}", self.files.len() + 1);
         self.files.push((format!("{:02}-{}", self.files.len() + 1, chart.name), chart.file()));
         Ok(vec![Piece::Figure(Figure {
-            wide: chart.in_page(Width::Wide, &id),
-            narrow: chart.in_page(Width::Narrow, &format!("{id}-narrow")),
+            drawings: vec![
+                chart.in_page(Width::Broad, &format!("{id}-broad")),
+                chart.in_page(Width::Wide, &id),
+                chart.in_page(Width::Narrow, &format!("{id}-narrow")),
+            ],
             table: Table {
                 caption: format!("{}: values", chart.title),
                 head: chart.figures.head,
@@ -119,7 +136,7 @@ impl Report {
             }
             None => parts.extend(chart::runs_it(None, machine.hypervisor.as_deref(), machine.board.as_deref())),
         }
-        parts.push(self.0.started_at.clone());
+        parts.push(summary::date(&self.0.started_at));
         parts.push(format!("hpt {}", self.0.hpt));
         if self.0.interrupted {
             parts.push("ended early".to_owned());
@@ -131,39 +148,6 @@ impl Report {
     pub(super) fn command(&self, name: &str) -> String {
         self.0.parts.iter().find(|part| part.name == name).map_or_else(String::new, |part| part.command.clone())
     }
-}
-
-/// Returns the most important values, each with a name and a description.
-fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
-    let mut first = Vec::new();
-    if let Some(probe) = report.document::<ProbeDocument>("probe")?
-        && let Some(source) = probe.recommendation.source
-        && let Some(cost) = probe.sources.iter().find(|row| row.id == source).and_then(|row| row.read_cost_ns)
-    {
-        first.push(("Fastest suitable source".to_owned(), short_time(cost), format!("per read of {source}")));
-    }
-    for (part, name) in [("timer", "Wake-up latency, kernel timer"), ("timer-hpt", "Wake-up latency, hpt's Sleeper")] {
-        let document = report.document::<WakeLatencyDocument>(part)?;
-        if let Some(figures) = document.as_ref().and_then(|document| document.results.first()).map(|row| &row.figures) {
-            let [p50, max] = [figures.p50_ns, figures.max_ns].map(time);
-            let p99 = figures.p99_ns.map_or_else(|| "-".to_owned(), time);
-            first.push((name.to_owned(), p50, format!("p50; p99 {p99}, max {max}")));
-        }
-    }
-    if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {
-        let found = doctor.high.saturating_add(doctor.low);
-        first.push((
-            "Problems found".to_owned(),
-            found.to_string(),
-            format!("{} high, {} low severity", doctor.high, doctor.low),
-        ));
-    }
-    Ok(first)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for display")]
-fn time(ns: u64) -> String {
-    short_time(ns as f64)
 }
 
 fn machine(report: &ReportDocument) -> Section {
@@ -270,18 +254,33 @@ fn sources(probe: &ProbeDocument) -> Section {
 }
 
 fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unreadable> {
-    let mut there: Vec<(&str, WakeLatencyDocument)> = Vec::new();
+    let mut there: Vec<(&str, &str, WakeLatencyDocument)> = Vec::new();
     for (part, name) in WAKES {
-        there.extend(report.document(part)?.map(|document| (name, document)));
+        there.extend(report.document(part)?.map(|document| (part, name, document)));
     }
     if there.is_empty() {
         return Ok(None);
     }
-    let latencies: Vec<_> = there.iter().map(|(name, document)| (*name, document.into())).collect();
+    let latencies = there.iter().map(|(part, name, document)| {
+        let latencies: chart::Latencies<'_> = document.into();
+        (*name, latencies.merged().with_limits(limits(&report.0, part)))
+    });
+    let latencies: Vec<_> = latencies.collect();
+    let there: Vec<_> = there.iter().map(|(_, name, document)| (*name, document)).collect();
     let mut pieces = gallery.show(chart::distribution(&latencies))?;
-    let all_series: Vec<_> = there.iter().map(|(name, document)| (*name, document)).collect();
-    pieces.extend(gallery.show(chart::time_series(&all_series))?);
+    pieces.extend(gallery.show(chart::cpus(&there))?);
+    pieces.extend(gallery.show(chart::time_series(&there))?);
     Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
+}
+
+/// Returns the limits that were given for a part, in nanoseconds, each with its text. Documents without limits have none.
+pub(super) fn limits(report: &ReportDocument, part: &str) -> Vec<(String, f64)> {
+    let limits = report.documents.get(part).and_then(|document| document.get("limits")).and_then(Value::as_array);
+    let limit = |limit: &Value| {
+        let ns = limit.get("limit_ns")?.as_f64().filter(|ns| *ns > 0.0)?;
+        Some((limit.get("text").and_then(Value::as_str).map_or_else(|| short_time(ns), str::to_owned), ns))
+    };
+    limits.into_iter().flatten().filter_map(limit).collect()
 }
 
 /// Formats the section about how the report was created.
@@ -295,7 +294,7 @@ fn made(report: &ReportDocument) -> Section {
     let mut pieces = vec![
         Piece::Text(format!(
             "The measurements ran one after another, starting at {}, and took {} in total.",
-            report.started_at,
+            summary::date(&report.started_at),
             took(report.elapsed_s)
         )),
         Piece::Table(Table { caption: "Parts of this report".to_owned(), head, rows: rows.collect(), marked }),
@@ -327,7 +326,7 @@ fn took(elapsed_s: f64) -> String {
 mod tests {
     use hpt_document::{
         Document, SCHEMA,
-        latency::MicrosecondCount,
+        latency::{HeatMapColumn, HistogramBin, MicrosecondCount},
         not_run::NotRun,
         report::{ReportDocument, ReportPart, ReportPartState},
         wake_latency::{TimeSeriesInterval, WakeLatencyRow},
@@ -356,6 +355,16 @@ mod tests {
             (figures.p99_ns, figures.p999_ns) = (Some(90_000), Some(900_000));
             (figures.p9999_ns, figures.p99999_ns, figures.max_ns) = (Some(5_000_000), Some(9_000_000), 9_999_999);
             figures.histogram_us = counts;
+            // One sample is far beyond all others.
+            figures.histogram_ns = (100..720_u64)
+                .map(|at| HistogramBin((16 + at % 16) << (at / 16 - 4), (17 + at % 16) << (at / 16 - 4), (figures.samples / (at * at)).max(2)))
+                .take_while(|bin| bin.1 <= 9_000_000)
+                .chain([HistogramBin(9_961_472, 10_485_760, 1)])
+                .collect();
+            let heat_map = (0..100_u64).map(|at| {
+                let bins = (10..24_u64).map(|power| HistogramBin(1 << power, 3 << (power - 1), 1 + (at * power) % 977));
+                HeatMapColumn(at * 4_000_000_000, bins.collect())
+            });
             WakeLatencyRow {
                 cpu: usize::try_from(cpu).ok(),
                 figures,
@@ -363,6 +372,8 @@ mod tests {
                 clock_stepped: 0,
                 time_series_interval_ns: 1_000_000_000,
                 time_series: time_series.collect(),
+                heat_map_interval_ns: 4_000_000_000,
+                heat_map: heat_map.collect(),
             }
         };
         let Document::WakeLatency(mut document) = golden::empty(kind) else { panic!("it is another one") };
@@ -384,6 +395,7 @@ mod tests {
             started_at: "2001-09-09T01:46:40Z".to_owned(),
             elapsed_s: 1.0,
             interrupted: false,
+            conditions: None,
             parts: vec![ReportPart {
                 name: "stall".to_owned(),
                 command: "hpt <stall>".to_owned(),
@@ -404,8 +416,9 @@ mod tests {
         for cpus in [1, 2, 16] {
             let made = page(&report(cpus, 100_000_000)).expect("it can be drawn");
             let text = html::page(&made.page);
-            assert!(text.len() < 2 << 20, "{cpus} CPUs: {} bytes", text.len());
-            assert_eq!(made.charts.len(), 2);
+            assert!(text.len() < 1_000_000, "{cpus} CPUs: {} bytes", text.len());
+            // The chart of the CPUs needs several.
+            assert_eq!(made.charts.len(), if cpus > 1 { 3 } else { 2 });
             assert!(
                 text.contains("a &lt;note&gt;") && text.contains("a &amp; b") && text.contains("hpt &lt;stall&gt;")
             );

@@ -2,10 +2,12 @@
 //! caller provides the function that runs a command line.
 
 mod compare;
+mod conditions;
 mod data_file;
 mod files;
 mod html_page;
 mod plan;
+mod summary;
 
 use std::{
     path::{Path, PathBuf},
@@ -48,11 +50,12 @@ const PAGE: &str = "hpt-report.html";
 
 /// Measure everything, and write an HTML report
 ///
-/// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published
-/// experiments, one after another. Writes a self-contained HTML page and, in the same directory, a
+/// Runs doctor, probe, bench, latency timer (on every CPU), poll and stall, sleep and watch, one after
+/// another. Writes a self-contained HTML page and, in the same directory, a
 /// JSON file with the same data. Neither file contains a host name or a user name. If Ctrl-C ends
 /// the measurement, hpt writes the partial results. --from recreates the page from saved data.
-/// --compare compares two reports, and marks the differences that exceed the spread of the samples.
+/// --compare compares two or more reports, and marks the differences that exceed the spread of the
+/// samples.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -68,9 +71,10 @@ pub(crate) struct Arguments {
     /// With --svg, also removes the charts of an earlier report. Never replaces the input data.
     #[arg(long)]
     force: bool,
-    /// Parts to measure, separated by commas [default: all]
+    /// Parts to measure [default: all but experiment]
     ///
-    /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, watch, experiment.
+    /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, watch, experiment; separated by commas. The part
+    /// experiment shows published figures next to figures that were measured here.
     #[arg(long, value_name = "PART", hide_possible_values = true, value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
     part: Vec<String>,
     /// Take fewer samples, so that hpt needs about ten seconds
@@ -85,10 +89,11 @@ pub(crate) struct Arguments {
     /// Recreate the page from saved data
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     from: Option<PathBuf>,
-    /// Compare two reports: A.json B.json
+    /// Compare two or more reports: A.json B.json ...
     ///
-    /// Prints the comparison. With --output, also writes a page.
-    #[arg(long, value_name = "FILE", num_args = 2)]
+    /// Prints the differences, and with -v all values. Ratios are relative to the first report. For three and more, also
+    /// prints a ranking, and marks outliers. With --output, also writes a page.
+    #[arg(long, value_name = "FILE", num_args = 2..)]
     compare: Vec<PathBuf>,
     /// Also write every chart to DIR, as SVG
     ///
@@ -101,8 +106,8 @@ pub(crate) struct Arguments {
 pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, Failure>;
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
-    if let [one, other] = arguments.compare.as_slice() {
-        return compare::run((one, other), &arguments.keeping(arguments.output.clone(), None), context);
+    if !arguments.compare.is_empty() {
+        return compare::run(&arguments.compare, &arguments.keeping(arguments.output.clone(), None), context);
     }
     if let Some(path) = &arguments.from {
         let out = arguments.output.clone().or_else(|| arguments.svg.is_none().then(|| path.with_extension("html")));
@@ -132,8 +137,12 @@ impl Arguments {
 }
 
 fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
-    let wanted = |plan: &&Plan| arguments.part.is_empty() || arguments.part.iter().any(|part| part == plan.name);
+    let wanted = |plan: &&Plan| match arguments.part.as_slice() {
+        [] => plan.by_default,
+        parts => parts.iter().any(|part| part == plan.name),
+    };
     let plans: Vec<&Plan> = PLANS.iter().filter(wanted).collect();
+    let mut conditions = conditions::before(&context.host);
     let (began, start) = (SystemTime::now(), Instant::now());
     let (mut parts, mut documents, mut notes) = (Vec::new(), Map::new(), context.notes());
     let expected: Vec<_> = plans.iter().map(|plan| (plan.name, plan.expected(arguments.short))).collect();
@@ -169,6 +178,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         parts.push(part);
     }
     drop(progress);
+    conditions.load_after = conditions::load(&context.host);
     let machine = machine_of(&context.host);
     let mut report = Report(ReportDocument {
         schema: SCHEMA,
@@ -180,6 +190,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         started_at: humantime::format_rfc3339_seconds(began).to_string(),
         elapsed_s: rounded(start.elapsed().as_secs_f64()),
         interrupted: context.interrupted(),
+        conditions: Some(conditions),
         parts,
         documents,
         notes,
@@ -250,8 +261,7 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     let file = |name: &str, text: String| vec![Cell::faint(format!("{name} ")), Cell::plain(text)];
     files.extend(kept.data.map(|path| file("Data", path.display().to_string())));
     files.extend(kept.charts.map(|(path, count)| file("Charts", format!("{count} in {}", path.display()))));
-    // A terminal can open the address, so it is never wrapped.
-    files.extend(kept.page.map(|path| vec![Cell::command(format!("Report: {}", file_url(path)))]));
+    files.extend(kept.page.map(page_line));
     blocks.push(Block::Section("Files".to_owned(), files));
     let answer =
         match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == ReportPartState::Failed)) {
@@ -293,6 +303,11 @@ fn parts(report: &ReportDocument) -> Vec<Block> {
         blocks.push(Block::Section("Incomplete parts".to_owned(), incomplete));
     }
     blocks
+}
+
+/// Returns the line that names a page. A terminal can open the address, so it is never wrapped.
+fn page_line(path: &Path) -> Vec<Cell> {
+    vec![Cell::command(format!("Report: {}", file_url(path)))]
 }
 
 /// Returns the address of a file, as a browser expects it.

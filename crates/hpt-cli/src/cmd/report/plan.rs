@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     /// The arguments for a run of about one second.
     short: &'static [&'static str],
     cpu: Cpu,
+    /// Whether a report contains the part if no parts are selected.
+    pub(super) by_default: bool,
     /// The usual durations of a full run and of a short run, in seconds.
     seconds: (f64, f64),
 }
@@ -27,6 +29,8 @@ enum Cpu {
     Number,
     /// A CPU number or `any`.
     Any,
+    /// A CPU number or `any`; every CPU by default.
+    All,
 }
 
 /// The measurements, in the order in which they run and appear in the report.
@@ -37,15 +41,25 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["doctor"],
         short: &["doctor"],
         cpu: Cpu::Number,
+        by_default: true,
         seconds: (0.1, 0.1),
     },
-    Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None, seconds: (0.5, 0.5) },
+    Plan {
+        name: "probe",
+        kind: "probe",
+        words: &["probe"],
+        short: &["probe"],
+        cpu: Cpu::None,
+        by_default: true,
+        seconds: (0.5, 0.5),
+    },
     Plan {
         name: "bench",
         kind: "bench",
         words: &["bench", "--count", "300000"],
         short: &["bench", "--count", "5000"],
         cpu: Cpu::Any,
+        by_default: true,
         seconds: (2.0, 0.4),
     },
     Plan {
@@ -53,7 +67,8 @@ pub(crate) static PLANS: [Plan; 10] = [
         kind: "latency-timer",
         words: &["latency", "timer", "--duration", "10s"],
         short: &["latency", "timer", "--duration", "500ms"],
-        cpu: Cpu::Any,
+        cpu: Cpu::All,
+        by_default: true,
         seconds: (10.0, 0.5),
     },
     Plan {
@@ -61,7 +76,8 @@ pub(crate) static PLANS: [Plan; 10] = [
         kind: "latency-timer",
         words: &["latency", "timer", "--by", "hpt", "--duration", "10s"],
         short: &["latency", "timer", "--by", "hpt", "--duration", "500ms"],
-        cpu: Cpu::Any,
+        cpu: Cpu::All,
+        by_default: true,
         seconds: (10.0, 0.5),
     },
     Plan {
@@ -70,6 +86,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["latency", "poll", "--duration", "10s"],
         short: &["latency", "poll", "--duration", "500ms"],
         cpu: Cpu::Any,
+        by_default: true,
         seconds: (10.0, 0.5),
     },
     Plan {
@@ -78,6 +95,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["latency", "stall", "--duration", "10s"],
         short: &["latency", "stall", "--duration", "500ms"],
         cpu: Cpu::Any,
+        by_default: true,
         seconds: (10.0, 0.5),
     },
     Plan {
@@ -86,6 +104,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["sleep", "--length", "100us,1ms,10ms", "--count", "100"],
         short: &["sleep", "--length", "100us,1ms", "--count", "10"],
         cpu: Cpu::Any,
+        by_default: true,
         seconds: (4.5, 0.1),
     },
     Plan {
@@ -94,6 +113,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["watch", "--duration", "20s", "--interval", "500ms"],
         short: &["watch", "--duration", "1s", "--interval", "200ms"],
         cpu: Cpu::Any,
+        by_default: true,
         seconds: (20.0, 1.0),
     },
     Plan {
@@ -102,6 +122,7 @@ pub(crate) static PLANS: [Plan; 10] = [
         words: &["experiment", "calls", "steps", "period", "cost", "sleeps", "--short"],
         short: &["experiment", "calls", "period", "--short"],
         cpu: Cpu::None,
+        by_default: false,
         seconds: (5.0, 1.0),
     },
 ];
@@ -117,8 +138,9 @@ impl Plan {
         let words = if short { self.short } else { self.words };
         let mut line: Vec<String> = ["hpt"].iter().chain(words).map(|&word| word.to_owned()).collect();
         let value = match (self.cpu, cpu) {
-            (Cpu::Number | Cpu::Any, Some(CpuChoice::Number(cpu))) => Some(cpu.to_string()),
-            (Cpu::Any, Some(CpuChoice::Any)) => Some("any".to_owned()),
+            (Cpu::Number | Cpu::Any | Cpu::All, Some(CpuChoice::Number(cpu))) => Some(cpu.to_string()),
+            (Cpu::Any | Cpu::All, Some(CpuChoice::Any)) => Some("any".to_owned()),
+            (Cpu::All, None) => Some("all".to_owned()),
             (Cpu::None, _) | (_, None) | (Cpu::Number, Some(CpuChoice::Any)) => None,
         };
         line.extend(value.into_iter().flat_map(|value| ["--cpu".to_owned(), value]));
@@ -129,6 +151,16 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::PLANS;
+    use crate::arguments::CpuChoice;
+
+    #[test]
+    fn wake_ups_are_measured_on_every_cpu_unless_one_is_chosen() {
+        let plan = PLANS.iter().find(|plan| plan.name == "timer").expect("there is one");
+        let line = |cpu| plan.line(true, cpu).join(" ");
+        assert!(line(None).ends_with("--duration 500ms --cpu all"), "{}", line(None));
+        assert!(line(Some(CpuChoice::Number(3))).ends_with("--cpu 3"));
+        assert!(line(Some(CpuChoice::Any)).ends_with("--cpu any"));
+    }
 
     #[test]
     fn documents_list_every_part_and_its_kind() {

@@ -21,7 +21,7 @@ use crate::{
     output::{
         Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, saturating_nanos, tail,
     },
-    sampling::{cpu_absences::Parts, not_run, realtime_options::ThreadOptions},
+    sampling::{bins::bins_of_sorted, cpu_absences::Parts, not_run, realtime_options::ThreadOptions},
 };
 
 const EXAMPLES: &str = "  \
@@ -169,6 +169,7 @@ fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> Sle
         max_ns: late(|late| late.max_ns),
         cpu_share: overshoot.cpu_share.map(rounded),
         reserve_ns: (overshoot.method == "hpt").then(|| saturating_nanos(reserve)),
+        histogram_ns: bins_of_sorted(&overshoot.sorted_ns),
     }
 }
 
@@ -203,6 +204,7 @@ mod tests {
             max_ns: Some(5_000_000.0 * factor),
             cpu_share: Some(0.0175),
             reserve_ns: (method == "hpt").then_some(21_000),
+            histogram_ns: Vec::new(),
         };
         let data = SleepDocument {
             head: golden::head("sleep"),

@@ -1,8 +1,12 @@
 //! Axes of charts: their range, ticks and tick labels. This module draws nothing.
 
-/// The powers of ten that a logarithmic scale can show. Values outside this range are drawn at the ends of the scale.
-const LEAST_POWER: f64 = -3.0;
-const MOST_POWER: f64 = 15.0;
+/// The powers of ten that a scale of times or other figures can show. Values outside this range are drawn at the ends of
+/// the scale.
+const POWERS: (f64, f64) = (-3.0, 15.0);
+/// The powers of ten that a scale of shares can show: down to one sample of as many as a run can have.
+const SHARES: (f64, f64) = (-18.0, 0.0);
+/// The start of a scale of counts, as a power of ten. A single sample is therefore visible above the start.
+const BELOW_ONE: f64 = -0.4;
 
 /// An axis. The position of a value on the axis is the number itself, its logarithm, or the index of a name.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,9 +31,33 @@ impl Axis {
     /// Creates a logarithmic axis from the power of ten below the smallest value to the power of ten above the
     /// largest value. Ignores values that are not positive.
     pub(super) fn log(title: &str, values: impl IntoIterator<Item = f64>, text: impl Fn(f64) -> String) -> Self {
-        let powers = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).map(power);
-        let (least, most) =
-            powers.fold((MOST_POWER, LEAST_POWER), |(least, most), power| (least.min(power), most.max(power)));
+        Self::between(POWERS, title, values, text)
+    }
+
+    /// Creates a logarithmic axis of shares, from the power of ten below the smallest share.
+    pub(super) fn shares(title: &str, values: impl IntoIterator<Item = f64>, text: impl Fn(f64) -> String) -> Self {
+        Self::between(SHARES, title, values, text)
+    }
+
+    /// Creates a logarithmic axis of counts. It begins below 1, so that a single sample is visible, and leaves
+    /// room above the largest count for labels.
+    pub(super) fn counts(title: &str, most: f64, text: impl Fn(f64) -> String) -> Self {
+        let most = if most.is_finite() && most > 1.0 { most.log10().min(POWERS.1) } else { 0.0 };
+        let every = if most > 5.0 { 2.0 } else { 1.0 };
+        let ticks = steps(0.0, most, every).map(|power| (power, text(10_f64.powf(power)))).collect();
+        let high = most + 0.3 * (most - BELOW_ONE);
+        Self { title: title.to_owned(), low: BELOW_ONE, high, ticks, kind: Kind::Log }
+    }
+
+    fn between(
+        ends: (f64, f64),
+        title: &str,
+        values: impl IntoIterator<Item = f64>,
+        text: impl Fn(f64) -> String,
+    ) -> Self {
+        let powers = values.into_iter().filter(|value| value.is_finite() && *value > 0.0);
+        let powers = powers.map(|value| value.log10().clamp(ends.0, ends.1));
+        let (least, most) = powers.fold((ends.1, ends.0), |(least, most), power| (least.min(power), most.max(power)));
         let (low, high) = if least > most { (0.0, 1.0) } else { (least.floor(), most.ceil()) };
         let high = if high > low { high } else { low + 1.0 };
         let every = if high - low > 9.0 { 2.0 } else { 1.0 };
@@ -81,7 +109,7 @@ impl Axis {
     pub(super) fn at(&self, value: f64) -> f64 {
         let position = match self.kind {
             Kind::Linear => value,
-            Kind::Log if value > 0.0 => power(value),
+            Kind::Log if value > 0.0 => value.log10(),
             Kind::Log => self.low,
             Kind::Names => self.high - value - 0.5,
         };
@@ -92,10 +120,6 @@ impl Axis {
     pub(super) fn is_of_names(&self) -> bool {
         self.kind == Kind::Names
     }
-}
-
-fn power(value: f64) -> f64 {
-    value.log10().clamp(LEAST_POWER, MOST_POWER)
 }
 
 /// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
@@ -124,6 +148,28 @@ mod tests {
         let names: Vec<_> = axis.ticks.iter().map(|tick| tick.1.as_str()).collect();
         assert_eq!(names, ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms"]);
         assert_eq!((axis.low, axis.high, axis.at(1e3), axis.ticks[1].0), (2.0, 7.0, 3.0, 3.0));
+    }
+
+    #[test]
+    fn an_axis_of_shares_reaches_one_sample_of_any_run() {
+        for samples in [1e4, 1e8, 1e12] {
+            let axis = Axis::shares("share", [1.0 / samples, 1.0], |share| share.to_string());
+            assert!((axis.low + samples.log10()).abs() < 1e-9, "{samples}: {axis:?}");
+            assert!(axis.at(1.0 / samples) < axis.at(2.0 / samples), "{samples}: {axis:?}");
+            assert!(axis.ticks.len() < 10, "{samples}: {axis:?}");
+        }
+    }
+
+    #[test]
+    fn one_sample_is_above_the_start_of_an_axis_of_counts() {
+        for most in [0.0, 1.0, 7.0, 1e8, f64::NAN, f64::INFINITY] {
+            let axis = Axis::counts("samples", most, |count| count.to_string());
+            assert!(axis.at(1.0) > axis.low && axis.high > axis.low && axis.high.is_finite(), "{most}: {axis:?}");
+            assert_eq!(axis.ticks.first(), Some(&(0.0, "1".to_owned())));
+            assert!(axis.ticks.len() < 10, "{most}: {axis:?}");
+        }
+        let axis = Axis::counts("samples", 1e8, |count| count.to_string());
+        assert!(axis.at(1e8) < axis.high && axis.at(1.0) < axis.at(2.0));
     }
 
     #[test]

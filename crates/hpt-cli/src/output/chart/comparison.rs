@@ -1,4 +1,4 @@
-//! Charts that show two figures of the same quantity side by side: published and measured, or from two reports.
+//! Charts that show several figures of the same quantity side by side: published and measured, or from several reports.
 
 use hpt_document::experiment::{ExperimentDocument, ExperimentFigureRow};
 
@@ -9,60 +9,73 @@ use super::{
     titled_chart::{Figures, TitledChart, count, counted},
 };
 
-/// A quantity with two figures.
+/// A quantity with a figure from each side.
 #[derive(Clone, Debug)]
-pub(crate) struct Pair {
+pub(crate) struct Compared {
     pub(crate) what: String,
-    pub(crate) first: Option<f64>,
-    pub(crate) second: Option<f64>,
-    /// The label next to the points of the pair.
-    pub(crate) words: String,
+    pub(crate) figures: Vec<Option<f64>>,
+    /// The label of each figure, which stands next to its own marker; empty if there is none.
+    pub(crate) labels: Vec<String>,
 }
 
-/// Returns a panel of pairs of figures on a logarithmic scale.
-fn panel(title: &str, scale: &str, names: (&str, &str), pairs: &[Pair], text: &dyn Fn(f64) -> String) -> Panel {
-    let values = pairs.iter().flat_map(|pair| [pair.first, pair.second]).flatten();
-    let x = Axis::log(scale, values.flat_map(|value| [value, value * 3.0]), text);
-    let y = Axis::names(pairs.iter().map(|pair| pair.what.clone()).collect());
-    let places = || (0_u32..).map(f64::from).zip(pairs);
-    let points = |figure: fn(&Pair) -> Option<f64>| {
-        Mark::Points(
-            places().filter_map(|(place, pair)| Some((figure(pair).filter(|value| *value > 0.0)?, place))).collect(),
-        )
-    };
+/// Returns a panel of figures of several sides on a logarithmic scale.
+fn panel(scale: &str, sides: &[(&str, usize)], rows: &[Compared], text: &dyn Fn(f64) -> String) -> Panel {
+    let values = rows.iter().flat_map(|row| &row.figures).flatten();
+    // Room for the labels on both sides of the markers.
+    let x = Axis::log(scale, values.flat_map(|value| [value / 3.0, value * 3.0]), text);
+    let y = Axis::names(rows.iter().map(|row| row.what.clone()).collect());
+    let places = || (0_u32..).map(f64::from).zip(rows);
     let mut between = Vec::new();
-    for (place, pair) in places() {
-        if let (Some(first), Some(second)) = (pair.first, pair.second) {
-            between.push(Mark::Across { from: first, to: second, y: place });
+    for (place, row) in places() {
+        let positive = || row.figures.iter().flatten().copied().filter(|value| *value > 0.0);
+        let (least, most) = (positive().fold(f64::MAX, f64::min), positive().fold(0.0, f64::max));
+        if positive().count() > 1 {
+            between.push(Mark::Across { from: least, to: most, y: place });
         }
-        let furthest = [pair.first, pair.second].into_iter().flatten().fold(0.0, f64::max);
-        if furthest > 0.0 && !pair.words.is_empty() {
-            between.push(Mark::Words { x: furthest, y: place, words: pair.words.clone() });
+        for (value, words) in row.figures.iter().zip(&row.labels) {
+            let Some(value) = value.filter(|value| *value > 0.0 && !words.is_empty()) else { continue };
+            let words = words.clone();
+            // The label of the smallest figure stands before it, where no other marker is.
+            between.push(if value <= least && least < most {
+                Mark::WordsBefore { x: value, y: place, words }
+            } else {
+                Mark::Words { x: value, y: place, words }
+            });
         }
     }
-    let series = vec![
-        Series { name: None, look: 5, marks: between },
-        Series { name: Some(names.0.to_owned()), look: 3, marks: vec![points(|pair| pair.first)] },
-        Series { name: Some(names.1.to_owned()), look: 0, marks: vec![points(|pair| pair.second)] },
-    ];
-    let height = 24 * i32::try_from(pairs.len()).unwrap_or(1_000).min(1_000) + 8;
-    Panel { title: title.to_owned(), x, y, height, series }
+    let mut series = vec![Series { name: None, look: 5, marks: between }];
+    series.extend(sides.iter().enumerate().map(|(side, (name, look))| {
+        let of_side = || places().filter_map(move |(place, row)| Some((row, place, row.figures.get(side).copied()??)));
+        let points = of_side().filter(|point| point.2 > 0.0).map(|(_, place, value)| (value, place));
+        let hovers = of_side().map(|(row, place, value)| Mark::Hover {
+            x: (value, value),
+            y: (place, place),
+            words: format!("{}, {name}: {}", row.what, text(value)),
+        });
+        let marks = std::iter::once(Mark::Points(points.collect())).chain(hovers).collect();
+        Series { name: Some((*name).to_owned()), look: *look, marks }
+    }));
+    let height = 24 * i32::try_from(rows.len()).unwrap_or(1_000).min(1_000) + 8;
+    Panel { title: String::new(), x, y, height, series }
 }
 
-/// Returns a chart of the times of two reports side by side.
-pub(crate) fn pairs_of(
-    names: (&str, &str),
-    pairs: &[Pair],
+/// Returns a chart of the times of several reports side by side.
+pub(crate) fn side_by_side(
+    names: &[&str],
+    rows: &[Compared],
     figures: Figures,
     says: String,
     provenance: String,
 ) -> TitledChart {
-    let chart = Chart { panels: vec![panel("", "p50, log scale", names, pairs, &time)], side_by_side: false };
+    // The first two looks are those of published and measured figures.
+    let looks = [3, 0, 1, 2, 4, 5];
+    let sides = names.iter().enumerate().map(|(side, name)| (*name, looks.get(side).copied().unwrap_or(side)));
+    let panels = vec![panel("p50, log scale", &sides.collect::<Vec<_>>(), rows, &time)];
     TitledChart {
         name: "comparison".to_owned(),
         title: "Side-by-side comparison".to_owned(),
         says,
-        chart,
+        chart: Chart { panels, side_by_side: false },
         figures,
         provenance,
     }
@@ -116,18 +129,17 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
             };
             let of_unit = rows.iter().filter(|row| row.unit == *unit && row.published.or(row.measured).is_some());
             let pairs: Vec<_> = of_unit
-                .map(|row| Pair {
+                .map(|row| Compared {
                     what: row.quantity.clone(),
-                    first: row.published,
-                    second: row.measured,
-                    words: row.measured.or(row.published).map(text).unwrap_or_default(),
+                    figures: vec![row.published, row.measured],
+                    labels: [row.published, row.measured].map(|value| value.map(text).unwrap_or_default()).into(),
                 })
                 .collect();
             let tick = |value: f64| match ns_in(unit) {
                 Some(ns) => time(value * ns),
                 None => format!("{} {unit}", (value * 1e6).round() / 1e6),
             };
-            panel("", "log scale", ("published", "measured here"), &pairs, &tick)
+            panel("log scale", &[("published", 3), ("measured here", 0)], &pairs, &tick)
         });
         let panels: Vec<_> = panels.collect();
         let figures = rows.iter().map(|row| {
@@ -155,4 +167,46 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
         });
     }
     charts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Compared, panel};
+    use crate::output::chart::{axis::time, svg::Mark};
+
+    #[test]
+    fn every_label_stands_at_the_marker_of_its_own_figure() {
+        let row = Compared {
+            what: "a call".to_owned(),
+            figures: vec![Some(1_000.0), Some(20.0)],
+            labels: vec!["1 µs".to_owned(), "20 ns".to_owned()],
+        };
+        let panel = panel("log scale", &[("published", 3), ("measured here", 0)], &[row], &time);
+        let marks = || panel.series.iter().flat_map(|series| &series.marks);
+        let labels: Vec<_> = marks()
+            .filter_map(|mark| match mark {
+                Mark::Words { x, words, .. } | Mark::WordsBefore { x, words, .. } => Some((*x, words.as_str())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(labels, [(1_000.0, "1 µs"), (20.0, "20 ns")]);
+        // The labels are on the outer sides of the markers, so that they do not overlap.
+        assert!(marks().any(|mark| matches!(mark, Mark::WordsBefore { x, .. } if *x < 100.0)));
+    }
+
+    #[test]
+    fn a_missing_figure_has_neither_a_marker_nor_a_label() {
+        let row = Compared {
+            what: "a call".to_owned(),
+            figures: vec![None, Some(20.0), Some(0.0)],
+            labels: vec!["-".to_owned(), "20 ns".to_owned(), "0 ns".to_owned()],
+        };
+        let panel = panel("log scale", &[("A", 3), ("B", 0), ("C", 1)], &[row], &time);
+        let points: usize = panel.series.iter().flat_map(|series| &series.marks).map(|mark| match mark {
+            Mark::Points(points) => points.len(),
+            Mark::Words { .. } | Mark::WordsBefore { .. } => 10,
+            _ => 0,
+        }).sum();
+        assert_eq!(points, 11);
+    }
 }

@@ -1,9 +1,9 @@
 //! Charts of the distribution of latencies and stalls, on logarithmic scales. A distribution is shown as a histogram
-//! and as the share of samples above each value.
+//! down to one sample, and as the share of samples above each value, up to the last sample.
 
 use hpt_document::{
     gpio_latency::GpioLatencyDocument,
-    latency::{LatencyFigures, MicrosecondCount},
+    latency::{HistogramBin, LatencyFigures, MicrosecondCount},
     pairs::{PairsDocument, PairsRow},
     stall::{StallDocument, StallThreadRow},
     wake_latency::{WaitMethod, WakeLatencyDocument},
@@ -21,8 +21,8 @@ use super::{
 const MOST_CURVES: usize = 6;
 /// The minimum ratio between neighboring points of a curve. Smaller differences are not visible.
 const LEAST_RATIO: f64 = 1.008;
-/// The ends of the bins in each decade from 10 µs on, as multiples of a tenth of the start of the decade. All ends are
-/// whole microseconds, because samples are counted per microsecond.
+/// The ends of the bins of documents without bins of nanoseconds in each decade from 10 µs on, as multiples of a tenth of
+/// the start of the decade. All ends are whole microseconds, because samples are counted per microsecond.
 const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
 /// The latencies of a document.
@@ -34,6 +34,22 @@ pub(crate) struct Latencies<'a> {
     by: Option<WaitMethod>,
     interval_ns: Option<u64>,
     rows: Vec<Row>,
+    /// Whether the rows are drawn as one curve.
+    merged: bool,
+    /// The limits that were given for the latency, each with its text.
+    limits: Vec<(String, f64)>,
+}
+
+impl Latencies<'_> {
+    /// Draws all rows as one curve.
+    pub(crate) fn merged(self) -> Self {
+        Self { merged: true, ..self }
+    }
+
+    /// Draws these limits, in nanoseconds, as lines.
+    pub(crate) fn with_limits(self, limits: Vec<(String, f64)>) -> Self {
+        Self { limits, ..self }
+    }
 }
 
 /// The figures that rows of wake-ups, edges and stalls have in common.
@@ -51,6 +67,7 @@ struct Row {
     p99999_ns: Option<f64>,
     max_ns: Option<f64>,
     microseconds: Vec<MicrosecondCount>,
+    bins: Vec<HistogramBin>,
 }
 
 impl From<&LatencyFigures> for Row {
@@ -68,6 +85,7 @@ impl From<&LatencyFigures> for Row {
             p99999_ns: figures.p99999_ns.map(whole),
             max_ns: Some(whole(figures.max_ns)),
             microseconds: figures.histogram_us.clone(),
+            bins: figures.histogram_ns.clone(),
         }
     }
 }
@@ -87,6 +105,7 @@ impl From<&StallThreadRow> for Row {
             p99999_ns: None,
             max_ns: row.max_ns.map(whole),
             microseconds: row.histogram_us.clone(),
+            bins: row.histogram_ns.clone(),
         }
     }
 }
@@ -100,6 +119,8 @@ impl<'a> From<&'a WakeLatencyDocument> for Latencies<'a> {
             by: Some(document.wait_method),
             interval_ns: Some(document.interval_ns),
             rows: document.results.iter().map(|row| Row { cpu: row.cpu, ..Row::from(&row.figures) }).collect(),
+            merged: false,
+            limits: Vec::new(),
         }
     }
 }
@@ -113,6 +134,8 @@ impl<'a> From<&'a StallDocument> for Latencies<'a> {
             by: None,
             interval_ns: None,
             rows: document.results.iter().map(Row::from).collect(),
+            merged: false,
+            limits: Vec::new(),
         }
     }
 }
@@ -128,6 +151,8 @@ impl<'a> From<&'a GpioLatencyDocument> for Latencies<'a> {
             by: None,
             interval_ns: Some(document.interval_ns),
             rows: rows.collect(),
+            merged: false,
+            limits: Vec::new(),
         }
     }
 }
@@ -168,45 +193,69 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         _ if documents.len() == 1 => ("latency", "Wake-up latency of kernel timers"),
         _ => ("latency", "Latency from a deadline to its detection"),
     };
+    let limits: Vec<(String, f64)> = documents.iter().flat_map(|(_, document)| document.limits.clone()).collect();
     let x = || {
         let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0)]);
-        let mut axis = Axis::log("", ends, time);
+        let mut axis = Axis::log("", ends.chain(limits.iter().map(|(_, ns)| *ns)), time);
         axis.title = format!("{quantity}, log scale");
         axis
     };
-    let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|(_, _, share)| share).fold(0.0, f64::max);
-    let shares = |curve: &Curve| classes(&curve.row).into_iter().map(|(_, _, share)| share);
-    let least = curves.iter().flat_map(shares).filter(|share| *share > 0.0).fold(most, f64::min);
-    let percent = |share: f64| short_percent(share);
-    let mut y = Axis::log("share of samples per bin", [least / 2.0, most], percent);
-    let histogram = Panel {
-        title: "Histogram".to_owned(),
+    let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|class| class.2).max().unwrap_or(1);
+    // Each curve has its own histogram, because overlapping histograms hide each other. All have the same scales.
+    let height = if curves.len() > 1 { 130 } else { 220 };
+    let mut panels: Vec<Panel> = curves
+        .iter()
+        .enumerate()
+        .map(|(look, curve)| Panel {
+            title: curve.name.clone(),
+            x: x(),
+            y: Axis::counts("samples per bin, log scale", whole(most), |samples| count_of(samples)),
+            height,
+            series: vec![
+                outline(look, curve),
+                Series { name: None, look: 5, marks: rules(&curve.row).chain(limit_rules(&limits)).collect() },
+            ],
+        })
+        .collect();
+    let rarest = curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(0.5, f64::min);
+    let worst = curves.iter().max_by(|one, other| {
+        one.row.max_ns.unwrap_or(0.0).total_cmp(&other.row.max_ns.unwrap_or(0.0))
+    });
+    let worst_marks = worst.and_then(|curve| {
+        let max_ns = curve.row.max_ns?;
+        let name = if curve.name.is_empty() { String::new() } else { format!(" ({})", curve.name) };
+        let y = 1.0 / whole(curve.row.samples.max(1));
+        Some(Mark::Words { x: max_ns, y, words: format!("max {}{name}", time(max_ns)) })
+    });
+    let survival = curves.iter().enumerate().map(|(look, curve)| {
+        let points = later(&curve.row);
+        let ends = points.last().copied();
+        let hovers = points.iter().map(|&(ns, share)| Mark::Hover {
+            x: (ns, ns),
+            y: (share, share),
+            words: format!("{}{} are later than {}", named(&curve.name), short_percent(share), time(ns)),
+        });
+        // More areas than this would overlap.
+        let every = points.len().div_ceil(40).max(1);
+        let mut marks: Vec<Mark> = hovers.step_by(every).collect();
+        marks.push(Mark::Points(ends.into_iter().collect()));
+        marks.extend(ends.map(|(ns, share)| Mark::Hover {
+            x: (ns, ns),
+            y: (share, share),
+            words: format!("{}the worst of {}: {}", named(&curve.name), counted(curve.row.samples, "sample", "samples"), time(ns)),
+        }));
+        marks.push(Mark::Curve(points));
+        Series { name: (curves.len() > 1).then(|| curve.name.clone()), look, marks }
+    });
+    let mut series: Vec<Series> = survival.collect();
+    series.push(Series { name: None, look: 5, marks: worst_marks.into_iter().chain(limit_rules(&limits)).collect() });
+    panels.push(Panel {
+        title: String::new(),
         x: x(),
-        height: 190,
-        series: curves
-            .iter()
-            .enumerate()
-            .map(|(look, curve)| outline(look, curve, documents.len() * curves.len() > 1, y.low))
-            .collect(),
-        y: y.clone(),
-    };
-    let rarest = curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(1.0, f64::min);
-    y = Axis::log("share of samples above", [rarest, 1.0], percent);
-    let cumulative = Panel {
-        title: "Cumulative".to_owned(),
-        x: x(),
-        y,
-        height: 190,
-        series: curves
-            .iter()
-            .enumerate()
-            .map(|(look, curve)| Series {
-                name: (curves.len() > 1).then(|| curve.name.clone()),
-                look,
-                marks: vec![Mark::Curve(later(&curve.row))],
-            })
-            .collect(),
-    };
+        y: Axis::shares("share of samples that are later, down to the last sample", [rarest, 1.0], short_percent),
+        height: 220,
+        series,
+    });
     let says = curves
         .iter()
         .map(|curve| {
@@ -224,7 +273,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         name: kind.to_owned(),
         title: title.to_owned(),
         says,
-        chart: Chart { panels: vec![histogram, cumulative], side_by_side: false },
+        chart: Chart { panels, side_by_side: false },
         figures: Figures {
             head: ["", "samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "max"].map(str::to_owned).to_vec(),
             rows: curves.iter().map(|curve| cells(&curve.name, &curve.row)).collect(),
@@ -248,7 +297,7 @@ const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷',
 
 fn of_document(label: &str, document: &Latencies<'_>) -> Vec<Curve> {
     let several = document.rows.len() > 1;
-    if document.rows.len() > MOST_CURVES {
+    if document.rows.len() > MOST_CURVES || several && document.merged {
         let name = format!("{label}{}all {} CPUs", if label.is_empty() { "" } else { ", " }, document.rows.len());
         return vec![Curve { name, row: together(&document.rows) }];
     }
@@ -273,6 +322,15 @@ fn together(rows: &[Row]) -> Row {
         let sum = counts.entry(*us).or_default();
         *sum = sum.saturating_add(*count);
     });
+    let mut bins = std::collections::BTreeMap::<(u64, u64), u64>::new();
+    rows.iter().flat_map(|row| &row.bins).for_each(|HistogramBin(start, end, count)| {
+        let sum = bins.entry((*start, *end)).or_default();
+        *sum = sum.saturating_add(*count);
+    });
+    // If one of the rows has no bins, the bins of the others are not the whole.
+    if rows.iter().any(|row| row.bins.is_empty() && row.samples > 0) {
+        bins.clear();
+    }
     let samples = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
     let sum_ns: f64 = rows.iter().filter_map(|row| Some(row.mean_ns? * whole(row.samples))).sum();
     let end =
@@ -290,10 +348,19 @@ fn together(rows: &[Row]) -> Row {
         p99999_ns: None,
         max_ns: end(|row| row.max_ns, f64::max),
         microseconds: counts.into_iter().map(|(us, count)| MicrosecondCount(us, count)).collect(),
+        bins: bins.into_iter().map(|((start, end), count)| HistogramBin(start, end, count)).collect(),
     };
-    // Quantiles are rounded up to whole microseconds.
+    // Quantiles are rounded up to the end of a bin, or to whole microseconds.
     let quantile = |part: f64| {
         let mut passed = 0.0;
+        let bin = all.bins.iter().find(|bin| {
+            passed += whole(bin.2);
+            passed >= part * whole(samples)
+        });
+        if let Some(bin) = bin {
+            return Some(all.max_ns.map_or(whole(bin.1), |max_ns| max_ns.min(whole(bin.1))));
+        }
+        passed = 0.0;
         let found = all.microseconds.iter().find(|MicrosecondCount(_, count)| {
             passed += whole(*count);
             passed >= part * whole(samples)
@@ -308,6 +375,9 @@ fn together(rows: &[Row]) -> Row {
 /// Returns the start of a curve, which is the minimum. If the minimum is far below the median and no samples were
 /// counted there, it results from a coarse clock. In this case, the curve starts at a tenth of the median.
 fn least(row: &Row) -> f64 {
+    if let Some(first) = row.bins.first() {
+        return whole(first.0).max(1.0);
+    }
     let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.p50_ns.unwrap_or(1.0) / 10.0);
     let is_below =
         |&MicrosecondCount(us, count): &MicrosecondCount| count > 0 && whole(us.saturating_add(1)) * 1e3 <= far_below;
@@ -315,9 +385,11 @@ fn least(row: &Row) -> f64 {
     begin.max(1.0)
 }
 
-/// Returns the start and the end of each bin, in nanoseconds, and its share of all samples. Omits empty bins at both
-/// ends.
-fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
+/// Returns the start and the end of each bin, in nanoseconds, and its number of samples. Omits empty bins at both ends.
+fn classes(row: &Row) -> Vec<(f64, f64, u64)> {
+    if !row.bins.is_empty() {
+        return drawn_bins(&row.bins);
+    }
     let mut ends = (1..10).collect::<Vec<u64>>();
     ends.extend([10, 100, 1_000].into_iter().flat_map(|ten| IN_TEN.map(|part| part * ten / 10)));
     ends.push(10_000);
@@ -338,36 +410,93 @@ fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
         .map(|((start, end), count)| {
             let start_ns =
                 if start == 0 { 10_f64.powf(least_ns.min(999.0).log10().floor()) } else { whole(start) * 1e3 };
-            (start_ns, whole(*end) * 1e3, whole(count) / whole(row.samples.max(1)))
+            (start_ns, whole(*end) * 1e3, count)
         })
         .collect();
     // Samples that are not counted per microsecond lie between the end of the counted range and the maximum.
     let beyond = row.samples.saturating_sub(counted);
     if beyond > 0 {
         let from_ns = 1e7;
-        classes.push((from_ns, row.max_ns.unwrap_or(from_ns).max(from_ns * 1.2), whole(beyond) / whole(row.samples)));
+        classes.push((from_ns, row.max_ns.unwrap_or(from_ns).max(from_ns * 1.2), beyond));
     }
-    let is_used = |class: &(f64, f64, f64)| class.2 > 0.0;
+    let is_used = |class: &(f64, f64, u64)| class.2 > 0;
     let first = classes.iter().position(is_used).unwrap_or(classes.len());
     let last = classes.iter().rposition(is_used).map_or(first, |last| last + 1);
     classes[first..last].to_vec()
 }
 
-fn outline(look: usize, curve: &Curve, has_name: bool, floor_power: f64) -> Series {
-    let floor = 10_f64.powf(floor_power);
-    let mut points = Vec::new();
-    for (from, to, share) in classes(&curve.row) {
-        points.extend([(from, share.max(floor)), (to, share.max(floor))]);
+/// Merges neighboring bins, because the bins of documents are too narrow for a drawing, and inserts the gaps between them.
+fn drawn_bins(bins: &[HistogramBin]) -> Vec<(f64, f64, u64)> {
+    let mut drawn: Vec<(u64, u64, u64)> = Vec::new();
+    for &HistogramBin(start, end, count) in bins {
+        // Two neighboring bins become one, except for bins of one nanosecond.
+        let width = end.saturating_sub(start).max(1);
+        let (start, end) = if width > 1 {
+            let start = start / (2 * width) * (2 * width);
+            (start, start.saturating_add(2 * width))
+        } else {
+            (start, end)
+        };
+        match drawn.last_mut() {
+            Some(last) if last.0 == start => last.2 = last.2.saturating_add(count),
+            Some(last) if last.1 < start => {
+                let gap = (last.1, start, 0);
+                drawn.extend([gap, (start, end, count)]);
+            }
+            _ => drawn.push((start, end, count)),
+        }
     }
-    if let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) {
-        points.insert(0, (first.0, floor));
-        points.push((last.0, floor));
-    }
-    Series { name: has_name.then(|| curve.name.clone()), look, marks: vec![Mark::Outline(points)] }
+    drawn.into_iter().map(|(start, end, count)| (whole(start).max(0.5), whole(end).max(1.0), count)).collect()
 }
 
-/// Returns the share of samples above each time. The times are the quantiles in nanoseconds, the whole microseconds of
-/// the counts, and finally the maximum.
+/// Draws a histogram, with the number of samples of each bin.
+fn outline(look: usize, curve: &Curve) -> Series {
+    // Below one sample, which is the start of the axis.
+    const NONE: f64 = 0.0;
+    let classes = classes(&curve.row);
+    let mut points: Vec<(f64, f64)> =
+        classes.iter().flat_map(|&(from, to, count)| [(from, whole(count)), (to, whole(count))]).collect();
+    if let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) {
+        points.insert(0, (first.0, NONE));
+        points.push((last.0, NONE));
+    }
+    let mut marks = vec![Mark::Outline(points)];
+    marks.extend(classes.iter().filter(|class| class.2 > 0).map(|&(from, to, samples)| Mark::Hover {
+        x: (from, to),
+        y: (0.0, f64::MAX),
+        words: format!("{}{} to {}: {}", named(&curve.name), time(from), time(to), counted(samples, "sample", "samples")),
+    }));
+    Series { name: None, look, marks }
+}
+
+fn named(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("{name}: ") }
+}
+
+/// Formats the count at a tick.
+fn count_of(samples: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a power of ten, saturated")]
+    let samples = samples.round() as u64;
+    count(samples)
+}
+
+/// Returns the lines at p50, p99 and the maximum.
+fn rules(row: &Row) -> impl Iterator<Item = Mark> {
+    let figures = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
+    let rules = (0..).zip(figures).filter_map(|(row, (name, ns))| {
+        let ns = ns?.max(1.0);
+        Some(Mark::Rule { x: ns, words: format!("{name} {}", time(ns)), row, is_limit: false })
+    });
+    rules
+}
+
+/// Returns the lines of limits.
+fn limit_rules(limits: &[(String, f64)]) -> impl Iterator<Item = Mark> {
+    limits.iter().map(|(text, ns)| Mark::Rule { x: *ns, words: format!("limit: {text}"), row: 3, is_limit: true })
+}
+
+/// Returns the share of samples above each time. The times are the quantiles in nanoseconds, the ends of the bins, the
+/// whole microseconds of the counts, and finally the maximum.
 fn later(row: &Row) -> Vec<(f64, f64)> {
     let all = whole(row.samples.max(1));
     let begin = (row.min_ns.unwrap_or(1.0).max(1.0), 1.0);
@@ -382,6 +511,13 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
         left = left.saturating_sub(count);
         if left > 0 {
             points.push((whole(us.saturating_add(1)) * 1e3, whole(left) / all));
+        }
+    }
+    left = row.samples;
+    for &HistogramBin(_, end, count) in &row.bins {
+        left = left.saturating_sub(count);
+        if left > 0 {
+            points.push((whole(end), whole(left) / all));
         }
     }
     let worst = row.max_ns.unwrap_or(1.0).max(1.0);
@@ -474,6 +610,7 @@ mod tests {
             p99999_ns: None,
             max_ns: Some(3e7),
             microseconds: counts.iter().map(|&(us, count)| MicrosecondCount(us, count)).collect(),
+            bins: Vec::new(),
         }
     }
 
@@ -481,11 +618,11 @@ mod tests {
     fn every_sample_is_in_one_bin() {
         let row = row(&[(0, 1), (1, 5), (11, 1), (12, 1), (9_999, 1)], 10);
         let classes = classes(&row);
-        assert!((classes.iter().map(|class| class.2).sum::<f64>() - 1.0).abs() < 1e-9, "{classes:?}");
+        assert_eq!(classes.iter().map(|class| class.2).sum::<u64>(), 10, "{classes:?}");
         assert!(classes.windows(2).all(|two| (two[0].1 - two[1].0).abs() < 1e-9), "{classes:?}");
-        assert_eq!(classes[0], (100.0, 1e3, 0.1));
-        assert_eq!(classes.last().map(|class| (class.0, class.1, class.2)), Some((1e7, 3e7, 0.1)));
-        assert!(classes.contains(&(1e4, 1.2e4, 0.1)) && classes.contains(&(1.2e4, 1.5e4, 0.1)), "{classes:?}");
+        assert_eq!(classes[0], (100.0, 1e3, 1));
+        assert_eq!(classes.last().map(|class| (class.0, class.1, class.2)), Some((1e7, 3e7, 1)));
+        assert!(classes.contains(&(1e4, 1.2e4, 1)) && classes.contains(&(1.2e4, 1.5e4, 1)), "{classes:?}");
     }
 
     #[test]
@@ -510,8 +647,8 @@ mod tests {
     #[test]
     fn both_modes_of_a_distribution_are_drawn() {
         let two_heaps = Row { p50_ns: Some(50_500.0), ..row(&[(0, 2), (1, 1), (50, 6), (51, 1)], 10) };
-        let drawn: Vec<_> = classes(&two_heaps).into_iter().filter(|class| class.2 > 0.0).collect();
-        assert!(least(&two_heaps) <= 300.0 && drawn[0] == (100.0, 1e3, 0.2), "{drawn:?}");
+        let drawn: Vec<_> = classes(&two_heaps).into_iter().filter(|class| class.2 > 0).collect();
+        assert!(least(&two_heaps) <= 300.0 && drawn[0] == (100.0, 1e3, 2), "{drawn:?}");
         let points = later(&two_heaps);
         assert_eq!(points[..3], [(300.0, 1.0), (1e3, 0.8), (2e3, 0.7)]);
         // No samples were counted there: this is the minimum of a coarse clock.

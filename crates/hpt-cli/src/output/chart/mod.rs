@@ -3,6 +3,7 @@
 
 mod axis;
 mod comparison;
+mod cpus;
 mod distribution;
 mod offsets;
 mod provenance;
@@ -15,8 +16,9 @@ mod titled_chart;
 use hpt_document::Document;
 
 pub(crate) use self::{
-    comparison::{Pair, experiments, pairs_of},
-    distribution::distribution,
+    comparison::{Compared, experiments, side_by_side},
+    cpus::cpus,
+    distribution::{Latencies, distribution},
     offsets::offsets,
     provenance::{Origin, about, about_all, runs_it},
     read_cost::cost,

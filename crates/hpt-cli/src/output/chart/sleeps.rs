@@ -1,4 +1,5 @@
-//! The chart of the overshoot of sleeps against the CPU time that they use. Points closer to the lower left are better.
+//! The chart of the overshoot of sleeps: the cumulative distribution (ECDF) of each method. Curves further to the left are
+//! better.
 
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
@@ -9,12 +10,36 @@ use super::{
     titled_chart::{Figures, TitledChart, Unreadable, count, counted},
 };
 
-/// The minimum share of a CPU in the chart. Methods with a smaller share are drawn at this value.
-const LEAST_SHARE: f64 = 1e-3;
+/// Returns the share of a CPU that a method takes, as a percentage.
+fn percent(row: &SleepRow) -> String {
+    row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
+}
+
+/// Returns the steps of a cumulative distribution: from each bin, or from the quantiles if the document has no bins.
+#[expect(clippy::cast_precision_loss, reason = "for drawing")]
+fn steps(row: &SleepRow) -> Vec<(f64, f64)> {
+    let all = row.samples.max(1) as f64;
+    let mut passed = 0_u64;
+    let mut points: Vec<(f64, f64)> = row
+        .histogram_ns
+        .iter()
+        .map(|bin| {
+            passed = passed.saturating_add(bin.2);
+            ((bin.1 as f64).min(row.max_ns.unwrap_or(f64::MAX)), (passed as f64 / all).min(1.0))
+        })
+        .collect();
+    if points.is_empty() {
+        let quantiles = [(row.p50_ns, 0.5), (row.p99_ns, 0.99), (row.p999_ns, 0.999), (row.max_ns, 1.0)];
+        points.extend(quantiles.into_iter().filter_map(|(ns, share)| Some((ns?, share))));
+    }
+    let first = row.histogram_ns.first().map(|bin| bin.0 as f64).or_else(|| points.first().map(|point| point.0));
+    points.insert(0, (first.unwrap_or(1.0), 0.0));
+    points.into_iter().map(|(ns, share)| (ns.max(1.0), share)).collect()
+}
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable> {
-    let drawn = |row: &&SleepRow| row.p50_ns.is_some() && row.cpu_share.is_some();
+    let drawn = |row: &&SleepRow| row.p50_ns.is_some();
     let (mut lengths, mut methods) = (Vec::new(), Vec::new());
     for row in document.results.iter().filter(drawn) {
         if !lengths.contains(&row.duration_ns) {
@@ -27,46 +52,44 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     if lengths.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    let share = |row: &SleepRow| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
-    let late = |ns: Option<f64>| ns.map(|ns| ns.max(1.0));
-    // The tail of few samples ends at the maximum.
-    let upper = |row: &SleepRow| late(row.p99_ns.or(row.max_ns));
-    // All panels have the same scales so that they can be compared.
     let all = || document.results.iter().filter(drawn);
-    let x = Axis::log("share of a CPU", all().map(share).chain([1.0]), |share| {
-        format!("{} %", (share * 1e5).round() / 1e3)
+    // All panels have the same scales so that they can be compared.
+    let ends = all().flat_map(|row| [row.p50_ns, row.max_ns]).flatten().map(|ns| ns.max(1.0));
+    let firsts = all().filter_map(|row| row.histogram_ns.first()).map(|bin| (bin.0 as f64).max(1.0));
+    let x = Axis::log("overshoot, log scale", ends.chain(firsts), time);
+    let y = Axis::linear("share of sleeps that are at most this late", [0.0, 1.0], true, |share| {
+        format!("{:.0} %", share * 100.0)
     });
-    let y = Axis::log(
-        "overshoot, p50 (marker) to p99, or to the maximum of few samples",
-        all().flat_map(|row| [late(row.p50_ns), upper(row)]).flatten(),
-        time,
-    );
     let panels = lengths.iter().map(|length| {
-        let of = |method: &String| {
+        let series = methods.iter().enumerate().map(|(look, method)| {
             let rows = all().filter(|row| row.duration_ns == *length && row.method == *method);
             let marks = rows.flat_map(|row| {
-                let (from, to) = (late(row.p50_ns).unwrap_or(1.0), upper(row).unwrap_or(1.0));
-                [Mark::Upright { x: share(row), from, to }, Mark::Points(vec![(share(row), from)])]
+                let words = format!(
+                    "{method}: p50 {}, max {}, {} of a CPU",
+                    super::titled_chart::time(row.p50_ns),
+                    super::titled_chart::time(row.max_ns),
+                    percent(row)
+                );
+                let points = steps(row);
+                let middle = points.iter().find(|point| point.1 >= 0.5).copied();
+                let hover = middle.map(|(x, y)| Mark::Hover { x: (x, x), y: (y, y), words });
+                let ends = [middle, points.last().copied()].into_iter().flatten().collect();
+                [Some(Mark::Stroke(points)), Some(Mark::Points(ends)), hover].into_iter().flatten()
             });
-            marks.collect::<Vec<_>>()
-        };
-        let series = methods.iter().enumerate().map(|(look, method)| Series {
-            name: Some(method.clone()),
-            look,
-            marks: of(method),
+            Series { name: Some(method.clone()), look, marks: marks.collect() }
         });
         Panel {
             title: format!("sleeps of {}", time(*length as f64)),
             x: x.clone(),
             y: y.clone(),
-            height: 180,
+            height: 200,
             series: series.collect(),
         }
     });
     let panels = panels.collect();
     let figures = document.results.iter().map(|row| {
         let times = [row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
-        let share = row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        let share = percent(row);
         let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
         head.into_iter().chain(times.map(super::titled_chart::time)).chain([count(row.early), share]).collect()
     });
@@ -90,12 +113,12 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
             std.cpu_share.unwrap_or(0.0) * 100.0,
             hpt.cpu_share.unwrap_or(0.0) * 100.0
         ),
-        _ => "Points closer to the lower left are better.".to_owned(),
+        _ => "Curves further to the left are better.".to_owned(),
     };
     let samples = document.results.iter().map(|row| row.samples).max().unwrap_or(0);
     Ok(TitledChart {
         name: "sleeps".to_owned(),
-        title: "Sleep overshoot against CPU time".to_owned(),
+        title: "Sleep overshoot by method (cumulative distribution)".to_owned(),
         says: says + &drawn,
         chart: Chart { panels, side_by_side: true },
         figures: Figures {

@@ -1,6 +1,8 @@
 //! Charts: panels of curves, points, bars and ranges on two scales, drawn as SVG. This module is independent of
 //! documents; the other modules in this directory create charts from documents.
 
+use std::fmt::Write;
+
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
     prelude::{
@@ -29,6 +31,15 @@ const FONT_FACTOR: f64 = 1.24;
 pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const FAINT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
 const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
+/// The colors of the cells of a heat map, from one sample to the most samples.
+const SHADES: [RGBColor; 6] = [
+    RGBColor(0x4c, 0x93, 0xcb),
+    RGBColor(0x2f, 0x7a, 0xb8),
+    RGBColor(0x1f, 0x61, 0x9d),
+    RGBColor(0x16, 0x4a, 0x7f),
+    RGBColor(0x0f, 0x35, 0x60),
+    RGBColor(0x08, 0x1f, 0x3d),
+];
 /// The color of text on a bar, which is the color of the background.
 const ON_A_BAR: RGBColor = RGBColor(0xff, 0xff, 0xff);
 /// The colors of curves. Color-blind readers can distinguish them, and each has its own dash and
@@ -42,7 +53,7 @@ const CURVES: [RGBColor; 6] = [
     RGBColor(0x3b, 0x42, 0x52),
 ];
 /// Each color in light mode, and its replacement in dark mode.
-pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
+pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 16] = [
     (INK, RGBColor(0xe8, 0xea, 0xed)),
     (FAINT, RGBColor(0xa3, 0xac, 0xb8)),
     (GRID, RGBColor(0x34, 0x3b, 0x44)),
@@ -53,6 +64,12 @@ pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
     (CURVES[3], RGBColor(0xd9, 0x8f, 0xd9)),
     (CURVES[4], RGBColor(0xcd, 0xbe, 0x4b)),
     (CURVES[5], RGBColor(0xc4, 0xcb, 0xd6)),
+    (SHADES[0], RGBColor(0x3d, 0x7f, 0xb5)),
+    (SHADES[1], RGBColor(0x52, 0x99, 0xd1)),
+    (SHADES[2], RGBColor(0x74, 0xb3, 0xe3)),
+    (SHADES[3], RGBColor(0x9a, 0xcb, 0xf0)),
+    (SHADES[4], RGBColor(0xc2, 0xe1, 0xf9)),
+    (SHADES[5], RGBColor(0xea, 0xf5, 0xff)),
 ];
 /// The length of each dash and of the gap after it, in pixels. The first look is a solid line; the last
 /// dash marks limits.
@@ -70,13 +87,18 @@ type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// The width of a chart. On a phone, the text of a wide drawing would be too small to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
+    /// For large windows.
+    Broad,
+    /// For tablets, small windows and paper.
     Wide,
+    /// For phones.
     Narrow,
 }
 
 impl Width {
     pub(crate) const fn pixels(self) -> i32 {
         match self {
+            Self::Broad => 1_120,
             Self::Wide => 720,
             Self::Narrow => 342,
         }
@@ -117,6 +139,10 @@ pub(super) struct Series {
 pub(super) enum Mark {
     /// A curve, with a marker at some of its points.
     Curve(Vec<(f64, f64)>),
+    /// A curve without markers, with the dash of its look.
+    Stroke(Vec<(f64, f64)>),
+    /// A thin solid curve without markers.
+    Line(Vec<(f64, f64)>),
     /// Only markers.
     Points(Vec<(f64, f64)>),
     /// The outline of adjacent bars, lightly filled.
@@ -125,28 +151,62 @@ pub(super) enum Mark {
     Bar { name: f64, to: f64, words: String },
     /// A line from one x to another.
     Across { from: f64, to: f64, y: f64 },
-    /// A line from one y to another.
-    Upright { x: f64, from: f64, to: f64 },
-    /// A thinner line from one y to another, for the bounds around a curve.
+    /// A thin line from one y to another, for the bounds around a curve.
     Within { x: f64, from: f64, to: f64 },
     /// A limit, drawn as a line from top to bottom.
     Limit(f64),
     /// A label next to a point, in the color of text.
     Words { x: f64, y: f64, words: String },
+    /// A label to the left of a point, if there is room, in the color of text.
+    WordsBefore { x: f64, y: f64, words: String },
+    /// A line from top to bottom, with a label at its upper end. Labels with different rows do not overlap. A limit is
+    /// dashed.
+    Rule { x: f64, words: String, row: i32, is_limit: bool },
+    /// The cells of a heat map.
+    Cells(Vec<Cell>),
+    /// A text that a browser shows while the pointer is in this area.
+    Hover { x: (f64, f64), y: (f64, f64), words: String },
+}
+
+/// A cell of a heat map.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) x: (f64, f64),
+    pub(super) y: (f64, f64),
+    /// The shade: the index of a color, from one sample to the most samples.
+    pub(super) shade: usize,
+}
+
+/// Returns the shade of a cell on a logarithmic scale. Only a single sample has the faintest shade.
+pub(super) fn shade(count: u64, most: u64) -> usize {
+    #[expect(clippy::cast_precision_loss, reason = "for drawing")]
+    let part = (count.max(1) as f64).ln() / (most.max(2) as f64).ln();
+    let strongest = SHADES.len() - 1;
+    let place = (1..strongest).take_while(|&place| part > place as f64 / strongest as f64).count();
+    if count <= 1 { 0 } else { 1 + place }
+}
+
+/// The parts of a drawing that plotters cannot draw, as SVG.
+#[derive(Debug, Default)]
+struct Layers {
+    /// The cells, below everything else.
+    below: String,
+    /// The areas with a text.
+    above: String,
 }
 
 impl Chart {
     /// Returns the drawing as SVG, without a title.
     pub(super) fn draw(&self, width: Width) -> String {
         let legend = Legend::of(self, width);
-        let columns = if self.side_by_side && width == Width::Wide { self.panels.len().clamp(1, 3) } else { 1 };
+        let columns = if self.side_by_side && width != Width::Narrow { self.panels.len().clamp(1, 3) } else { 1 };
         let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
         let rows: Vec<&[Panel]> = panels.chunks(columns).collect();
         let one = width.pixels() / i32::try_from(columns).unwrap_or(1);
         let heights: Vec<i32> =
             rows.iter().map(|row| row.iter().map(|panel| panel.whole_height(one)).max().unwrap_or(0)).collect();
         let height = legend.height() + heights.iter().sum::<i32>();
-        let mut drawing = String::new();
+        let (mut drawing, mut layers) = (String::new(), Layers::default());
         {
             let size = |pixels: i32| u32::try_from(pixels * FINE).unwrap_or(1);
             let root = SVGBackend::with_string(&mut drawing, (size(width.pixels()), size(height))).into_drawing_area();
@@ -155,15 +215,62 @@ impl Chart {
             for (row, row_height) in rows.iter().zip(heights) {
                 for (place, panel) in (0_i32..).zip(row.iter()) {
                     let area = root.clone().shrink((place * one * FINE, top * FINE), (one * FINE, row_height * FINE));
-                    panel.draw(&area, one, row_height);
+                    panel.draw(&area, one, row_height, &mut layers);
                 }
                 top += row_height;
             }
             root.present().expect(NEVER_FULL);
         }
-        with_dashes(&drawing)
+        if width == Width::Narrow {
+            // A phone has no pointer that could be in an area.
+            layers.above.clear();
+        }
+        layers.around(&with_dashes(&drawing))
     }
 }
+
+impl Layers {
+    /// Returns the drawing with the cells below it and the areas above it.
+    fn around(&self, drawing: &str) -> String {
+        let (tag, inside) = drawing.split_once('>').unwrap_or_default();
+        let inside = inside.trim_end().strip_suffix("</svg>").unwrap_or(inside);
+        let areas = if self.above.is_empty() {
+            String::new()
+        } else {
+            format!(r#"<g fill="none" pointer-events="all">{}</g>"#, self.above)
+        };
+        format!("{tag}>{}{inside}{areas}</svg>", self.below)
+    }
+
+    /// Adds the cells of each shade as one path.
+    fn add_cells(&mut self, cells: impl Iterator<Item = (usize, (i32, i32), (i32, i32))>) {
+        let mut paths: [String; SHADES.len()] = Default::default();
+        for (shade, (left, right), (top, bottom)) in cells {
+            let (wide, high) = ((right - left).max(FINE), (bottom - top).max(FINE));
+            let _ = write!(paths[shade.min(SHADES.len() - 1)], "M{left} {top}h{wide}v{high}h-{wide}z");
+        }
+        for (path, color) in paths.iter().zip(SHADES).filter(|(path, _)| !path.is_empty()) {
+            let _ = write!(self.below, r#"<path fill="{}" d="{path}"/>"#, name(color));
+        }
+    }
+
+    fn add_area(&mut self, (left, right): (i32, i32), (top, bottom): (i32, i32), words: &str) {
+        // A smaller area would be hard to point at.
+        let grown = |from: i32, to: i32| {
+            let missing = (LEAST_AREA - (to - from)).max(0) / 2;
+            (from - missing, to - from + 2 * missing)
+        };
+        let ((x, wide), (y, high)) = (grown(left, right), grown(top, bottom));
+        let words = maud::html! { (words) }.into_string();
+        let _ = write!(
+            self.above,
+            r#"<rect x="{x}" y="{y}" width="{wide}" height="{high}"><title>{words}</title></rect>"#
+        );
+    }
+}
+
+/// The minimum size of an area with a text, in drawing units.
+const LEAST_AREA: i32 = 4 * FINE;
 
 const NEVER_FULL: &str = "drawing to a string does not fail";
 
@@ -183,7 +290,7 @@ impl Legend {
             if let Some(name) = series.name.as_deref()
                 && !seen.iter().any(|entry| entry.0 == name)
             {
-                let has_line = series.marks.iter().any(|mark| matches!(mark, Mark::Curve(_) | Mark::Outline(_)));
+                let has_line = series.marks.iter().any(|mark| matches!(mark, Mark::Curve(_) | Mark::Stroke(_) | Mark::Line(_) | Mark::Outline(_)));
                 seen.push((name, series.look, has_line));
             }
         }
@@ -246,7 +353,7 @@ impl Panel {
         self.y.is_of_names() && self.width_of_names() > width * 45 / 100
     }
 
-    fn draw(&self, area: &Area<'_>, width: i32, height: i32) {
+    fn draw(&self, area: &Area<'_>, width: i32, height: i32, layers: &mut Layers) {
         let left = if self.has_names_above(width) { 8 } else { self.width_of_names() };
         let head = [&self.title, &self.y.title].into_iter().filter(|part| !part.is_empty()).cloned();
         let head = shortened(&head.collect::<Vec<_>>().join(": "), width - 4);
@@ -267,7 +374,7 @@ impl Panel {
         self.grid(area, &plot, width);
         for series in &self.series {
             for mark in &series.marks {
-                self.mark(area, &plot, series.look, mark);
+                self.mark(area, &plot, series.look, mark, layers);
             }
         }
     }
@@ -311,7 +418,7 @@ impl Panel {
         }
     }
 
-    fn mark(&self, area: &Area<'_>, plot: &Plot<'_, '_>, look: usize, mark: &Mark) {
+    fn mark(&self, area: &Area<'_>, plot: &Plot<'_, '_>, look: usize, mark: &Mark, layers: &mut Layers) {
         // Marks are drawn in drawing units, so that dashes and markers have the same size on every axis. They are drawn
         // on the whole panel, so that a marker at the edge of the plot is not clipped.
         let base = area.get_base_pixel();
@@ -335,6 +442,12 @@ impl Panel {
                 }
                 stroke(area, places, look);
             }
+            Mark::Stroke(points) => stroke(area, points.iter().map(|&(x, y)| at(x, y)).collect(), look),
+            Mark::Line(points) => {
+                let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
+                let style = color(look).stroke_width(LINE / 2 + 2);
+                area.draw(&PathElement::new(places, style)).expect(NEVER_FULL);
+            }
             Mark::Points(points) => points.iter().for_each(|&(x, y)| dot(at(x, y))),
             Mark::Outline(points) => {
                 let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
@@ -349,9 +462,14 @@ impl Panel {
                 let half = 7 * FINE;
                 area.draw(&Rectangle::new([(left, y - half), (x, y + half)], color(look).filled())).expect(NEVER_FULL);
                 label(area, words, (x, y), &ON_A_BAR);
+                let tick = self.y.ticks.iter().find(|tick| (tick.0 - self.y.at(*name)).abs() < 1e-9);
+                layers.add_area(
+                    (left + base.0, x + base.0),
+                    (y - half + base.1, y + half + base.1),
+                    &format!("{}: {words}", tick.map_or("", |tick| &tick.1)),
+                );
             }
             Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
-            Mark::Upright { x, from, to } => solid(vec![at(*x, *from), at(*x, *to)]),
             Mark::Within { x, from, to } => {
                 let style = color(look).stroke_width(LINE / 2);
                 area.draw(&PathElement::new(vec![at(*x, *from), at(*x, *to)], style)).expect(NEVER_FULL);
@@ -363,6 +481,46 @@ impl Panel {
                     .expect(NEVER_FULL);
             }
             Mark::Words { x, y, words } => label(area, words, at(*x, *y), &INK),
+            Mark::WordsBefore { x, y, words } => {
+                let (x, y) = at(*x, *y);
+                let left = plot.backend_coord(&(self.x.low, self.y.low)).0 - base.0;
+                if x - (width_of(words) + 8) * FINE < left {
+                    label(area, words, (x, y), &INK);
+                } else {
+                    let style = text(&INK, HPos::Right, VPos::Center);
+                    area.draw(&Text::new(words.clone(), (x - 8 * FINE, y), style)).expect(NEVER_FULL);
+                }
+            }
+            Mark::Rule { x, words, row, is_limit } => {
+                let (top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                if *is_limit {
+                    area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
+                        .expect(NEVER_FULL);
+                } else {
+                    solid(vec![top, bottom]);
+                }
+                label(area, words, (top.0, top.1 + (7 + 15 * row) * FINE), &INK);
+            }
+            Mark::Cells(cells) => {
+                let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
+                layers.add_cells(cells.iter().map(|cell| {
+                    let (one, other) = (place(cell.x.0, cell.y.0), place(cell.x.1, cell.y.1));
+                    (
+                        cell.shade,
+                        (one.0.min(other.0), one.0.max(other.0)),
+                        (one.1.min(other.1), one.1.max(other.1)),
+                    )
+                }));
+            }
+            Mark::Hover { x, y, words } => {
+                let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
+                let (one, other) = (place(x.0, y.0), place(x.1, y.1));
+                layers.add_area(
+                    (one.0.min(other.0), one.0.max(other.0)),
+                    (one.1.min(other.1), one.1.max(other.1)),
+                    words,
+                );
+            }
         }
     }
 }
@@ -500,8 +658,8 @@ mod tests {
     use plotters::style::RGBColor;
 
     use super::{
-        BY_NIGHT, CURVES, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, INK, MOST_PANELS, Mark, ON_A_BAR, Panel,
-        Series, Width, dash, name, shortened, width_of,
+        BY_NIGHT, CURVES, Cell, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, INK, MOST_PANELS, Mark, ON_A_BAR, Panel,
+        SHADES, Series, Width, dash, name, shade, shortened, width_of,
     };
     use crate::output::chart::axis::{Axis, time};
 
@@ -528,7 +686,7 @@ mod tests {
 
     #[test]
     fn every_color_is_visible_in_light_and_dark_mode() {
-        for (color, least) in CURVES.map(|color| (color, 3.0)).into_iter().chain([(INK, 4.5), (FAINT, 4.5)]) {
+        for (color, least) in CURVES.map(|color| (color, 3.0)).into_iter().chain([(INK, 4.5), (FAINT, 4.5)]).chain(SHADES.map(|shade| (shade, 3.0))) {
             for (shown, ground) in [(color, GROUNDS[0]), (by_night(color), GROUNDS[1])] {
                 let ratio = contrast(shown, ground);
                 assert!(ratio >= least, "{} on {}: {ratio:.2}", name(shown), name(ground));
@@ -618,6 +776,10 @@ mod tests {
             Mark::Limit(f64::NAN),
             Mark::Bar { name: 99.0, to: f64::NAN, words: String::new() },
             Mark::Words { x: f64::MAX, y: f64::MIN, words: "<&>".repeat(100) },
+            Mark::WordsBefore { x: f64::MAX, y: f64::NAN, words: String::new() },
+            Mark::Rule { x: f64::NAN, words: String::new(), row: 2, is_limit: true },
+            Mark::Cells(vec![Cell { x: (f64::NAN, f64::INFINITY), y: (1e300, -1.0), shade: 99 }]),
+            Mark::Hover { x: (f64::NAN, 1e300), y: (-1.0, 5.0), words: "<&>".to_owned() },
         ];
         let drawing = broken.draw(Width::Narrow);
         assert!(!drawing.contains("NaN") && !drawing.contains("inf") && drawing.contains("&lt;&amp;&gt;"), "{drawing}");
@@ -638,6 +800,32 @@ mod tests {
             let middle: i32 = x.parse().expect("a number");
             assert!(middle + width_of(last) * FINE / 2 <= width.pixels() * FINE, "{mark}");
         }
+    }
+
+    #[test]
+    fn a_single_sample_has_its_own_shade() {
+        assert_eq!((shade(1, 1), shade(1, u64::MAX), shade(2, 100_000_000)), (0, 0, 1));
+        assert_eq!(shade(u64::MAX, u64::MAX), SHADES.len() - 1);
+        let shades: Vec<_> = [1, 10, 1_000, 100_000, 10_000_000, 100_000_000].map(|count| shade(count, 100_000_000)).into();
+        assert!(shades.is_sorted() && shades.last() == Some(&5), "{shades:?}");
+    }
+
+    #[test]
+    fn cells_and_areas_are_in_the_drawing_and_text_is_escaped() {
+        let mut map = chart(1);
+        map.panels[0].series[0].marks = vec![
+            Mark::Cells(vec![
+                Cell { x: (1e3, 1e4), y: (0.0, 0.5), shade: 0 },
+                Cell { x: (1e4, 1e5), y: (0.0, 0.5), shade: 0 },
+                Cell { x: (1e5, 1e6), y: (0.5, 1.0), shade: 5 },
+            ]),
+            Mark::Hover { x: (1e3, 1e4), y: (0.0, 0.5), words: "<1 & 2>".to_owned() },
+        ];
+        let drawing = map.draw(Width::Wide);
+        assert_eq!(drawing.matches("<path fill=").count(), 2, "one path for each shade: {drawing}");
+        assert!(drawing.contains("<title>&lt;1 &amp; 2&gt;</title>"), "{drawing}");
+        assert!(drawing.ends_with("</g></svg>"), "{drawing}");
+        assert!(!map.draw(Width::Narrow).contains("<title>"));
     }
 
     #[test]

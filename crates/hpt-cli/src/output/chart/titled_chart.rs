@@ -55,6 +55,7 @@ impl TitledChart {
     /// Returns the drawing for a page that contains [`style`]. `id` must be unique in the page.
     pub(crate) fn in_page(&self, width: Width, id: &str) -> Markup {
         let class = match width {
+            Width::Broad => "chart broad",
             Width::Wide => "chart wide",
             Width::Narrow => "chart narrow",
         };

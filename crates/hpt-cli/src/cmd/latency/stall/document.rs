@@ -15,7 +15,7 @@ use hpt_document::{
 use super::account::{Account, KEPT, StallDetails, ThreadOutcome, named_by};
 use crate::{
     output::{self, latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
-    sampling::latency_figures::tail,
+    sampling::{bins::bins_of, latency_figures::tail},
 };
 
 /// Returns the results of one thread so far.
@@ -72,6 +72,7 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         windows_without_stall: windows.without_stall,
         histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
         above_10ms: lengths.overflows(),
+        histogram_ns: bins_of(counts),
     }
 }
 

@@ -17,5 +17,7 @@ pub(super) fn row(
         clock_stepped: latencies.clock_was_set(),
         time_series_interval_ns: time_series.every_ns(),
         time_series: time_series.rows(),
+        heat_map_interval_ns: time_series.heat_map().every_ns(),
+        heat_map: time_series.heat_map().columns(),
     })
 }

@@ -1,0 +1,237 @@
+//! The page of a comparison: the differences first, then the ranking and the settings, then each part with the values
+//! that do not differ collapsed.
+
+use hpt_document::{
+    Document as AnyDocument,
+    report_compare::{ComparedFigureRow, ReportCompareDocument},
+    words::REPORT_PARTS,
+};
+
+use super::{
+    super::{
+        data_file::Report,
+        html_page::{Gallery, WAKES, limits},
+    },
+    shown::{RANKING_HEAD, RULE, cells, differences, differs, head, headline, quantities, ranked, title},
+};
+use crate::output::{
+    chart::{self, Compared, Figures, Latencies, Origin, Unreadable},
+    html::{Page, Piece, Section, Table},
+    one_or_many,
+};
+
+/// The maximum length of a name. A chart truncates longer names, so two names with the same beginning could look the
+/// same.
+const LONGEST_NAME: usize = 24;
+/// The maximum number of differences in the first chart.
+const MOST_DRAWN: usize = 24;
+
+pub(super) fn page(
+    reports: &[Report],
+    data: &ReportCompareDocument,
+) -> Result<(Page, Vec<(String, String)>), Unreadable> {
+    let mut gallery = Gallery::default();
+    let letters: Vec<String> = ('A'..='Z').map(String::from).chain((27..).map(|at| format!("R{at}"))).take(reports.len()).collect();
+    let is_long = data.reports.iter().any(|report| report.name.chars().count() > LONGEST_NAME);
+    let names: Vec<&str> = if is_long {
+        letters.iter().map(String::as_str).collect()
+    } else {
+        data.reports.iter().map(|report| report.name.as_str()).collect()
+    };
+    let mut sections = vec![differing(&names, data, &mut gallery)?];
+    if reports.len() > 2 {
+        sections.push(ranking(data));
+    }
+    sections.extend(settings(&names, data));
+    sections.extend(findings(&names, data));
+    let mut parts: Vec<(&str, Vec<&[ComparedFigureRow]>)> = Vec::new();
+    for rows in quantities(data) {
+        let part = rows[0].part.as_str();
+        match parts.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, all)) => all.push(rows),
+            None => parts.push((part, vec![rows])),
+        }
+    }
+    for (part, rows) in parts {
+        sections.push(of_part(part, &rows, &names, reports, &mut gallery)?);
+    }
+    let page = Page {
+        title: match names.as_slice() {
+            [one, other] => format!("Comparison: {one} vs {other}"),
+            all => format!("Comparison of {} reports", all.len()),
+        },
+        verdict: headline(data),
+        lead: data.notes.iter().map(|note| format!("Note: {note}.")).collect::<Vec<_>>().join(" "),
+        conditions: names
+            .iter()
+            .zip(reports)
+            .map(|(name, report)| ((*name).to_owned(), format!("{}: {}", report.title(), report.lead())))
+            .collect(),
+        first: Vec::new(),
+        sections,
+        style: chart::style(),
+    };
+    Ok((page, gallery.files))
+}
+
+fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery) -> Result<Section, Unreadable> {
+    let found = differences(data);
+    let mut pieces = Vec::new();
+    if found.is_empty() {
+        pieces.push(Piece::Text("No value differs by more than its spread.".to_owned()));
+    } else {
+        let rows: Vec<Vec<String>> = found.iter().map(|rows| named_cells(rows)).collect();
+        let head: Vec<String> = std::iter::once("quantity".to_owned()).chain(head(names)).collect();
+        let times: Vec<&[ComparedFigureRow]> =
+            found.iter().copied().filter(|rows| rows[0].unit == "ns").take(MOST_DRAWN).collect();
+        if times.is_empty() {
+            let caption = "Values that differ".to_owned();
+            pieces.push(Piece::Table(Table { caption, head, rows, marked: Vec::new() }));
+        } else {
+            let more = found.len() - times.len();
+            let says = format!(
+                "The {} with the largest ratios{}.",
+                one_or_many(times.len(), "difference", "differences"),
+                if more > 0 { format!("; the table contains {more} more") } else { String::new() }
+            );
+            let compared: Vec<Compared> = times.iter().map(|rows| compared(rows)).collect();
+            let figures = Figures { head: head.clone(), rows: rows.clone() };
+            pieces.extend(gallery.show(Ok(chart::side_by_side(names, &compared, figures, says, String::new())))?);
+            let caption = "Values that differ, those with the largest ratio first".to_owned();
+            pieces.push(Piece::Table(Table { caption, head, rows, marked: Vec::new() }));
+        }
+    }
+    pieces.push(Piece::Provenance(RULE.to_owned()));
+    Ok(Section { id: "differences", title: "Differences".to_owned(), pieces })
+}
+
+/// Returns the values of a quantity for a chart.
+fn compared(rows: &[ComparedFigureRow]) -> Compared {
+    Compared {
+        what: rows[0].quantity.clone(),
+        figures: rows.iter().map(|row| row.value).collect(),
+        labels: rows.iter().map(|row| if row.outlier { "outlier".to_owned() } else { String::new() }).collect(),
+    }
+}
+
+fn named_cells(rows: &[ComparedFigureRow]) -> Vec<String> {
+    std::iter::once(rows[0].quantity.clone()).chain(cells(rows)).collect()
+}
+
+fn ranking(data: &ReportCompareDocument) -> Section {
+    let head = ["place", "report"].into_iter().chain(RANKING_HEAD[2..].iter().copied());
+    let mut rows: Vec<Vec<String>> = data.ranking.iter().map(ranked).collect();
+    let mut head: Vec<String> = head.map(str::to_owned).collect();
+    // The first column names the row.
+    head.swap(0, 1);
+    rows.iter_mut().for_each(|row| row.swap(0, 1));
+    let table = Table {
+        caption: "Wake-up latency of the kernel's timer on all measured CPUs, time per read of the recommended source, and problems".to_owned(),
+        head,
+        marked: data.ranking.iter().map(|row| row.outlier).collect(),
+        rows,
+    };
+    let says = "Ordered by the worst wake-up latency. Reports without a measured latency come last, in the order of their problems.";
+    Section {
+        id: "ranking",
+        title: "Ranking".to_owned(),
+        pieces: vec![Piece::Text(says.to_owned()), Piece::Table(table)],
+    }
+}
+
+fn settings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
+    let mut pieces: Vec<Piece> = data.coincidences.iter().map(|text| Piece::Text(text.clone())).collect();
+    if data.settings.is_empty() {
+        return None;
+    }
+    // The worst latency stands beside the settings.
+    let ns = |name: &str| {
+        let row = data.ranking.iter().find(|row| row.report == name)?;
+        row.wake_max_ns.map(super::super::summary::time)
+    };
+    let worst: Vec<Option<String>> = data.reports.iter().map(|report| ns(&report.name)).collect();
+    let row = |setting: &str, values: &[Option<String>]| {
+        let values = values.iter().map(|value| value.clone().unwrap_or_else(|| "unknown".to_owned()));
+        std::iter::once(setting.to_owned()).chain(values).collect::<Vec<_>>()
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    if worst.iter().any(Option::is_some) {
+        rows.push(row("worst wake-up", &worst));
+    }
+    rows.extend(data.settings.iter().map(|setting| row(&setting.setting, &setting.values)));
+    let head = std::iter::once("setting".to_owned()).chain(names.iter().map(|name| (*name).to_owned()));
+    pieces.push(Piece::Table(Table {
+        caption: "Settings that differ. A setting that coincides with a difference is not necessarily its cause.".to_owned(),
+        head: head.collect(),
+        rows,
+        marked: Vec::new(),
+    }));
+    Some(Section { id: "settings", title: "Settings that differ".to_owned(), pieces })
+}
+
+fn findings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
+    if data.rules.is_empty() {
+        return None;
+    }
+    let rows = data.rules.iter().map(|rule| {
+        let said = rule.verdicts.iter().map(|said| said.clone().unwrap_or_else(|| "not checked".to_owned()));
+        std::iter::once(rule.about.clone()).chain(said).collect()
+    });
+    let head = std::iter::once("rule".to_owned()).chain(names.iter().map(|name| (*name).to_owned())).collect();
+    let table = Table {
+        caption: "hpt doctor rules with different results".to_owned(),
+        head,
+        rows: rows.collect(),
+        marked: Vec::new(),
+    };
+    Some(Section { id: "findings", title: "Problems that differ".to_owned(), pieces: vec![Piece::Table(table)] })
+}
+
+fn of_part(
+    part: &str,
+    rows: &[&[ComparedFigureRow]],
+    names: &[&str],
+    reports: &[Report],
+    gallery: &mut Gallery,
+) -> Result<Section, Unreadable> {
+    let head: Vec<String> = std::iter::once("quantity".to_owned()).chain(head(names)).collect();
+    let differing = rows.iter().filter(|rows| differs(rows)).count();
+    let says = match differing {
+        0 => format!("no significant difference ({})", rows.len()),
+        _ => format!(
+            "{differing} of {} values {} by more than {} spread",
+            rows.len(),
+            one_or_many(differing, "differs", "differ"),
+            one_or_many(differing, "its", "their")
+        ),
+    };
+    let mut documents = Vec::new();
+    for (name, report) in names.iter().zip(reports) {
+        documents.extend(report.any_document(part)?.map(|document| (*name, report, document)));
+    }
+    let provenance = documents.iter().filter_map(|(name, report, document)| {
+        Some((format!("{name}: {}", report.command(part)), Origin::of_any(document)?))
+    });
+    let provenance = chart::about_all(&provenance.collect::<Vec<_>>());
+    let mut pieces = Vec::new();
+    if WAKES.iter().any(|(wake, _)| *wake == part) {
+        let latencies = documents.iter().filter_map(|(side, report, document)| match document {
+            AnyDocument::WakeLatency(document) => {
+                let latencies: Latencies<'_> = document.into();
+                Some((*side, latencies.merged().with_limits(limits(&report.0, part))))
+            }
+            _ => None,
+        });
+        pieces.extend(gallery.show(chart::distribution(&latencies.collect::<Vec<_>>()))?);
+    }
+    let table = Piece::Table(Table {
+        caption: format!("{}: {says}", title(part)),
+        head,
+        marked: rows.iter().map(|rows| differs(rows)).collect(),
+        rows: rows.iter().map(|rows| named_cells(rows)).collect(),
+    });
+    pieces.push(Piece::Closed(format!("All values: {says}"), vec![table]));
+    pieces.push(Piece::Provenance(provenance));
+    let id = REPORT_PARTS.iter().find(|(name, _)| *name == part).map_or("part", |(name, _)| name);
+    Ok(Section { id, title: title(part).to_owned(), pieces })
+}

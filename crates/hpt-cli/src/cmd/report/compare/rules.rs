@@ -1,0 +1,44 @@
+//! The rules of `hpt doctor` with different results in the reports.
+
+use hpt_document::{
+    doctor::{DoctorDocument, DoctorRule, DoctorSeverity, DoctorVerdict},
+    report_compare::ComparedRuleRow,
+};
+
+use super::super::data_file::Report;
+use crate::output::chart::Unreadable;
+
+pub(super) fn rules(reports: &[Report]) -> Result<Vec<ComparedRuleRow>, Unreadable> {
+    let doctors: Result<Vec<Option<DoctorDocument>>, _> =
+        reports.iter().map(|report| report.document("doctor")).collect();
+    let doctors = doctors?;
+    // Missing rules mean nothing if a report has no rules at all.
+    if doctors.iter().any(|doctor| doctor.as_ref().is_none_or(|doctor| doctor.rules.is_empty())) {
+        return Ok(Vec::new());
+    }
+    let all = || doctors.iter().flatten().flat_map(|doctor| &doctor.rules);
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for rule in all() {
+        if !names.iter().any(|(name, _)| *name == rule.rule) {
+            names.push((&rule.rule, &rule.about));
+        }
+    }
+    let rows = names.into_iter().map(|(name, about)| ComparedRuleRow {
+        rule: name.to_owned(),
+        about: about.to_owned(),
+        verdicts: doctors
+            .iter()
+            .map(|doctor| doctor.as_ref()?.rules.iter().find(|rule| rule.rule == name).map(said))
+            .collect(),
+    });
+    Ok(rows.filter(|row| row.verdicts.windows(2).any(|two| two[0] != two[1])).collect())
+}
+
+fn said(rule: &DoctorRule) -> String {
+    match (rule.verdict, rule.severity) {
+        (DoctorVerdict::Problem, severity) => {
+            format!("{}: {}", severity.map_or("", DoctorSeverity::name), rule.observed)
+        }
+        (verdict, _) => verdict.name().to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! A comparison on a terminal: the differences first, all values as a detail.
+
+use hpt_document::report_compare::{ComparedFigureRow, ReportCompareDocument};
+
+use super::shown::{RANKING_HEAD, RULE, cells, differences, differs, headline, quantities, ranked};
+use crate::output::{Align, Block, Cell, Column, Table, Tone, remarks};
+
+pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
+    let mut blocks = vec![Block::Text(headline(data))];
+    let found = differences(data);
+    if !found.is_empty() {
+        blocks.push(values(data, found.into_iter(), false));
+    }
+    if data.reports.len() > 2 {
+        let columns = RANKING_HEAD.iter().enumerate();
+        let columns = columns.map(|(at, &name)| Column(name, if at == 1 { Align::Left } else { Align::Right }));
+        let rows = data.ranking.iter().map(|row| {
+            let tone = if row.outlier { Tone::Bad } else { Tone::Plain };
+            ranked(row).into_iter().map(|text| Cell(text, tone)).collect()
+        });
+        blocks.push(Block::Text("Ranking by the worst wake-up of the kernel's timer:".to_owned()));
+        blocks.push(Block::Table(Table { columns: columns.collect(), rows: rows.collect() }));
+    }
+    let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();
+    let per_report = |values: &[Option<String>], missing: &str| {
+        let said = names.iter().zip(values);
+        let rows = said.map(|(name, value)| {
+            vec![Cell::faint(format!("{name} ")), Cell::plain(value.as_deref().unwrap_or(missing))]
+        });
+        rows.collect::<Vec<_>>()
+    };
+    for row in &data.settings {
+        blocks.push(Block::Section(format!("Different setting: {}", row.setting), per_report(&row.values, "unknown")));
+    }
+    for row in &data.rules {
+        let rows = per_report(&row.verdicts, "not checked");
+        blocks.push(Block::Section(format!("{} ({})", row.about, row.rule), rows));
+    }
+    blocks.push(Block::Detail(Box::new(values(data, quantities(data), true))));
+    blocks.push(Block::Detail(Box::new(Block::Text(RULE.to_owned()))));
+    let rows = data.reports.iter().map(|report| {
+        let about = format!("{}, {}, hpt {}", report.title, report.started_at, report.hpt);
+        vec![Cell::faint(format!("{} ", report.name)), Cell::plain(about)]
+    });
+    blocks.push(Block::Section("Reports".to_owned(), rows.collect()));
+    blocks.extend(remarks(false, &data.notes));
+    blocks
+}
+
+/// Returns a table of quantities. Column headers are constants, so reports have numbers in them.
+fn values<'a>(
+    data: &ReportCompareDocument,
+    quantities: impl Iterator<Item = &'a [ComparedFigureRow]>,
+    is_marked: bool,
+) -> Block {
+    const NUMBERED: [&str; 12] = ["1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "10th", "11th", "12th"];
+    let mut columns = vec![Column("part", Align::Left), Column("quantity", Align::Left)];
+    let count = data.reports.len();
+    let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();
+    // Letters are shorter than the names that users give.
+    let letters: &[&'static str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
+    let is_by_letter = names.iter().zip(letters).all(|(name, letter)| name == letter);
+    let header = if is_by_letter { letters } else { &NUMBERED };
+    columns.extend((0..count).map(|at| Column(header.get(at).copied().unwrap_or(""), Align::Right)));
+    columns.push(Column(if count == 2 { "ratio" } else { "highest ratio" }, Align::Right));
+    columns.push(Column("", Align::Left));
+    let mut before = "";
+    let rows = quantities.map(|rows| {
+        let tone = if is_marked && differs(rows) { Tone::Strong } else { Tone::Plain };
+        let part = if std::mem::replace(&mut before, &rows[0].part) == rows[0].part { "" } else { &rows[0].part };
+        let cells = cells(rows).into_iter().map(|text| Cell(text, tone));
+        [Cell::plain(part), Cell(rows[0].quantity.clone(), tone)].into_iter().chain(cells).collect()
+    });
+    let rows = rows.collect();
+    Block::Table(Table { columns, rows })
+}
