@@ -15,6 +15,7 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
+use hpt_core::Host;
 use hpt_document::{
     SCHEMA,
     report::{ReportDocument, ReportPart, ReportPartState},
@@ -43,7 +44,8 @@ const EXAMPLES: &str = "  \
   hpt report --short --output quick.html      take about ten seconds
   hpt report --part bench,timer --svg charts  measure two parts, save charts
   hpt report --from hpt-report.json --output again.html
-  hpt report --compare monday.json friday.json --output comparison.html";
+  hpt report --compare monday.json friday.json --output comparison.html
+  hpt report --compare machines/*.json --output machines.html   rank all machines";
 
 /// The default path of the page.
 const PAGE: &str = "hpt-report.html";
@@ -86,6 +88,11 @@ pub(crate) struct Arguments {
     /// Name of the machine in the report [default: none]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "compare"])]
     name: Option<String>,
+    /// Report on the system snapshot in FILE (see hpt capture)
+    ///
+    /// The report contains the parts doctor and probe, because nothing can be measured in a snapshot.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "compare", "cpu", "short"])]
+    host: Option<PathBuf>,
     /// Recreate the page from saved data
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     from: Option<PathBuf>,
@@ -125,8 +132,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
     let keeping = arguments.keeping(Some(out), Some(data));
     // Check the paths before the measurement.
     keeping.check()?;
+    let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
+    if captured.is_some() && arguments.part.iter().any(|part| !plan::EXAMINING.contains(&part.as_str())) {
+        return Err(Failure::Usage(
+            "--host examines a system snapshot, in which nothing can be measured; choose among --part doctor,probe",
+        ));
+    }
     context.signals.listen()?;
-    let report = measure(arguments, context, runs);
+    let report = measure(arguments, captured.as_ref().unwrap_or(&context.host), context, runs);
     written(&report, &keeping, None)
 }
 
@@ -136,19 +149,22 @@ impl Arguments {
     }
 }
 
-fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
+fn measure(arguments: &Arguments, host: &Host, context: &Context, runs: Runs<'_>) -> Report {
     let wanted = |plan: &&Plan| match arguments.part.as_slice() {
+        [] if arguments.host.is_some() => plan::EXAMINING.contains(&plan.name),
         [] => plan.by_default,
         parts => parts.iter().any(|part| part == plan.name),
     };
     let plans: Vec<&Plan> = PLANS.iter().filter(wanted).collect();
-    let mut conditions = conditions::before(&context.host);
+    let mut conditions = conditions::before(host);
     let (began, start) = (SystemTime::now(), Instant::now());
     let (mut parts, mut documents, mut notes) = (Vec::new(), Map::new(), context.notes());
     let expected: Vec<_> = plans.iter().map(|plan| (plan.name, plan.expected(arguments.short))).collect();
     let progress = WholeProgress::new(&expected);
     for (number, plan) in plans.iter().enumerate() {
-        let line = plan.line(arguments.short, arguments.cpu);
+        let mut line = plan.line(arguments.short, arguments.cpu);
+        let file = arguments.host.as_ref().map(|path| path.to_string_lossy().into_owned());
+        line.extend(file.into_iter().flat_map(|file| ["--host".to_owned(), file]));
         let mut part = ReportPart {
             name: plan.name.to_owned(),
             command: line.join(" "),
@@ -178,8 +194,8 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         parts.push(part);
     }
     drop(progress);
-    conditions.load_after = conditions::load(&context.host);
-    let machine = machine_of(&context.host);
+    conditions.load_after = conditions::load(host);
+    let machine = machine_of(host);
     let mut report = Report(ReportDocument {
         schema: SCHEMA,
         kind: KIND.to_owned(),

@@ -33,6 +33,9 @@ enum Cpu {
     All,
 }
 
+/// The parts that examine a machine without measuring it, and can therefore examine a system snapshot.
+pub(super) const EXAMINING: [&str; 2] = ["doctor", "probe"];
+
 /// The measurements, in the order in which they run and appear in the report.
 pub(crate) static PLANS: [Plan; 10] = [
     Plan {

@@ -242,12 +242,16 @@ impl Layers {
         format!("{tag}>{}{inside}{areas}</svg>", self.below)
     }
 
-    /// Adds the cells of each shade as one path.
+    /// Adds the cells of each shade as one path. Neighboring cells of a row with the same shade become one.
     fn add_cells(&mut self, cells: impl Iterator<Item = (usize, (i32, i32), (i32, i32))>) {
         let mut paths: [String; SHADES.len()] = Default::default();
-        for (shade, (left, right), (top, bottom)) in cells {
+        let mut rows: Vec<(usize, (i32, i32), (i32, i32))> =
+            cells.map(|(shade, x, y)| (shade.min(SHADES.len() - 1), y, x)).collect();
+        rows.sort_unstable();
+        for run in rows.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1) && next.2.0 - one.2.1 < FINE / 2) {
+            let ((shade, (top, bottom), (left, _)), (_, _, (_, right))) = (run[0], run[run.len() - 1]);
             let (wide, high) = ((right - left).max(FINE), (bottom - top).max(FINE));
-            let _ = write!(paths[shade.min(SHADES.len() - 1)], "M{left} {top}h{wide}v{high}h-{wide}z");
+            let _ = write!(paths[shade], "M{left} {top}h{wide}v{high}h-{wide}z");
         }
         for (path, color) in paths.iter().zip(SHADES).filter(|(path, _)| !path.is_empty()) {
             let _ = write!(self.below, r#"<path fill="{}" d="{path}"/>"#, name(color));
@@ -816,13 +820,16 @@ mod tests {
         map.panels[0].series[0].marks = vec![
             Mark::Cells(vec![
                 Cell { x: (1e3, 1e4), y: (0.0, 0.5), shade: 0 },
-                Cell { x: (1e4, 1e5), y: (0.0, 0.5), shade: 0 },
                 Cell { x: (1e5, 1e6), y: (0.5, 1.0), shade: 5 },
+                Cell { x: (1e4, 1e5), y: (0.0, 0.5), shade: 0 },
+                Cell { x: (1e6, 2e6), y: (0.0, 0.5), shade: 0 },
             ]),
             Mark::Hover { x: (1e3, 1e4), y: (0.0, 0.5), words: "<1 & 2>".to_owned() },
         ];
         let drawing = map.draw(Width::Wide);
         assert_eq!(drawing.matches("<path fill=").count(), 2, "one path for each shade: {drawing}");
+        let path = drawing.split_once(" d=\"").and_then(|(_, rest)| rest.split_once('"')).expect("a path").0;
+        assert_eq!(path.matches('M').count(), 2, "neighboring cells are one: {path}");
         assert!(drawing.contains("<title>&lt;1 &amp; 2&gt;</title>"), "{drawing}");
         assert!(drawing.ends_with("</g></svg>"), "{drawing}");
         assert!(!map.draw(Width::Narrow).contains("<title>"));

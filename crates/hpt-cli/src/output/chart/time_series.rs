@@ -45,20 +45,31 @@ pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<
     if curves.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    // If there are more, the curves with the highest maximum are drawn, in their order.
     let worst = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
+    // Of several documents, each has one curve: that of the thread with the highest maximum.
+    let all = curves.len();
+    if documents.len() > 1 {
+        let is_worst = |&(_, document): &(&str, &WakeLatencyDocument), row: &WakeLatencyRow| {
+            let threads = document.results.iter().filter(|row| !row.time_series.is_empty());
+            threads.rev().max_by_key(|row| row.figures.max_ns).is_some_and(|worst| std::ptr::eq(worst, row))
+        };
+        curves.retain(|(.., row)| documents.iter().any(|document| is_worst(document, row)));
+    }
+    // If there are more, the curves with the highest maximum are drawn, in their order.
     let mut by_worst: Vec<f64> = curves.iter().map(|(_, points, _)| worst(points)).collect();
     by_worst.sort_by(|one, other| other.total_cmp(one));
     let least = by_worst.get(MOST_CURVES - 1).copied().unwrap_or(0.0);
     curves.retain(|(_, points, _)| worst(points) >= least);
     curves.truncate(MOST_CURVES);
-    let drawn = if rows.len() > MOST_CURVES {
-        format!(
-            " The chart shows the {MOST_CURVES} of {} threads with the highest maximum; the table contains all of them.",
-            rows.len()
-        )
-    } else {
+    let drawn = if curves.len() == all {
         String::new()
+    } else if documents.len() > 1 {
+        " For each method, the chart shows the CPU with the highest maximum; the table contains all of them.".to_owned()
+    } else {
+        format!(
+            " The chart shows the {} of {all} threads with the highest maximum; the table contains all of them.",
+            curves.len()
+        )
     };
     let points = || curves.iter().flat_map(|(_, points, _)| points);
     let bins = || curves.iter().flat_map(|(.., row)| &row.heat_map).flat_map(|HeatMapColumn(_, bins)| bins);
