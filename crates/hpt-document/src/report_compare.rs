@@ -2,11 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    head::Machine,
-    report::ReportConditions,
-    words::word_enum,
-};
+use crate::{head::Machine, report::ReportConditions, words::word_enum};
 
 /// A comparison of two or more reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -73,6 +73,8 @@ pub(crate) struct Figure {
     /// The drawings, of which the style sheet shows the one that fits the window.
     pub(crate) drawings: Vec<Markup>,
     pub(crate) table: Table,
+    /// Whether the table is a result of its own, which is open at first and printed.
+    pub(crate) is_table_open: bool,
     pub(crate) provenance: String,
 }
 
@@ -108,6 +110,7 @@ section{border-top:1px solid var(--line);margin-top:3rem;padding-top:2rem}
 figure{margin:0 0 2.5rem}
 figcaption{max-width:60rem}
 .closed>summary{font-size:1rem;padding:.4rem 0}
+@media (min-width:76rem){#findings{columns:2;column-gap:3rem}#findings>h2,#findings>p,#findings>.scroll{column-span:all}.finding{break-inside:avoid}}
 figure h3{margin-top:1.5rem}
 .chart{display:block;width:100%;height:auto;margin:.75rem 0 .5rem}
 .narrow,.broad{display:none}
@@ -117,7 +120,7 @@ figure h3{margin-top:1.5rem}
 table{border-collapse:collapse;font-size:.8125rem;line-height:1.4;min-width:100%}
 caption{text-align:left;color:var(--faint);padding-bottom:.25rem}
 th,td{padding:.3rem .75rem .3rem 0;text-align:right;vertical-align:top;border-bottom:1px solid var(--line);font-weight:400;white-space:nowrap}
-th:first-child,.words{text-align:left}
+th:first-child,.words,.left{text-align:left}
 .words{white-space:normal;min-width:12rem}
 thead th{color:var(--faint)}
 tr.marked th,tr.marked td{font-weight:600}
@@ -135,7 +138,7 @@ footer{border-top:1px solid var(--line);margin-top:3rem;padding-top:1rem;padding
 @media screen and (max-width:40rem){.scroll table,.scroll caption,.scroll tbody,.scroll tr,.scroll th,.scroll td{display:block}.scroll thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}.scroll tr{border-top:1px solid var(--line);padding:.5rem 0}.scroll th,.scroll td{border:0;padding:.1rem 0;text-align:left;white-space:normal;min-width:0}.scroll tbody th{font-weight:600;font-size:.9375rem}.scroll tbody td{display:grid;grid-template-columns:8rem 1fr;gap:.75rem}.scroll tbody td::before{content:attr(data-label);color:var(--faint)}.scroll tbody td:empty{display:none}}
 @media screen and (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e8eaed;--faint:#a3acb8;--line:#343b44;--wash:#20252b;--link:#7cc4f5;--mark:#f5a07a}}
 @page{margin:12mm 14mm}
-@media print{body{font-size:9pt;line-height:1.4}header{padding-top:0}h1{font-size:16pt}h2{font-size:12pt;margin-bottom:.5rem}h3{font-size:9.5pt}.verdict{font-size:11pt}nav,.data,.closed{display:none}.wide{display:block}.narrow,.broad{display:none}.scroll{overflow:visible}.chart,.finding,tr,.first div{break-inside:avoid}h2,h3,figure>p,caption{break-after:avoid}section{margin-top:1rem;padding-top:.75rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}p{max-width:none;margin-bottom:.5rem}.first{margin-top:1rem;gap:.5rem 1rem}.first .value{font-size:15pt}.conditions{margin-top:.75rem;gap:.25rem 1.25rem}figure{margin-bottom:1rem}figure h3{margin-top:.75rem}.finding{max-width:none;margin-bottom:.6rem}.finding details{display:none}section .provenance{font-size:7pt}table{font-size:7.5pt;line-height:1.3}th,td{white-space:normal;padding:.15rem .5rem .15rem 0}th:first-child{min-width:6rem}.words{min-width:9rem}footer{margin-top:1rem;padding-bottom:0}a{color:inherit;text-decoration:none}}
+@media print{body{font-size:9pt;line-height:1.4}header{padding-top:0}h1{font-size:16pt}h2{font-size:12pt;margin-bottom:.5rem}h3{font-size:9.5pt}.verdict{font-size:11pt}nav,.data,.closed{display:none}.wide{display:block}.narrow,.broad{display:none}.scroll{overflow:visible}.chart,.finding,tr,.first div{break-inside:avoid}h2,h3,figure>p,caption{break-after:avoid}section{margin-top:1rem;padding-top:.75rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}p{max-width:none;margin-bottom:.5rem}.first{margin-top:1rem;gap:.5rem 1rem}.first .value{font-size:15pt}.conditions{margin-top:.75rem;gap:.25rem 1.25rem}figure{margin-bottom:1rem}figure h3{margin-top:.75rem}#findings{columns:2;column-gap:1.5rem}#findings>h2,#findings>p,#findings>.scroll{column-span:all}.finding{max-width:none;margin-bottom:.6rem}.finding details{display:none}section .provenance{font-size:7pt}.chart{width:66%}table{font-size:7.5pt;line-height:1.3}th,td{white-space:normal;padding:.15rem .5rem .15rem 0}th:first-child{min-width:6rem}.words{min-width:9rem}footer{margin-top:1rem;padding-bottom:0}a{color:inherit;text-decoration:none}}
 ";
 
 /// Returns the whole file.
@@ -156,7 +159,7 @@ pub(crate) fn page(page: &Page) -> String {
                 header {
                     h1 { (page.title) }
                     @if !page.verdict.is_empty() { p.verdict { (page.verdict) } }
-                    p.lead { (page.lead) }
+                    @if !page.lead.is_empty() { p.lead { (page.lead) } }
                     @if !page.first.is_empty() {
                         dl.first {
                             @for (name, value, said) in &page.first {
@@ -237,7 +240,11 @@ fn figure(figure: &Figure) -> Markup {
             p { (figure.says) }
             @for drawing in &figure.drawings { (drawing) }
             figcaption.provenance { (figure.provenance) }
-            details.data { summary { "Data table" } (table(&figure.table)) }
+            @if figure.is_table_open {
+                details open { summary { "Data table" } (table(&figure.table)) }
+            } @else {
+                details.data { summary { "Data table" } (table(&figure.table)) }
+            }
         }
     }
 }
@@ -255,7 +262,16 @@ fn is_of_words(rows: &[Vec<String>], column: usize) -> bool {
     rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.chars().count() > longest)
 }
 
+/// Returns whether a column contains words and not figures. It is left-aligned.
+fn is_left(rows: &[Vec<String>], column: usize) -> bool {
+    let cells = || rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty() && *cell != "-");
+    let words = cells().filter(|cell| cell.starts_with(char::is_alphabetic)).count();
+    words > 0 && 2 * words >= cells().count()
+}
+
 fn table(table: &Table) -> Markup {
+    let lefts: Vec<bool> = (0..table.head.len()).map(|column| is_left(&table.rows, column)).collect();
+    let is_left = |column: usize| lefts.get(column).copied().unwrap_or(false);
     let of_words: Vec<bool> = (0..table.head.len()).map(|column| is_of_words(&table.rows, column)).collect();
     let is_of_words = |column: usize| of_words.get(column).copied().unwrap_or(false);
     let label = |column: usize| table.head.get(column).map_or("", String::as_str);
@@ -270,7 +286,7 @@ fn table(table: &Table) -> Markup {
                         @for (column, name) in table.head.iter().enumerate() {
                             // An empty header cell has no name for screen readers.
                             @if name.is_empty() { td role="cell" {} }
-                            @else { th scope="col" role="columnheader" .words[is_of_words(column)] { (name) } }
+                            @else { th scope="col" role="columnheader" .words[is_of_words(column)] .left[is_left(column)] { (name) } }
                         }
                     }
                 }
@@ -281,7 +297,7 @@ fn table(table: &Table) -> Markup {
                                 @if column == 0 {
                                     th scope="row" role="rowheader" .words[is_of_words(column)] { (cell) }
                                 } @else {
-                                    td role="cell" data-label=(label(column)) .words[is_of_words(column)] { (cell) }
+                                    td role="cell" data-label=(label(column)) .words[is_of_words(column)] .left[is_left(column)] { (cell) }
                                 }
                             }
                         }
@@ -319,8 +335,7 @@ mod tests {
 
     #[test]
     fn an_empty_page_is_valid() {
-        let empty =
-            Page { title: "t".to_owned(), ..Page::default() };
+        let empty = Page { title: "t".to_owned(), ..Page::default() };
         let text = page(&empty);
         assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"), "{text}");
     }

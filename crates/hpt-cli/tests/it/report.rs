@@ -334,8 +334,13 @@ fn report_of(name: &str, governor: &str, factor: u64) -> String {
 #[test]
 fn five_reports_are_ranked_with_outliers_and_the_settings_that_separate_them() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let machines =
-        [("ada", "ondemand", 900), ("ben", "performance", 10), ("cyd", "ondemand", 950), ("dan", "performance", 11), ("eve", "performance", 12)];
+    let machines = [
+        ("ada", "ondemand", 900),
+        ("ben", "performance", 10),
+        ("cyd", "ondemand", 950),
+        ("dan", "performance", 11),
+        ("eve", "performance", 12),
+    ];
     let paths: Vec<String> = machines
         .iter()
         .map(|(name, governor, factor)| {
@@ -354,7 +359,8 @@ fn five_reports_are_ranked_with_outliers_and_the_settings_that_separate_them() {
     let ranking: Vec<_> = compared["ranking"].as_array().expect("rows").iter().collect();
     let order: Vec<_> = ranking.iter().filter_map(|row| row["report"].as_str()).collect();
     assert_eq!(order, ["ben", "dan", "eve", "ada", "cyd"]);
-    let outliers: Vec<_> = ranking.iter().filter(|row| row["outlier"] == true).filter_map(|row| row["report"].as_str()).collect();
+    let outliers: Vec<_> =
+        ranking.iter().filter(|row| row["outlier"] == true).filter_map(|row| row["report"].as_str()).collect();
     assert_eq!(outliers, ["ada", "cyd"]);
     let said = "The 2 slowest reports have governor=ondemand; the others have performance.";
     assert_eq!(compared["coincidences"], serde_json::json!([said]));
@@ -394,18 +400,16 @@ fn the_worst_of_a_hundred_million_samples_is_visible_on_a_small_page() {
     let (data, page, charts) =
         (words(folder.path(), "a.json"), words(folder.path(), "a.html"), folder.path().join("charts"));
     fs::write(&data, report_with_a_worst_sample()).expect("ours");
-    let output = hpt()
-        .args(["report", "--from", &data, "--output", &page, "--svg"])
-        .arg(&charts)
-        .output()
-        .expect("it runs");
+    let output =
+        hpt().args(["report", "--from", &data, "--output", &page, "--svg"]).arg(&charts).output().expect("it runs");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let page = text(Path::new(&page));
     assert_sound(&page);
     assert!(page.len() < 1_000_000, "{}", page.len());
     assert!(page.contains("Worst wake-up, kernel timer") && page.contains("8 ms"), "{page}");
     let chart = text(&charts.join("01-latency-timer.svg"));
-    for there in ["10⁻⁶ %", "max 8 ms", "1 sample</title>", "the worst of 100\u{202f}000\u{202f}000 samples: 8 ms"] {
+    for there in ["10⁻⁶ %", "max 8 ms", "1 sample</title>", "the worst of 100\u{202f}000\u{202f}000 samples: 8 ms"]
+    {
         assert!(chart.contains(there), "{there} is not in {chart}");
     }
     // The curve of the share of later samples falls from the top to the bottom of its panel, where one sample in
@@ -428,8 +432,7 @@ fn a_limit_of_a_document_is_drawn() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (data, charts) = (words(folder.path(), "a.json"), folder.path().join("charts"));
     let mut document: Value = serde_json::from_str(&report_with_a_worst_sample()).expect("JSON");
-    document["documents"]["timer"]["limits"] =
-        serde_json::json!([{"text": "max < 1 ms", "quantity": "max", "limit_ns": 1_000_000, "seen_ns": 8_000_000, "held": false}]);
+    document["documents"]["timer"]["limits"] = serde_json::json!([{"text": "max < 1 ms", "quantity": "max", "limit_ns": 1_000_000, "seen_ns": 8_000_000, "held": false}]);
     fs::write(&data, document.to_string()).expect("ours");
     let output = hpt().args(["report", "--from", &data, "--svg"]).arg(&charts).output().expect("it runs");
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -110,6 +110,7 @@ impl Gallery {
                 rows: chart.figures.rows,
                 marked: Vec::new(),
             },
+            is_table_open: false,
             title: chart.title,
             says: chart.says,
             provenance: chart.provenance,
@@ -357,7 +358,13 @@ mod tests {
             figures.histogram_us = counts;
             // One sample is far beyond all others.
             figures.histogram_ns = (100..720_u64)
-                .map(|at| HistogramBin((16 + at % 16) << (at / 16 - 4), (17 + at % 16) << (at / 16 - 4), (figures.samples / (at * at)).max(2)))
+                .map(|at| {
+                    HistogramBin(
+                        (16 + at % 16) << (at / 16 - 4),
+                        (17 + at % 16) << (at / 16 - 4),
+                        (figures.samples / (at * at)).max(2),
+                    )
+                })
                 .take_while(|bin| bin.1 <= 9_000_000)
                 .chain([HistogramBin(9_961_472, 10_485_760, 1)])
                 .collect();

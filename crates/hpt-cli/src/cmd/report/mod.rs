@@ -222,6 +222,7 @@ impl Report {
         let report = &mut self.0;
         report.notes.iter_mut().for_each(hide);
         report.parts.iter_mut().filter_map(|part| part.reason.as_mut()).for_each(hide);
+        report.parts.iter_mut().map(|part| &mut part.command).for_each(hide);
         report.documents.iter_mut().for_each(|(_, document)| in_texts(document, &hide));
     }
 }

@@ -40,6 +40,11 @@ pub(super) fn highest_p99(document: &WakeLatencyDocument) -> Option<u64> {
     all?.into_iter().max()
 }
 
+/// Returns the highest median of all threads.
+pub(super) fn highest_p50(document: &WakeLatencyDocument) -> u64 {
+    document.results.iter().map(|row| row.figures.p50_ns).max().unwrap_or(0)
+}
+
 /// Returns the result in a few sentences: the worst latency, the problems, and whether the machine was busy.
 pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
     let mut sentences = Vec::new();
@@ -52,8 +57,8 @@ pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
         let max = time(row.figures.max_ns);
         sentences.push(format!("The worst wake-up by the kernel's timer was {max} late{cpu}{p99}."));
     }
-    if let Some(row) = hpt.as_ref().and_then(worst) {
-        let p50 = time(row.figures.p50_ns);
+    if let Some((document, row)) = hpt.as_ref().and_then(|document| Some((document, worst(document)?))) {
+        let p50 = time(highest_p50(document));
         sentences.push(format!("With hpt's Sleeper, the worst was {}, the median {p50}.", time(row.figures.max_ns)));
     }
     if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {
@@ -70,9 +75,10 @@ pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
 /// Names the problems that `hpt doctor` found.
 fn problems(doctor: &DoctorDocument) -> String {
     let of = |severity| {
-        let found = doctor.rules.iter().filter(move |rule| {
-            rule.verdict == DoctorVerdict::Problem && rule.severity == Some(severity)
-        });
+        let found = doctor
+            .rules
+            .iter()
+            .filter(move |rule| rule.verdict == DoctorVerdict::Problem && rule.severity == Some(severity));
         found.map(|rule| rule.title.as_str()).collect::<Vec<_>>()
     };
     let (high, low) = (of(DoctorSeverity::High), of(DoctorSeverity::Low));
@@ -81,7 +87,8 @@ fn problems(doctor: &DoctorDocument) -> String {
         (true, false) => (&low, "low"),
         (true, true) => return "hpt doctor found no problem.".to_owned(),
     };
-    let more = if named.len() > MOST_NAMED { format!(", and {} more", named.len() - MOST_NAMED) } else { String::new() };
+    let more =
+        if named.len() > MOST_NAMED { format!(", and {} more", named.len() - MOST_NAMED) } else { String::new() };
     let list = named.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join("; ");
     let count = named.len();
     format!("{count} {} of {kind} severity: {list}{more}.", one_or_many(count, "problem", "problems"))
@@ -113,7 +120,7 @@ pub(super) fn first(report: &Report) -> Result<Vec<(String, String, String)>, Un
     for (part, name) in [("timer", "Worst wake-up, kernel timer"), ("timer-hpt", "Worst wake-up, hpt's Sleeper")] {
         let document = report.document::<WakeLatencyDocument>(part)?;
         if let Some((document, row)) = document.as_ref().and_then(|document| Some((document, worst(document)?))) {
-            let p50 = document.results.iter().map(|row| row.figures.p50_ns).max().unwrap_or(0);
+            let p50 = highest_p50(document);
             let p99 = highest_p99(document).map_or_else(|| "-".to_owned(), time);
             let says = format!("p99 {p99}, p50 {}", time(p50));
             first.push((name.to_owned(), time(row.figures.max_ns), says));

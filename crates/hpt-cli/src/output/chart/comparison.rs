@@ -202,11 +202,16 @@ mod tests {
             labels: vec!["-".to_owned(), "20 ns".to_owned(), "0 ns".to_owned()],
         };
         let panel = panel("log scale", &[("A", 3), ("B", 0), ("C", 1)], &[row], &time);
-        let points: usize = panel.series.iter().flat_map(|series| &series.marks).map(|mark| match mark {
-            Mark::Points(points) => points.len(),
-            Mark::Words { .. } | Mark::WordsBefore { .. } => 10,
-            _ => 0,
-        }).sum();
+        let points: usize = panel
+            .series
+            .iter()
+            .flat_map(|series| &series.marks)
+            .map(|mark| match mark {
+                Mark::Points(points) => points.len(),
+                Mark::Words { .. } | Mark::WordsBefore { .. } => 10,
+                _ => 0,
+            })
+            .sum();
         assert_eq!(points, 11);
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn cpus(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledC
         ),
         _ => "Each row is one CPU.".to_owned(),
     };
-    let omitted = several.iter().map(|(_, document)| document.results.len().saturating_sub(MOST_CPUS)).max().unwrap_or(0);
+    let omitted =
+        several.iter().map(|(_, document)| document.results.len().saturating_sub(MOST_CPUS)).max().unwrap_or(0);
     let omitted = if omitted > 0 {
         format!(" The chart shows the {MOST_CPUS} CPUs with the highest maximum; the table contains all of them.")
     } else {

@@ -195,7 +195,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     };
     let limits: Vec<(String, f64)> = documents.iter().flat_map(|(_, document)| document.limits.clone()).collect();
     let x = || {
-        let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0)]);
+        let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0) * 3.0]);
         let mut axis = Axis::log("", ends.chain(limits.iter().map(|(_, ns)| *ns)), time);
         axis.title = format!("{quantity}, log scale");
         axis
@@ -218,9 +218,8 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         })
         .collect();
     let rarest = curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(0.5, f64::min);
-    let worst = curves.iter().max_by(|one, other| {
-        one.row.max_ns.unwrap_or(0.0).total_cmp(&other.row.max_ns.unwrap_or(0.0))
-    });
+    let worst =
+        curves.iter().max_by(|one, other| one.row.max_ns.unwrap_or(0.0).total_cmp(&other.row.max_ns.unwrap_or(0.0)));
     let worst_marks = worst.and_then(|curve| {
         let max_ns = curve.row.max_ns?;
         let name = if curve.name.is_empty() { String::new() } else { format!(" ({})", curve.name) };
@@ -242,7 +241,12 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         marks.extend(ends.map(|(ns, share)| Mark::Hover {
             x: (ns, ns),
             y: (share, share),
-            words: format!("{}the worst of {}: {}", named(&curve.name), counted(curve.row.samples, "sample", "samples"), time(ns)),
+            words: format!(
+                "{}the worst of {}: {}",
+                named(&curve.name),
+                counted(curve.row.samples, "sample", "samples"),
+                time(ns)
+            ),
         }));
         marks.push(Mark::Curve(points));
         Series { name: (curves.len() > 1).then(|| curve.name.clone()), look, marks }
@@ -464,7 +468,13 @@ fn outline(look: usize, curve: &Curve) -> Series {
     marks.extend(classes.iter().filter(|class| class.2 > 0).map(|&(from, to, samples)| Mark::Hover {
         x: (from, to),
         y: (0.0, f64::MAX),
-        words: format!("{}{} to {}: {}", named(&curve.name), time(from), time(to), counted(samples, "sample", "samples")),
+        words: format!(
+            "{}{} to {}: {}",
+            named(&curve.name),
+            time(from),
+            time(to),
+            counted(samples, "sample", "samples")
+        ),
     }));
     Series { name: None, look, marks }
 }

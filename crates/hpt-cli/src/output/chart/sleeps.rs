@@ -34,7 +34,14 @@ fn steps(row: &SleepRow) -> Vec<(f64, f64)> {
     }
     let first = row.histogram_ns.first().map(|bin| bin.0 as f64).or_else(|| points.first().map(|point| point.0));
     points.insert(0, (first.unwrap_or(1.0), 0.0));
-    points.into_iter().map(|(ns, share)| (ns.max(1.0), share)).collect()
+    // A step at each point: the share grows only where sleeps end.
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for (ns, share) in points {
+        let ns = ns.max(1.0);
+        steps.extend(steps.last().map(|last| (ns, last.1)));
+        steps.push((ns, share));
+    }
+    steps
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
@@ -132,4 +139,41 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
             &format!("{} each, in turn, timed with {}", counted(samples, "sleep", "sleeps"), document.source),
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_document::{latency::HistogramBin, sleep::SleepRow};
+
+    use super::steps;
+
+    fn row(bins: Vec<HistogramBin>) -> SleepRow {
+        SleepRow {
+            duration_ns: 1_000,
+            method: "std".to_owned(),
+            samples: 4,
+            early: 0,
+            mean_ns: None,
+            trimmed_mean_ns: None,
+            p50_ns: Some(20.0),
+            p99_ns: None,
+            p999_ns: None,
+            max_ns: Some(90.0),
+            cpu_share: None,
+            reserve_ns: None,
+            histogram_ns: bins,
+        }
+    }
+
+    #[test]
+    fn the_share_of_sleeps_grows_in_steps_to_all_of_them() {
+        let bins = vec![HistogramBin(10, 12, 1), HistogramBin(20, 21, 2), HistogramBin(88, 92, 1)];
+        let points = steps(&row(bins));
+        assert_eq!(points.first().zip(points.last()), Some((&(10.0, 0.0), &(90.0, 1.0))));
+        assert!(points.windows(2).all(|two| two[0].0 == two[1].0 || two[0].1 == two[1].1), "{points:?}");
+        assert!(points.contains(&(21.0, 0.25)) && points.contains(&(21.0, 0.75)), "{points:?}");
+        // Documents of older versions have no bins.
+        let points = steps(&row(Vec::new()));
+        assert!(points.contains(&(20.0, 0.5)) && points.last() == Some(&(90.0, 1.0)), "{points:?}");
+    }
 }

@@ -266,10 +266,8 @@ impl Layers {
         };
         let ((x, wide), (y, high)) = (grown(left, right), grown(top, bottom));
         let words = maud::html! { (words) }.into_string();
-        let _ = write!(
-            self.above,
-            r#"<rect x="{x}" y="{y}" width="{wide}" height="{high}"><title>{words}</title></rect>"#
-        );
+        let _ =
+            write!(self.above, r#"<rect x="{x}" y="{y}" width="{wide}" height="{high}"><title>{words}</title></rect>"#);
     }
 }
 
@@ -294,7 +292,10 @@ impl Legend {
             if let Some(name) = series.name.as_deref()
                 && !seen.iter().any(|entry| entry.0 == name)
             {
-                let has_line = series.marks.iter().any(|mark| matches!(mark, Mark::Curve(_) | Mark::Stroke(_) | Mark::Line(_) | Mark::Outline(_)));
+                let has_line = series
+                    .marks
+                    .iter()
+                    .any(|mark| matches!(mark, Mark::Curve(_) | Mark::Stroke(_) | Mark::Line(_) | Mark::Outline(_)));
                 seen.push((name, series.look, has_line));
             }
         }
@@ -509,11 +510,7 @@ impl Panel {
                 let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
                 layers.add_cells(cells.iter().map(|cell| {
                     let (one, other) = (place(cell.x.0, cell.y.0), place(cell.x.1, cell.y.1));
-                    (
-                        cell.shade,
-                        (one.0.min(other.0), one.0.max(other.0)),
-                        (one.1.min(other.1), one.1.max(other.1)),
-                    )
+                    (cell.shade, (one.0.min(other.0), one.0.max(other.0)), (one.1.min(other.1), one.1.max(other.1)))
                 }));
             }
             Mark::Hover { x, y, words } => {
@@ -690,7 +687,12 @@ mod tests {
 
     #[test]
     fn every_color_is_visible_in_light_and_dark_mode() {
-        for (color, least) in CURVES.map(|color| (color, 3.0)).into_iter().chain([(INK, 4.5), (FAINT, 4.5)]).chain(SHADES.map(|shade| (shade, 3.0))) {
+        for (color, least) in CURVES
+            .map(|color| (color, 3.0))
+            .into_iter()
+            .chain([(INK, 4.5), (FAINT, 4.5)])
+            .chain(SHADES.map(|shade| (shade, 3.0)))
+        {
             for (shown, ground) in [(color, GROUNDS[0]), (by_night(color), GROUNDS[1])] {
                 let ratio = contrast(shown, ground);
                 assert!(ratio >= least, "{} on {}: {ratio:.2}", name(shown), name(ground));
@@ -810,7 +812,8 @@ mod tests {
     fn a_single_sample_has_its_own_shade() {
         assert_eq!((shade(1, 1), shade(1, u64::MAX), shade(2, 100_000_000)), (0, 0, 1));
         assert_eq!(shade(u64::MAX, u64::MAX), SHADES.len() - 1);
-        let shades: Vec<_> = [1, 10, 1_000, 100_000, 10_000_000, 100_000_000].map(|count| shade(count, 100_000_000)).into();
+        let shades: Vec<_> =
+            [1, 10, 1_000, 100_000, 10_000_000, 100_000_000].map(|count| shade(count, 100_000_000)).into();
         assert!(shades.is_sorted() && shades.last() == Some(&5), "{shades:?}");
     }
 

@@ -121,11 +121,18 @@ fn notes(names: &[&str], reports: &[Report], values: &[(&str, Vec<One>)], contex
     if others.iter().any(|other| other.0.machine.cpu != first.0.machine.cpu) {
         notes.push("the machines have different CPUs".to_owned());
     }
-    for (other, name) in others.iter().zip(&names[1..]) {
-        let both = first.0.parts.iter().map(|part| (part.command.as_str(), other.command(&part.name)));
-        notes.extend(both.filter(|(one, other)| !other.is_empty() && one != other).map(|(one, other)| {
-            format!("the commands differ: `{one}` in {}, `{other}` in {name}", names[0])
-        }));
+    for part in &first.0.parts {
+        // A snapshot is examined with another command line, but in the same way.
+        let is_other = |command: &str| !command.is_empty() && command != part.command && !command.contains(" --host ");
+        let mut differing: Vec<(&str, String)> = Vec::new();
+        for (other, name) in others.iter().zip(&names[1..]) {
+            let command = other.command(&part.name);
+            differing.extend(is_other(&command).then_some((*name, command)));
+        }
+        if !differing.is_empty() && !part.command.contains(" --host ") {
+            let said: Vec<String> = differing.iter().map(|(name, command)| format!("`{command}` in {name}")).collect();
+            notes.push(format!("the commands differ: `{}` in {}, {}", part.command, names[0], said.join(", ")));
+        }
     }
     for (name, of_other) in &values[1..] {
         notes.extend(values[0].1.iter().filter_map(|one| {

@@ -31,7 +31,8 @@ pub(super) fn page(
     data: &ReportCompareDocument,
 ) -> Result<(Page, Vec<(String, String)>), Unreadable> {
     let mut gallery = Gallery::default();
-    let letters: Vec<String> = ('A'..='Z').map(String::from).chain((27..).map(|at| format!("R{at}"))).take(reports.len()).collect();
+    let letters: Vec<String> =
+        ('A'..='Z').map(String::from).chain((27..).map(|at| format!("R{at}"))).take(reports.len()).collect();
     let is_long = data.reports.iter().any(|report| report.name.chars().count() > LONGEST_NAME);
     let names: Vec<&str> = if is_long {
         letters.iter().map(String::as_str).collect()
@@ -55,13 +56,17 @@ pub(super) fn page(
     for (part, rows) in parts {
         sections.push(of_part(part, &rows, &names, reports, &mut gallery)?);
     }
+    if !data.notes.is_empty() {
+        let pieces = data.notes.iter().map(|note| Piece::Text(format!("{note}."))).collect();
+        sections.push(Section { id: "remarks", title: "Remarks".to_owned(), pieces });
+    }
     let page = Page {
         title: match names.as_slice() {
             [one, other] => format!("Comparison: {one} vs {other}"),
             all => format!("Comparison of {} reports", all.len()),
         },
         verdict: headline(data),
-        lead: data.notes.iter().map(|note| format!("Note: {note}.")).collect::<Vec<_>>().join(" "),
+        lead: String::new(),
         conditions: names
             .iter()
             .zip(reports)
@@ -95,10 +100,14 @@ fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery
                 if more > 0 { format!("; the table contains {more} more") } else { String::new() }
             );
             let compared: Vec<Compared> = times.iter().map(|rows| compared(rows)).collect();
-            let figures = Figures { head: head.clone(), rows: rows.clone() };
-            pieces.extend(gallery.show(Ok(chart::side_by_side(names, &compared, figures, says, String::new())))?);
-            let caption = "Values that differ, those with the largest ratio first".to_owned();
-            pieces.push(Piece::Table(Table { caption, head, rows, marked: Vec::new() }));
+            let figures = Figures { head, rows };
+            let chart = chart::side_by_side(names, &compared, figures, says, String::new());
+            pieces.extend(gallery.show(Ok(chart))?);
+            for piece in &mut pieces {
+                if let Piece::Figure(figure) = piece {
+                    figure.is_table_open = true;
+                }
+            }
         }
     }
     pieces.push(Piece::Provenance(RULE.to_owned()));
@@ -150,18 +159,19 @@ fn settings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
         row.wake_max_ns.map(super::super::summary::time)
     };
     let worst: Vec<Option<String>> = data.reports.iter().map(|report| ns(&report.name)).collect();
-    let row = |setting: &str, values: &[Option<String>]| {
-        let values = values.iter().map(|value| value.clone().unwrap_or_else(|| "unknown".to_owned()));
+    let row = |setting: &str, missing: &str, values: &[Option<String>]| {
+        let values = values.iter().map(|value| value.clone().unwrap_or_else(|| missing.to_owned()));
         std::iter::once(setting.to_owned()).chain(values).collect::<Vec<_>>()
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     if worst.iter().any(Option::is_some) {
-        rows.push(row("worst wake-up", &worst));
+        rows.push(row("worst wake-up", "not measured", &worst));
     }
-    rows.extend(data.settings.iter().map(|setting| row(&setting.setting, &setting.values)));
+    rows.extend(data.settings.iter().map(|setting| row(&setting.setting, "unknown", &setting.values)));
     let head = std::iter::once("setting".to_owned()).chain(names.iter().map(|name| (*name).to_owned()));
     pieces.push(Piece::Table(Table {
-        caption: "Settings that differ. A setting that coincides with a difference is not necessarily its cause.".to_owned(),
+        caption: "Settings that differ. A setting that coincides with a difference is not necessarily its cause."
+            .to_owned(),
         head: head.collect(),
         rows,
         marked: Vec::new(),

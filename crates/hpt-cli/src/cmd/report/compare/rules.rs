@@ -31,7 +31,16 @@ pub(super) fn rules(reports: &[Report]) -> Result<Vec<ComparedRuleRow>, Unreadab
             .map(|doctor| doctor.as_ref()?.rules.iter().find(|rule| rule.rule == name).map(said))
             .collect(),
     });
-    Ok(rows.filter(|row| row.verdicts.windows(2).any(|two| two[0] != two[1])).collect())
+    // Between several machines, a rule that found no problem on any of them is no difference that matters.
+    let is_problem = |said: &Option<String>| {
+        said.as_ref().is_some_and(|said| {
+            ![DoctorVerdict::Pass, DoctorVerdict::NotApplicable, DoctorVerdict::Unknown]
+                .iter()
+                .any(|it| it.name() == said)
+        })
+    };
+    let matters = |row: &ComparedRuleRow| reports.len() == 2 || row.verdicts.iter().any(is_problem);
+    Ok(rows.filter(|row| row.verdicts.windows(2).any(|two| two[0] != two[1])).filter(matters).collect())
 }
 
 fn said(rule: &DoctorRule) -> String {

@@ -1,5 +1,6 @@
 //! The settings that differ between reports, and those that separate the slow reports from the others.
 
+use hpt_core::host::Cpu;
 use hpt_document::{
     report::ReportConditions,
     report_compare::{ComparedReport, ComparedSettingRow, RankedReport},
@@ -13,10 +14,7 @@ use crate::output::chart::Unreadable;
 const GAP: f64 = 2.0;
 
 /// Returns the settings of all reports that differ.
-pub(super) fn settings(
-    reports: &[ComparedReport],
-    data: &[&Report],
-) -> Result<Vec<ComparedSettingRow>, Unreadable> {
+pub(super) fn settings(reports: &[ComparedReport], data: &[&Report]) -> Result<Vec<ComparedSettingRow>, Unreadable> {
     let timers: Result<Vec<Option<WakeLatencyDocument>>, _> =
         data.iter().map(|report| report.document("timer")).collect();
     let timers = timers?;
@@ -34,11 +32,13 @@ pub(super) fn settings(
     let all = [
         of_machine("CPU", &|report| report.machine.cpu.clone()),
         of_machine("architecture", &|report| Some(report.machine.architecture.clone())),
-        of_machine("board", &|report| report.machine.board.clone()),
+        of_machine("board", &|report| Some(report.machine.board.clone().unwrap_or_else(|| "none".to_owned()))),
         of_machine("kernel", &|report| Some(report.machine.kernel_release.clone())),
         of_machine("clocksource", &|report| report.machine.clocksource.clone()),
         of_machine("vDSO", &|report| Some(if report.machine.vdso { "yes" } else { "no" }.to_owned())),
-        of_machine("hypervisor", &|report| Some(report.machine.hypervisor.clone().unwrap_or_else(|| "none".to_owned()))),
+        of_machine("hypervisor", &|report| {
+            Some(report.machine.hypervisor.as_deref().map_or("none", Cpu::hypervisor_name).to_owned())
+        }),
         of_machine("emulated by", &|report| Some(report.emulated_by.clone().unwrap_or_else(|| "nothing".to_owned()))),
         condition("CPUs", &|it| it.cpus.map(|cpus| cpus.to_string())),
         condition("governor", &|it| Some(governors(&it.governors))),
@@ -59,11 +59,7 @@ pub(super) fn settings(
 }
 
 /// Returns a sentence for each setting that all slow reports share and none of the others has.
-pub(super) fn coincidences(
-    names: &[&str],
-    ranking: &[RankedReport],
-    settings: &[ComparedSettingRow],
-) -> Vec<String> {
+pub(super) fn coincidences(names: &[&str], ranking: &[RankedReport], settings: &[ComparedSettingRow]) -> Vec<String> {
     let ranked: Vec<(&str, u64)> =
         ranking.iter().filter_map(|ranked| Some((ranked.report.as_str(), ranked.wake_max_ns?))).collect();
     if ranked.len() < 3 {

@@ -10,6 +10,9 @@ pub(super) const RULE: &str = "Two values differ if their ranges do not overlap.
 /// The largest number of reports for which each value is shown with its range.
 const WITH_RANGE: usize = 2;
 
+/// The maximum number of differences in the headline.
+const MOST_NAMED: usize = 3;
+
 fn shown(value: Option<f64>, unit: &str) -> String {
     match (value, unit) {
         (None, _) => "-".to_owned(),
@@ -70,7 +73,9 @@ pub(super) fn cells(rows: &[ComparedFigureRow]) -> Vec<String> {
 
 fn verdict(rows: &[ComparedFigureRow]) -> String {
     match rows {
-        [first, second] if first.verdict == CompareVerdict::Missing && second.verdict == CompareVerdict::NoReference => {
+        [first, second]
+            if first.verdict == CompareVerdict::Missing && second.verdict == CompareVerdict::NoReference =>
+        {
             format!("only in {}", second.report)
         }
         [first, second] if second.verdict == CompareVerdict::Missing => format!("only in {}", first.report),
@@ -91,20 +96,26 @@ fn verdict(rows: &[ComparedFigureRow]) -> String {
 pub(super) fn headline(data: &ReportCompareDocument) -> String {
     let count = data.differing;
     let mut said = format!("{count} of {} values {}", data.quantities, one_or_many(count, "differs", "differ"));
+    let is_cut = count > MOST_NAMED;
     let largest: Vec<String> = differences(data)
         .iter()
-        .take(3)
+        .take(MOST_NAMED)
         .map(|rows| {
             let ratio = if let [_, second] = rows { second.ratio.unwrap_or(1.0) } else { factor(rows) };
-            if rows[0].unit == "ppm" { rows[0].quantity.clone() } else { format!("{} (× {ratio:.2})", rows[0].quantity) }
+            if rows[0].unit == "ppm" {
+                rows[0].quantity.clone()
+            } else {
+                format!("{} (× {ratio:.2})", rows[0].quantity)
+            }
         })
         .collect();
     if !largest.is_empty() {
-        said += &format!(": {}{}", largest.join(", "), if count > largest.len() { ", …" } else { "" });
+        said += &format!(": {}", largest.join(", "));
     }
-    said.push('.');
+    said += if is_cut { ", …" } else { "." };
     if data.reports.len() > 2
-        && let (Some(best), Some(worst)) = (data.ranking.first(), data.ranking.iter().rfind(|row| row.wake_max_ns.is_some()))
+        && let (Some(best), Some(worst)) =
+            (data.ranking.first(), data.ranking.iter().rfind(|row| row.wake_max_ns.is_some()))
         && let (Some(least), Some(most)) = (best.wake_max_ns, worst.wake_max_ns)
         && best.report != worst.report
     {

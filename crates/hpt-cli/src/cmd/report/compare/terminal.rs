@@ -22,18 +22,26 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         blocks.push(Block::Table(Table { columns: columns.collect(), rows: rows.collect() }));
     }
     let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();
-    let per_report = |values: &[Option<String>], missing: &str| {
-        let said = names.iter().zip(values);
-        let rows = said.map(|(name, value)| {
-            vec![Cell::faint(format!("{name} ")), Cell::plain(value.as_deref().unwrap_or(missing))]
-        });
-        rows.collect::<Vec<_>>()
+    // One line for each value, with the reports that have it.
+    let per_value = |values: &[Option<String>], missing: &str| {
+        let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (name, value) in names.iter().zip(values) {
+            let value = value.as_deref().unwrap_or(missing);
+            match lines.iter_mut().find(|line| line.0 == value) {
+                Some(line) => line.1.push(name),
+                None => lines.push((value, vec![name])),
+            }
+        }
+        let row = |(value, names): (&str, Vec<&str>)| {
+            vec![Cell::faint(format!("{}: ", names.join(", "))), Cell::plain(value)]
+        };
+        lines.into_iter().map(row).collect::<Vec<_>>()
     };
     for row in &data.settings {
-        blocks.push(Block::Section(format!("Different setting: {}", row.setting), per_report(&row.values, "unknown")));
+        blocks.push(Block::Section(format!("Different setting: {}", row.setting), per_value(&row.values, "unknown")));
     }
     for row in &data.rules {
-        let rows = per_report(&row.verdicts, "not checked");
+        let rows = per_value(&row.verdicts, "not checked");
         blocks.push(Block::Section(format!("{} ({})", row.about, row.rule), rows));
     }
     blocks.push(Block::Detail(Box::new(values(data, quantities(data), true))));
@@ -53,7 +61,8 @@ fn values<'a>(
     quantities: impl Iterator<Item = &'a [ComparedFigureRow]>,
     is_marked: bool,
 ) -> Block {
-    const NUMBERED: [&str; 12] = ["1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "10th", "11th", "12th"];
+    const NUMBERED: [&str; 12] =
+        ["1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "10th", "11th", "12th"];
     let mut columns = vec![Column("part", Align::Left), Column("quantity", Align::Left)];
     let count = data.reports.len();
     let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();

@@ -133,4 +133,3 @@ pub(super) fn is_alike(one: &One, other: &One) -> bool {
     let by = |one: &One| one.against.as_ref().map(|(by, _)| by.clone());
     by(one) == by(other)
 }
-
