@@ -6,6 +6,7 @@ mod conditions;
 mod data_file;
 mod files;
 mod html_page;
+mod page_line;
 mod plan;
 mod summary;
 
@@ -26,6 +27,7 @@ pub(crate) use self::plan::PLANS;
 use self::{
     data_file::{KIND, Report, words},
     files::ReportFiles,
+    page_line::page_line,
     plan::Plan,
 };
 use crate::{
@@ -322,38 +324,11 @@ fn parts(report: &ReportDocument) -> Vec<Block> {
     blocks
 }
 
-/// Returns the line that names a page. A terminal can open the address, so it is never wrapped.
-fn page_line(path: &Path) -> Vec<Cell> {
-    vec![Cell::command(format!("Report: {}", file_url(path)))]
-}
-
-/// Returns the address of a file, as a browser expects it.
-fn file_url(path: &Path) -> String {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut url = "file://".to_owned();
-    for &byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => url.push(char::from(byte)),
-            _ => url.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    url
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use serde_json::json;
 
-    use super::{file_url, in_texts, without_homes};
-
-    #[test]
-    fn the_address_of_a_page_can_be_opened() {
-        assert_eq!(file_url(Path::new("/tmp/my report µ#1.html")), "file:///tmp/my%20report%20%C2%B5%231.html");
-        assert!(file_url(Path::new("a.html")).starts_with("file:///"));
-    }
+    use super::{in_texts, without_homes};
 
     #[test]
     fn home_directories_are_not_shown() {

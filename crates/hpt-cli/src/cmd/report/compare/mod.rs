@@ -17,7 +17,7 @@ use hpt_document::{
 };
 
 use self::values::{One, is_alike, is_same};
-use super::{data_file::Report, files::ReportFiles, html_page};
+use super::{data_file::Report, files::ReportFiles, html_page, page_line::page_line};
 use crate::{
     context::Context,
     exit::{Failure, causes},
@@ -40,7 +40,7 @@ pub(super) fn run(paths: &[PathBuf], keeping: &ReportFiles<'_>, context: &Contex
     let written = keeping.page.is_some().then(|| keeping.keep(&html::page(&page), "", &files)).transpose()?;
     let mut blocks = terminal::blocks(&data);
     if let Some(path) = written.and_then(|kept| kept.page) {
-        blocks.push(Block::Section("Files".to_owned(), vec![super::page_line(path)]));
+        blocks.push(Block::Section("Files".to_owned(), vec![page_line(path)]));
     }
     Ok(Document::new(data, blocks))
 }
