@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    conditions::Conditions,
     cpu_absence::CpuAbsence,
     head::Head,
     not_run::NotRun,
@@ -40,6 +41,9 @@ pub struct BenchDocument {
     /// The time that the measuring thread needed its CPU, but did not get it.
     #[serde(default)]
     pub not_run: NotRun,
+    /// The conditions during the measurement.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// One row for each source.
     pub results: Vec<BenchRow>,
     /// Further remarks on the result.

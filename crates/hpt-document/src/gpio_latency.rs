@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    conditions::Conditions,
     gpio_line::GpioLine,
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
@@ -56,6 +57,9 @@ pub struct GpioLatencyDocument {
     /// The end of the run.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
+    /// The conditions during the measurement.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// One row for each segment that has samples.
     pub results: Vec<GpioLatencyRow>,
     /// Further remarks on the result.

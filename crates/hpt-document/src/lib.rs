@@ -10,6 +10,7 @@ pub mod calibrate;
 pub mod capture;
 pub mod clocksource;
 pub mod clocksource_cost;
+pub mod conditions;
 #[cfg(feature = "schema")]
 mod constraints;
 pub mod cpu_absence;

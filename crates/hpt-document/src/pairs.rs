@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head, not_run::NotRun};
+use crate::{conditions::Conditions, cpu_absence::CpuAbsence, head::Head, not_run::NotRun};
 
 /// The interval between back-to-back reads of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct PairsDocument {
     pub cpu_absences: Vec<CpuAbsence>,
     /// The time during which the thread was ready to run, but did not run. Pauses are not included.
     pub not_run: NotRun,
+    /// The conditions during the measurement.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// One row for each combination of source and pauses.
     pub results: Vec<PairsRow>,
     /// Further remarks on the result.

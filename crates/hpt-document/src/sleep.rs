@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, not_run::NotRun, thread::Thread};
+use crate::{
+    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, not_run::NotRun, thread::Thread,
+};
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,9 @@ pub struct SleepDocument {
     /// The time that the thread was ready but did not run. The time of the sleeps themselves does not count.
     #[serde(default)]
     pub not_run: NotRun,
+    /// The conditions during the measurement.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// One row for each combination of duration and method.
     pub results: Vec<SleepRow>,
     /// Further remarks on the result.

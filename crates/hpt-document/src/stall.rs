@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    conditions::Conditions,
     head::Head,
     latency::{HistogramBin, LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
     not_run::NotRun,
@@ -31,6 +32,9 @@ pub struct StallDocument {
     /// The end of the run.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
+    /// The conditions during the measurement.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// One row for each thread.
     pub results: Vec<StallThreadRow>,
     /// One row for each likely cause, in order of decreasing time lost.

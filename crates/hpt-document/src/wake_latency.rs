@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    conditions::Conditions,
     head::Head,
     latency::{ClockReads, HeatMapColumn, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
     not_run::NotRun,
@@ -39,6 +40,9 @@ pub struct WakeLatencyDocument {
     /// The end of the run.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
+    /// The conditions during the measurement.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// One row for each thread.
     pub results: Vec<WakeLatencyRow>,
     /// Further remarks on the result.

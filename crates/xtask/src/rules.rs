@@ -106,6 +106,7 @@ pub const RULES: &[Rules] = &[
         layers: &[
             &["words"],
             &["constraints", "head", "not_run", "read_cost"],
+            &["conditions"],
             &["cpu_absence", "gpio_line", "thread"],
             &["latency"],
             &[

@@ -2,6 +2,7 @@
 //! module measures nothing itself, and is independent of subcommands.
 
 pub(crate) mod bins;
+pub(crate) mod conditions;
 pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;
 pub(crate) mod gpio_pulse;

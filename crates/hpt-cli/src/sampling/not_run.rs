@@ -7,7 +7,7 @@ use hpt_document::not_run::NotRun;
 use crate::output::{rounded, rounded_share};
 
 /// The share of the time above which the time that a thread did not run changes the figures of a measurement.
-const NOTICEABLE: f64 = 0.02;
+pub(super) const NOTICEABLE: f64 = 0.02;
 
 /// Returns the times as a document field.
 pub(crate) fn field_of(times: &measure::NotRun) -> NotRun {

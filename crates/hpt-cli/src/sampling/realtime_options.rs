@@ -206,6 +206,12 @@ impl ThreadOptions {
         }
     }
 
+    /// Returns the CPU of the thread, or `None` if the thread is not to be pinned.
+    pub(crate) fn cpu(&self) -> Option<usize> {
+        // The kernel does not allow pinning a SCHED_DEADLINE thread.
+        if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) }
+    }
+
     /// Calls [`RealtimeOptions::listen`].
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         self.realtime.listen(context)
@@ -214,9 +220,7 @@ impl ThreadOptions {
     /// Applies the requested settings to the calling thread, which takes the measurements, and to the
     /// system. `by` is the command that the journal records.
     pub(crate) fn hold(&self, context: &Context, conduct: Behavior, by: &str) -> Result<SettingsGuard, Failure> {
-        // The kernel does not allow pinning a SCHED_DEADLINE thread.
-        let pinned = if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) };
-        let setup = self.realtime.of_a_thread(conduct, pinned);
+        let setup = self.realtime.of_a_thread(conduct, self.cpu());
         self.realtime.apply(self.realtime.of_the_machine(setup), context, conduct, by)
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod attacks;
+mod conditions;
 mod conventions;
 mod damaged;
 mod dist;

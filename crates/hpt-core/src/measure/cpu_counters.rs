@@ -14,7 +14,7 @@ use crate::{
     sys::process::{Switches, current_cpu, thread_switches},
 };
 
-const INTERRUPTS: &str = "/proc/interrupts";
+pub(super) const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 pub(super) const STATISTICS: &str = "/proc/stat";
 pub(super) const WAITS: &str = "/proc/thread-self/schedstat";
@@ -310,7 +310,7 @@ impl Table {
 }
 
 /// Returns the increase of a counter, even if a 32-bit counter has wrapped.
-const fn forwards(before: u64, now: u64) -> u64 {
+pub(super) const fn forwards(before: u64, now: u64) -> u64 {
     match now.checked_sub(before) {
         Some(by) => by,
         None if before <= u32::MAX as u64 => (now.wrapping_sub(before)) & u32::MAX as u64,
@@ -339,7 +339,7 @@ pub(super) fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a s
     std::str::from_utf8(&buffer[..length]).ok()
 }
 
-fn smi_count(file: &File) -> Option<u64> {
+pub(super) fn smi_count(file: &File) -> Option<u64> {
     let mut count = [0; 8];
     file.read_exact_at(&mut count, SMI_COUNT).ok()?;
     Some(u64::from_le_bytes(count) & u64::from(u32::MAX))

@@ -3,6 +3,7 @@
 
 mod back_to_back;
 mod burst;
+mod conditions;
 mod core_offset;
 mod cpu_counters;
 mod cpu_time;
@@ -24,6 +25,10 @@ pub use self::edge_latency::{
 pub use self::{
     back_to_back::{BackToBackReads, back_to_back_reads},
     burst::{Burst, BurstReader},
+    conditions::{
+        ClockSlew, ClocksourceUse, Conditions, ConditionsWatch, CpuConditions, FirmwareStates, IdleResidency,
+        ValueRange, ZoneTemperature,
+    },
     core_offset::{CoreOffset, CpuPair, Handover, OffsetLimits, core_offset, offset_limits},
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     granularity::{Granularity, granularity},

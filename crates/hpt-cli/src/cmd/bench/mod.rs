@@ -22,7 +22,11 @@ use crate::{
     exit::Failure,
     output::{Answer, Document, chart_option::ChartOption, progress::Progress, rounded},
     read_cost::{notes_of_wide_spreads, repeated_reads, single_reads},
-    sampling::{cpu_absences::Parts, not_run},
+    sampling::{
+        conditions::{ConditionOptions, ConditionsThread},
+        cpu_absences::Parts,
+        not_run,
+    },
     source_granularity::granularity,
     stopwatch::stopwatch,
 };
@@ -57,11 +61,14 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
+    conditions: ConditionOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
+    let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;
@@ -99,11 +106,21 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
     }
     let not_run = not_run::field_of(&watch.read());
+    let conditions = conditions.end();
     drop(progress);
     compare(&mut rows);
     let effect = "the reads may be slower than on an idle machine";
     let disturbed = not_run::note(&not_run, effect);
     let wide = notes_of_wide_spreads(rows.iter().map(|row| (name(row), &row.repeated)), disturbed.is_some());
+    let mut notes: Vec<String> = disturbed
+        .into_iter()
+        .chain(wide)
+        .chain(read_less(&cut_short))
+        .chain(context.notes())
+        .chain(parts.notes())
+        .collect();
+    let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = BenchDocument {
         head: head_of("bench", &context.host),
         cpu,
@@ -115,16 +132,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
         not_run,
+        conditions,
         results: rows,
-        notes: disturbed
-            .into_iter()
-            .chain(wide)
-            .chain(read_less(&cut_short))
-            .chain(context.notes())
-            .chain(parts.notes())
-            .collect(),
+        notes,
     };
-    let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
@@ -234,7 +245,11 @@ mod tests {
     use hpt_document::bench::{BenchDocument, FrequencyOrigin};
 
     use super::{compare, page, row};
-    use crate::{golden, output::Document, sampling::not_run};
+    use crate::{
+        golden,
+        output::Document,
+        sampling::{conditions, not_run},
+    };
 
     fn cost(per_call_ns: u64) -> ReadCost {
         let total = Duration::from_nanos(per_call_ns * 1_000_000);
@@ -292,6 +307,7 @@ mod tests {
             interrupted: true,
             cpu_absences: Vec::new(),
             not_run: not_run::field_of(&not_run),
+            conditions: conditions::tests::example(),
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };

@@ -7,7 +7,7 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     read_cost::{deviation, per_read},
-    sampling::{cpu_absences, realtime_settings::pinned_to},
+    sampling::{conditions, cpu_absences, realtime_settings::pinned_to},
 };
 
 /// The granularity from which on a clock is coarse: it advances only with the kernel's tick.
@@ -29,6 +29,7 @@ pub(super) fn page(data: &BenchDocument, cycles_scope: Option<Scope>) -> Vec<Blo
     blocks.push(singles(&rows, data.cycles_source.is_some()));
     blocks.push(Block::Detail(Box::new(times(&rows))));
     blocks.push(Block::detail(legend(data, cycles_scope)));
+    blocks.extend(conditions::details(&data.conditions));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }

@@ -24,6 +24,7 @@ use crate::{
         progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
     },
     sampling::{
+        conditions::{self, ConditionOptions, ConditionsThread},
         cpu_absences::{self, Parts},
         histogram, not_run,
         realtime_settings::pinned_to,
@@ -69,6 +70,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
+    conditions: ConditionOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
 
@@ -104,6 +107,7 @@ impl Waits {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
+    let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let opened = subjects(arguments, context)?;
@@ -142,6 +146,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
     }
     let not_run = not_run::field_of(&watch.read());
+    let conditions = conditions.end();
     drop(progress);
 
     let (rows, differences): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
@@ -153,16 +158,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     notes.extend(parts.notes());
     notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
+    let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = PairsDocument {
         head: head_of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
         not_run,
+        conditions,
         results: rows,
         notes,
     };
-    let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data, &differences);
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
@@ -312,6 +319,7 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
     let drawn = best.and_then(|place| Some((data.results[place].ns_per_tick?, differences.get(place)?)));
     blocks.extend(drawn.and_then(|(tick_ns, ticks)| histogram::of_ticks(ticks, tick_ns, ("interval", "pairs"))));
     blocks.push(Block::detail(summary));
+    blocks.extend(conditions::details(&data.conditions));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
@@ -325,7 +333,7 @@ mod tests {
     use hpt_document::{not_run::NotRun, pairs::PairsDocument};
 
     use super::{Waits, best, distinct, headline, page, ranked, row, waits};
-    use crate::{golden, output::Document};
+    use crate::{golden, output::Document, sampling::conditions};
 
     #[test]
     fn a_run_is_printed_exactly() {
@@ -350,6 +358,7 @@ mod tests {
             interrupted: true,
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.004), wall_s: 12.0, stolen_s: Some(0.0) },
+            conditions: conditions::tests::example(),
             results,
             notes: vec!["a note".to_owned()],
         };

@@ -21,7 +21,13 @@ use crate::{
     output::{
         Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, saturating_nanos, tail,
     },
-    sampling::{bins::bins_of_sorted, cpu_absences::Parts, not_run, realtime_options::ThreadOptions},
+    sampling::{
+        bins::bins_of_sorted,
+        conditions::{ConditionOptions, ConditionsThread},
+        cpu_absences::Parts,
+        not_run,
+        realtime_options::ThreadOptions,
+    },
 };
 
 const EXAMPLES: &str = "  \
@@ -66,6 +72,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
+    conditions: ConditionOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
 
@@ -85,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     } else {
         Behavior::Spins
     };
+    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
     let held = arguments.thread.hold(context, conduct, "hpt sleep")?;
     clock::prime();
 
@@ -124,11 +133,23 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
     }
     let not_run = not_run::field_of(&watch.read());
+    let conditions = conditions.end();
     drop(progress);
     let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
     let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
     let device = context.note_of_a_device("programs select it with hpt_core::use_source");
+    let mut notes = [
+        Vec::from_iter(disturbed),
+        context.notes(),
+        thread.notes(),
+        parts.notes(),
+        warnings.clone(),
+        Vec::from_iter(device),
+    ]
+    .concat();
+    let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
+    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = SleepDocument {
         head: head_of("sleep", &context.host),
         cpu,
@@ -136,19 +157,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
         not_run,
+        conditions,
         results: rows,
-        notes: [
-            Vec::from_iter(disturbed),
-            context.notes(),
-            thread.notes(),
-            parts.notes(),
-            warnings.clone(),
-            Vec::from_iter(device),
-        ]
-        .concat(),
+        notes,
         thread: thread.thread,
     };
-    let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
@@ -187,7 +200,11 @@ mod tests {
     };
 
     use super::{page, part, row};
-    use crate::{golden, output::Document, sampling::realtime_settings::tests::example};
+    use crate::{
+        golden,
+        output::Document,
+        sampling::{conditions, realtime_settings::tests::example},
+    };
 
     #[test]
     fn a_run_is_printed_exactly() {
@@ -214,6 +231,7 @@ mod tests {
             interrupted: true,
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
+            conditions: conditions::tests::example(),
             results: vec![
                 row(100_000, "std", 1.0),
                 row(100_000, "hpt", 0.001),

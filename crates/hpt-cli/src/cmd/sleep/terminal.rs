@@ -7,7 +7,7 @@ use hpt_document::sleep::{SleepDocument, SleepRow};
 use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
-    sampling::{cpu_absences, realtime_settings::words},
+    sampling::{conditions, cpu_absences, realtime_settings::words},
 };
 
 pub(super) fn page(data: &SleepDocument) -> Vec<Block> {
@@ -25,6 +25,7 @@ pub(super) fn page(data: &SleepDocument) -> Vec<Block> {
         data.source,
         machine_line(&data.head.machine)
     )));
+    blocks.extend(conditions::details(&data.conditions));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }

@@ -40,6 +40,7 @@ use crate::{
     exit::{Failure, causes},
     output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, saturating_nanos},
     sampling::{
+        conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::NOTHING_LEFT,
         not_run,
@@ -111,6 +112,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
+    conditions: ConditionOptions,
+    #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
@@ -179,6 +182,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut wire = Loopback::new(&output, &input, clock, listening);
     let reads = wire.clock_read_overhead();
 
+    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
     let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
     let three = Mutex::new(EdgeFigures::new());
     let drawn = |cpu: Option<usize>| {
@@ -208,6 +212,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
     });
     let elapsed = start.elapsed();
+    let conditions = conditions.end();
     let released = [output.release(), input.release()];
     let outcome = outcome?.pop().expect("the only thread has an outcome");
     let ThreadOutcome { settings, cpu, counts, absences, not_run, error, mut warnings } = outcome;
@@ -235,6 +240,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, false) if warnings.is_empty() => Answer::Yes,
         (false, false) => Answer::Unknown,
     };
+    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let (time, end) = (run.time(elapsed), run.end(absences));
     let data = GpioLatencyDocument {
         head: run.head,
@@ -257,6 +263,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         figure: arguments.figure.word(),
         not_run,
         end,
+        conditions,
         results,
         notes,
     };

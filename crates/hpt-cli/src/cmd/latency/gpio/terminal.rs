@@ -13,7 +13,7 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
-        cpu_absences, histogram,
+        conditions, cpu_absences, histogram,
         latency_figures::{COLUMNS, cells, samples, words},
         not_run, realtime_settings,
         result_files::ended_by,
@@ -105,6 +105,7 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> 
     }
     blocks.extend(histogram::of_latencies(drawn, (Figure::of_word(data.figure).head(), "samples")));
     blocks.push(Block::detail(provenance(data)));
+    blocks.extend(conditions::details(&data.conditions));
     blocks.extend(ended_by(
         data.end.stopped_at_ns,
         "the latency of an edge exceeded the limit; the output line was driven",
@@ -162,7 +163,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::realtime_settings::tests::example,
+        sampling::{conditions, realtime_settings::tests::example},
     };
 
     #[test]
@@ -187,6 +188,7 @@ mod tests {
             figure: GpioFigure::EndToEnd,
             not_run: NotRun { share: Some(0.004), wall_s: 60.0, stolen_s: Some(0.0) },
             end: LatencyRunEnd { stopped_at_ns: Some(4_000_000), interrupted: true, cpu_absences: Vec::new() },
+            conditions: conditions::tests::example(),
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };

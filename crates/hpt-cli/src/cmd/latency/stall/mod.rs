@@ -39,6 +39,7 @@ use crate::{
         saturating_nanos,
     },
     sampling::{
+        conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
         not_run,
@@ -106,6 +107,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
+    conditions: ConditionOptions,
+    #[command(flatten)]
     threads: CpuOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
@@ -157,6 +160,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?;
     clock::prime();
 
+    let conditions = ConditionsThread::begin(context, &cpus);
     let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 0);
     let wanted = AtomicU64::new(0);
     let copies: Vec<_> = cpus.iter().map(|&cpu| Copied::new(cpu)).collect();
@@ -181,6 +185,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         })
     });
     let elapsed = start.elapsed();
+    let conditions = conditions.end();
     let ended = outcome?;
     let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
     let mut warnings = whole.end();
@@ -212,6 +217,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let longest = chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
     let newest = chosen(&ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
     let (longest, words): (Vec<_>, Vec<_>) = longest.into_iter().unzip();
+    let answer = match (!warnings.is_empty(), end.stopped_at_ns) {
+        (true, _) => Answer::Unknown,
+        (false, Some(_)) => Answer::No,
+        (false, None) => Answer::Yes,
+    };
+    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = StallDocument {
         head: run.head,
         measuring: LatencyThread { thread: settings.thread, source: name },
@@ -219,6 +230,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         step_p90_ns: ended.iter().filter_map(|one| one.poll_cost.step_ns).max(),
         time,
         end,
+        conditions,
         results: ended.iter().map(row).collect(),
         causes: cause_rows(&ended),
         counters: ended.iter().flat_map(counter_rows).collect(),
@@ -226,19 +238,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         newest: newest.into_iter().map(|(row, _)| row).collect(),
         notes,
     };
-    let answer = match (!warnings.is_empty(), data.end.stopped_at_ns) {
-        (true, _) => Answer::Unknown,
-        (false, Some(_)) => Answer::No,
-        (false, None) => Answer::Yes,
-    };
     let blocks = page(&data, &words, &all);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
-}
-
-/// Returns a CPU on which nothing is measured, or `None` if every CPU may run a measuring thread.
-fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
-    let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
-    if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
 
 /// A copy of a thread's counts, made at the request of another thread.
@@ -410,7 +411,7 @@ mod tests {
         measure::{Latencies, Stall, Wake},
     };
 
-    use super::{Copied, RawStall, ThreadLatencies, copies_of_all, limit, unmeasured_cpu};
+    use super::{Copied, RawStall, ThreadLatencies, copies_of_all, limit};
     use crate::sampling::raw_samples::RawSample;
 
     const MS: u64 = 1_000_000;
@@ -453,13 +454,6 @@ mod tests {
             (line(false).as_str(), line(true).as_str()),
             ("2000000 30000 0 stopped", "2000000 30000 0 stopped shared")
         );
-    }
-
-    #[test]
-    fn helper_threads_stay_off_the_measured_cpus() {
-        assert_eq!(unmeasured_cpu(&[Some(1)], &[0, 1]), Some(0));
-        assert_eq!(unmeasured_cpu(&[Some(0), Some(1)], &[0, 1]), None);
-        assert_eq!(unmeasured_cpu(&[None], &[0, 1]), None);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
     sampling::{
-        cpu_absences, cpu_options::name_of, histogram, latency_figures, not_run, realtime_settings::words_of_threads,
-        result_files::ended_by,
+        conditions, cpu_absences, cpu_options::name_of, histogram, latency_figures, not_run,
+        realtime_settings::words_of_threads, result_files::ended_by,
     },
 };
 
@@ -130,6 +130,7 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> V
     blocks.extend(counters(data).map(|counters| Block::Detail(Box::new(counters))));
     blocks.extend(periods(data).into_iter().map(Block::detail));
     blocks.push(Block::detail(provenance(data)));
+    blocks.extend(conditions::details(&data.conditions));
     blocks.extend(ended_by(data.end.stopped_at_ns, "a stall exceeded the limit; it began"));
     blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
@@ -301,7 +302,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::{cpu_absences, realtime_settings::tests::example},
+        sampling::{conditions, cpu_absences, realtime_settings::tests::example},
     };
 
     const MS: u64 = 1_000_000;
@@ -395,6 +396,7 @@ mod tests {
                 interrupted: true,
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
+            conditions: conditions::tests::example(),
             results: both.iter().map(row).collect(),
             causes: cause_rows(both),
             counters: both.iter().flat_map(counter_rows).collect(),

@@ -42,6 +42,7 @@ use crate::{
         metrics, one_or_many, saturating_nanos,
     },
     sampling::{
+        conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::CpuOptions,
         gpio_pulse::Pulse,
@@ -129,6 +130,8 @@ struct Common {
     source: Option<String>,
     #[command(flatten)]
     keeping: ResultOptions,
+    #[command(flatten)]
+    conditions: ConditionOptions,
     /// Toggle this GPIO line at each deadline
     ///
     /// An oscilloscope can then measure the latency. LINE is, for example, GPIO17 or gpiochip0:17.
@@ -264,6 +267,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     clock::prime();
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
+    let conditions = ConditionsThread::begin(context, &cpus);
     let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
     let works = counts.iter().enumerate().map(|(number, counts)| {
@@ -295,6 +299,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         run.files.write(&threads)
     });
     let elapsed = run.shared.elapsed();
+    let conditions = conditions.end();
     let timed_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().id };
     drop(timed_by);
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
@@ -323,6 +328,12 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
     let (time, end) = (run.time(elapsed), run.end(absences));
+    let answer = match (results.is_empty() || !warnings.is_empty(), stopped_at_ns) {
+        (true, _) => Answer::Unknown,
+        (false, Some(_)) => Answer::No,
+        (false, None) => Answer::Yes,
+    };
+    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = WakeLatencyDocument {
         head: run.head,
         interval_ns: saturating_nanos(arguments.run_length.interval),
@@ -333,13 +344,9 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
         time,
         end,
+        conditions,
         results,
         notes,
-    };
-    let answer = match (data.results.is_empty() || !warnings.is_empty(), stopped_at_ns) {
-        (true, _) => Answer::Unknown,
-        (false, Some(_)) => Answer::No,
-        (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &all);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })

@@ -10,7 +10,7 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
     sampling::{
-        cpu_absences,
+        conditions, cpu_absences,
         cpu_options::name_of,
         histogram,
         latency_figures::{COLUMNS, cells, figures, samples, words},
@@ -70,6 +70,7 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     }
     blocks.extend(histogram::of_latencies(all, ("latency", "samples")));
     blocks.push(Block::detail(provenance(data)));
+    blocks.extend(conditions::details(&data.conditions));
     if let Some(line) = &data.pulse {
         blocks.push(Block::Text(format!("{line} was toggled at each deadline, directly after the clock read.")));
     }
@@ -124,7 +125,7 @@ mod tests {
             Document,
             latency_files::{self, ThreadLatencies},
         },
-        sampling::{cpu_absences, realtime_settings::tests::example, time_series::TimeSeries},
+        sampling::{conditions, cpu_absences, realtime_settings::tests::example, time_series::TimeSeries},
     };
 
     #[test]
@@ -156,6 +157,7 @@ mod tests {
                 interrupted: true,
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
+            conditions: conditions::tests::example(),
             results: threads.iter().filter_map(row).collect(),
             notes: vec!["a note".to_owned()],
         };

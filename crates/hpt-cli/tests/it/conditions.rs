@@ -1,0 +1,85 @@
+//! The conditions that a measurement records, on this machine and on one whose firmware reports throttling.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{code, json, run, runner, stderr, stdout, words};
+
+#[test]
+fn every_measurement_records_its_conditions() {
+    for arguments in [
+        &["latency", "timer", "--count", "5"][..],
+        &["latency", "poll", "--count", "5"],
+        &["latency", "stall", "--duration", "20ms"],
+        &["latency", "pairs", "--source", "monotonic", "--interval", "0s", "--count", "5"],
+        &["sleep", "--length", "1ms", "--count", "2"],
+        &["bench", "--source", "monotonic", "--count", "1000"],
+    ] {
+        let document = json(&run(&[arguments, &["--json"]].concat()));
+        let conditions = &document["conditions"];
+        assert!(conditions["readings"].as_u64() >= Some(2), "{arguments:?}: {conditions}");
+        assert!(conditions["elapsed_s"].as_f64() > Some(0.0), "{arguments:?}: {conditions}");
+        let cpus = conditions["cpus"].as_array().expect("a list");
+        assert!(!cpus.is_empty(), "{arguments:?}: {conditions}");
+        let measured = cpus.iter().map(|row| &row["cpu"]);
+        assert!(!measured.clone().any(|cpu| *cpu == conditions["sampled_on_cpu"]), "{arguments:?}: {conditions}");
+        if let Some(cpu) = document["results"][0]["cpu"].as_u64() {
+            assert!(measured.into_iter().any(|row| *row == cpu), "{arguments:?}: {conditions}");
+        }
+    }
+}
+
+#[test]
+fn conditions_are_shown_only_on_request() {
+    let shown = |more: &[&str]| stdout(&run(&[&["sleep", "--length", "1us", "--count", "1"], more].concat()));
+    assert!(!shown(&[]).contains("Conditions: ") && shown(&["-v"]).contains("Conditions: read "));
+}
+
+/// Runs hpt on a machine whose firmware reports these flags: a part of /sys is replaced in a mount namespace of its own.
+/// `None` if this user may not do that.
+fn on_raspberry_pi(flags: &str, arguments: &[&str]) -> Option<Output> {
+    const SCRIPT: &str = r#"
+        mount -t tmpfs none /sys/bus/platform/drivers || exit 99
+        mkdir -p /sys/bus/platform/drivers/raspberrypi-firmware/soc:firmware || exit 99
+        echo "$1" > /sys/bus/platform/drivers/raspberrypi-firmware/soc:firmware/get_throttled || exit 99
+        shift
+        exec "$@"
+    "#;
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", SCRIPT, "sh", flags]);
+    command.args(words()).args(arguments);
+    let output = command.output().ok()?;
+    let is_refused = output.status.code() == Some(99) || stderr(&output).contains("unshare");
+    (!is_refused).then_some(output)
+}
+
+#[test]
+fn throttling_is_a_note_and_with_strict_the_result_is_unknown() {
+    if !runner().is_empty() {
+        return skipped!("the emulator may not find its files in the namespace");
+    }
+    for arguments in [
+        &["latency", "timer", "--count", "5"][..],
+        &["latency", "poll", "--count", "5"],
+        &["latency", "stall", "--duration", "20ms"],
+        &["latency", "pairs", "--source", "monotonic", "--interval", "0s", "--count", "5"],
+        &["sleep", "--length", "1us", "--count", "1"],
+        &["bench", "--source", "monotonic", "--count", "1000"],
+    ] {
+        let notes = |document: &Value| document["notes"].to_string();
+        let Some(output) = on_raspberry_pi("4", &[arguments, &["--json"]].concat()) else {
+            return skipped!("no mount namespace with a different /sys for this user");
+        };
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        let document = json(&output);
+        assert_eq!(document["conditions"]["firmware"]["throttled"], true, "{arguments:?}");
+        assert!(notes(&document).contains("the firmware throttled the CPUs during the run"), "{document}");
+        let strict = on_raspberry_pi("4", &[arguments, &["--json", "--strict"]].concat()).expect("as before");
+        assert_eq!(code(&strict), 3, "{arguments:?}: {}", stderr(&strict));
+        assert!(notes(&json(&strict)).contains("--strict: the result is unknown"), "{}", json(&strict));
+        // It occurred before the run, but is over.
+        let before = on_raspberry_pi("50000", &[arguments, &["--json"]].concat()).expect("as before");
+        assert_eq!(json(&before)["conditions"]["firmware"]["throttled"], false, "{arguments:?}");
+    }
+}
