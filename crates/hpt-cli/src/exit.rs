@@ -226,6 +226,8 @@ pub(crate) enum Failure {
     TooFine { source_id: SourceId, step: String, least: String },
     #[error("cannot detect stalls with {source_id}: {why}; use another --source")]
     ShowsNoStall { source_id: SourceId, why: &'static str },
+    #[error("cannot start the load: {0}")]
+    Load(String),
     #[error("cannot use {0} as the clock of the measurement")]
     NotTheClock(String, #[source] SourceRefused),
     #[error("cannot read the kernel's clocksources: /sys/devices/system/clocksource is missing or empty; mount /sys")]

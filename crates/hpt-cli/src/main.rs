@@ -44,6 +44,10 @@ fn main() -> ExitCode {
     // This call must precede every read of a counter whose access can be revoked. Otherwise, the process would end
     // without a message.
     let _ = hpt_core::source::explain_refused_cycles(cycle_counters::WHY_ENDED);
+    // A process of --load runs until hpt kills it.
+    if let Some(code) = sampling::load::run_if_asked() {
+        return code;
+    }
     // If a shell requests completions, hpt prints them and exits.
     shell_completion::answer_the_shell(Cli::definition);
     let color = cli::color_of(std::env::args_os().skip(1));

@@ -6,6 +6,7 @@ use crate::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
     head::Head,
+    load::LoadedPhase,
     not_run::NotRun,
     read_cost::{RepeatedReads, SingleReads},
     words::word_enum,
@@ -46,6 +47,9 @@ pub struct BenchDocument {
     pub conditions: Conditions,
     /// One row for each source.
     pub results: Vec<BenchRow>,
+    /// The loaded phase; null without --load.
+    #[serde(default)]
+    pub loaded: Option<LoadedPhase<BenchRow>>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }

@@ -21,6 +21,7 @@ pub mod gpio_latency;
 pub mod gpio_line;
 pub mod head;
 pub mod latency;
+pub mod load;
 pub mod not_run;
 pub mod pairs;
 pub mod probe;

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, not_run::NotRun, thread::Thread,
+    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, load::LoadedPhase,
+    not_run::NotRun, thread::Thread,
 };
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
@@ -33,6 +34,9 @@ pub struct SleepDocument {
     pub conditions: Conditions,
     /// One row for each combination of duration and method.
     pub results: Vec<SleepRow>,
+    /// The loaded phase; null without --load.
+    #[serde(default)]
+    pub loaded: Option<LoadedPhase<SleepRow>>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }

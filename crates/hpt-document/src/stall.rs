@@ -6,6 +6,7 @@ use crate::{
     conditions::Conditions,
     head::Head,
     latency::{HistogramBin, LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
+    load::LoadedPhase,
     not_run::NotRun,
     words::word_enum,
 };
@@ -48,6 +49,9 @@ pub struct StallDocument {
     /// The most recent stalls, in reverse chronological order.
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
     pub newest: Vec<StallRow>,
+    /// The loaded phase; null without --load.
+    #[serde(default)]
+    pub loaded: Option<LoadedPhase<StallThreadRow>>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }

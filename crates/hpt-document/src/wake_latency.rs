@@ -7,6 +7,7 @@ use crate::{
     conditions::Conditions,
     head::Head,
     latency::{ClockReads, HeatMapColumn, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    load::LoadedPhase,
     not_run::NotRun,
     words::word_enum,
 };
@@ -45,6 +46,9 @@ pub struct WakeLatencyDocument {
     pub conditions: Conditions,
     /// One row for each thread.
     pub results: Vec<WakeLatencyRow>,
+    /// The loaded phase; null without --load.
+    #[serde(default)]
+    pub loaded: Option<LoadedPhase<WakeLatencyRow>>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }

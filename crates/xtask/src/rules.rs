@@ -108,7 +108,7 @@ pub const RULES: &[Rules] = &[
             &["constraints", "head", "not_run", "read_cost"],
             &["conditions"],
             &["cpu_absence", "gpio_line", "thread"],
-            &["latency"],
+            &["latency", "load"],
             &[
                 "bench",
                 "calibrate",

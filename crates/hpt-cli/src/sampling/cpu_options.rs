@@ -14,13 +14,13 @@ const MOST_CPUS: usize = 8192;
 
 /// The CPUs of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Cpus {
+pub(super) enum Cpus {
     Any,
     All,
     These(Vec<usize>),
 }
 
-fn cpus(text: &str) -> Result<Cpus, String> {
+pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
     match text {
         "any" => return Ok(Cpus::Any),
         "all" => return Ok(Cpus::All),

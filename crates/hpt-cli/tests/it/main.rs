@@ -14,6 +14,7 @@ mod golden;
 mod interrupted;
 mod limits;
 mod live;
+mod load;
 mod pages;
 mod pinning;
 mod realtime;

@@ -25,6 +25,7 @@ use crate::{
     sampling::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
+        load::{LoadOptions, in_phases},
         not_run,
     },
     source_granularity::granularity,
@@ -63,10 +64,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    in_phases(&arguments.load, context, (&[Context::cpu(arguments.cpu)], 1), || run_once(arguments, context))
+}
+
+fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
@@ -134,6 +141,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         not_run,
         conditions,
         results: rows,
+        loaded: None,
         notes,
     };
     let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
@@ -309,6 +317,7 @@ mod tests {
             not_run: not_run::field_of(&not_run),
             conditions: conditions::tests::example(),
             results: rows,
+            loaded: None,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };
         let blocks = page(&data, Some(Scope::Thread));

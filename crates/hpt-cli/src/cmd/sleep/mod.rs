@@ -25,6 +25,7 @@ use crate::{
         bins::bins_of_sorted,
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
+        load::{LoadOptions, in_phases},
         not_run,
         realtime_options::ThreadOptions,
     },
@@ -74,6 +75,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
 
@@ -83,6 +86,10 @@ fn part(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    in_phases(&arguments.load, context, (&[arguments.thread.cpu()], 2), || run_once(arguments, context))
+}
+
+fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.thread.listen(context)?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
@@ -159,6 +166,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         not_run,
         conditions,
         results: rows,
+        loaded: None,
         notes,
         thread: thread.thread,
     };
@@ -238,6 +246,7 @@ mod tests {
                 row(10_000_000, "std", 1.5),
                 SleepRow { mean_ns: None, cpu_share: None, ..row(10_000_000, "hpt", 0.002) },
             ],
+            loaded: None,
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data);

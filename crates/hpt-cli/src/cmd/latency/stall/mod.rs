@@ -42,6 +42,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
+        load::{LoadOptions, in_phases},
         not_run,
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime_settings::EffectiveSettings,
@@ -109,6 +110,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
     threads: CpuOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
@@ -141,6 +144,11 @@ impl RawSample for RawStall {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let cpus = arguments.threads.one_each(Behavior::Spins)?;
+    in_phases(&arguments.load, context, (&cpus, 1), || run_once(arguments, context))
+}
+
+fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.threads.realtime.listen(context)?;
     let cpus = arguments.threads.one_each(Behavior::Spins)?;
     arguments.keeping.check()?;
@@ -236,6 +244,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         counters: ended.iter().flat_map(counter_rows).collect(),
         longest,
         newest: newest.into_iter().map(|(row, _)| row).collect(),
+        loaded: None,
         notes,
     };
     let blocks = page(&data, &words, &all);

@@ -402,6 +402,7 @@ mod tests {
             counters: both.iter().flat_map(counter_rows).collect(),
             longest,
             newest,
+            loaded: None,
             notes: [notes_of(both, true), vec!["a note".to_owned()]].concat(),
         }
     }

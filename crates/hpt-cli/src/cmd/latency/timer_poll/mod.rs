@@ -46,6 +46,7 @@ use crate::{
         cpu_absences,
         cpu_options::CpuOptions,
         gpio_pulse::Pulse,
+        load::{LoadOptions, in_phases},
         not_run,
         raw_samples::{Backlog, Raw},
         realtime_settings::EffectiveSettings,
@@ -132,6 +133,8 @@ struct Common {
     keeping: ResultOptions,
     #[command(flatten)]
     conditions: ConditionOptions,
+    #[command(flatten)]
+    load: LoadOptions,
     /// Toggle this GPIO line at each deadline
     ///
     /// An oscilloscope can then measure the latency. LINE is, for example, GPIO17 or gpiochip0:17.
@@ -237,6 +240,11 @@ impl Drop for TimedBy<'_> {
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
+    let cpus = arguments.threads.one_each(conduct(waiting, arguments.run_length.interval))?;
+    in_phases(&arguments.load, context, (&cpus, 1), || run_once(kind, waiting, arguments, context))
+}
+
+fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
     // No signal may end hpt before the pulse line is restored.
     if arguments.pulse.is_some() {
         context.signals.listen_until_the_end()?;
@@ -268,8 +276,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
     let conditions = ConditionsThread::begin(context, &cpus);
-    let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
+    let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     let works = counts.iter().enumerate().map(|(number, counts)| {
         let (run, pulse) = (&run, pulse.as_ref());
         move || {
@@ -346,6 +354,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         end,
         conditions,
         results,
+        loaded: None,
         notes,
     };
     let blocks = page(&data, &all);

@@ -159,6 +159,7 @@ mod tests {
             },
             conditions: conditions::tests::example(),
             results: threads.iter().filter_map(row).collect(),
+            loaded: None,
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &all);

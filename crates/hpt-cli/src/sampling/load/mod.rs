@@ -1,0 +1,11 @@
+//! Load during a measurement: its options, the processes that generate it, and the comparison of an idle phase with a
+//! loaded phase. Measures nothing.
+
+mod kind;
+mod options;
+mod phases;
+mod running;
+mod space;
+mod worker;
+
+pub(crate) use self::{options::LoadOptions, phases::in_phases, worker::run_if_asked};

@@ -1,0 +1,329 @@
+//! An idle phase and a loaded phase of a measurement, in one document and one table. Measures nothing itself; the caller
+//! passes the measurement.
+
+use hpt_core::host::CpuList;
+use hpt_document::{
+    conditions::Conditions,
+    cpu_absence::CpuAbsence,
+    load::{Load, LoadedPhase},
+};
+
+use super::{options::LoadOptions, running::RunningLoad};
+use crate::{
+    context::Context,
+    exit::Failure,
+    output::{Align, Answer, Block, Cell, Column, Document, Table, remarks},
+};
+
+/// Measures once or, with `--load`, twice: idle and under load. `keys` is the number of columns of the first table that
+/// identify a row. `measured` contains the CPU of each measuring thread.
+pub(crate) fn in_phases(
+    options: &LoadOptions,
+    context: &Context,
+    (measured, keys): (&[Option<usize>], usize),
+    measure: impl Fn() -> Result<Document, Failure>,
+) -> Result<Document, Failure> {
+    let kinds = options.kinds();
+    if kinds.is_empty() {
+        return measure();
+    }
+    let cpus = options.cpus(measured)?;
+    let idle = measure()?;
+    // A run that ended early is not comparable, and neither Ctrl-C nor --stop-above asks for another one.
+    if context.interrupted() || idle.answer == Answer::No {
+        return Ok(idle);
+    }
+    let running = RunningLoad::start(&context.host, &kinds, &cpus)?;
+    let loaded = measure()?;
+    let (load, notes) = running.end();
+    Ok(combined(idle, loaded, (load, notes), keys))
+}
+
+/// Combines the documents of the two phases.
+fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
+    let answer = match (idle.answer, loaded.answer) {
+        (Answer::Unknown, _) | (_, Answer::Unknown) => Answer::Unknown,
+        (Answer::No, _) | (_, Answer::No) => Answer::No,
+        (Answer::Yes, Answer::Yes) => Answer::Yes,
+    };
+    let of_load = words(&load);
+    let mut warnings = idle.warnings;
+    warnings.extend(loaded.warnings.into_iter().map(under_load));
+    notes.extend(notes_of(&loaded.data).iter().cloned().map(under_load));
+    let data = with_phase(idle.data, loaded.data, load, notes);
+    let blocks = side_by_side(idle.blocks, loaded.blocks, of_load, keys)
+        .into_iter()
+        .chain(remarks(data.interrupted(), notes_of(&data)))
+        .collect();
+    Document { warnings, answer, ..Document::new(data, blocks) }
+}
+
+fn under_load(text: impl AsRef<str>) -> String {
+    format!("under load: {}", text.as_ref())
+}
+
+/// Returns the notes of a document that can have a loaded phase.
+fn notes_of(data: &hpt_document::Document) -> &[String] {
+    use hpt_document::Document;
+    match data {
+        Document::WakeLatency(data) => &data.notes,
+        Document::Stall(data) => &data.notes,
+        Document::Sleep(data) => &data.notes,
+        Document::Bench(data) => &data.notes,
+        _ => &[],
+    }
+}
+
+/// Adds the loaded phase to the document of the idle phase.
+fn with_phase(
+    idle: hpt_document::Document,
+    loaded: hpt_document::Document,
+    load: Load,
+    notes: Vec<String>,
+) -> hpt_document::Document {
+    use hpt_document::Document;
+    match (idle, loaded) {
+        (Document::WakeLatency(mut data), Document::WakeLatency(other)) => {
+            data.end.interrupted |= other.end.interrupted;
+            data.notes.extend(notes);
+            let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
+            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.into()
+        }
+        (Document::Stall(mut data), Document::Stall(other)) => {
+            data.end.interrupted |= other.end.interrupted;
+            data.notes.extend(notes);
+            let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
+            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.into()
+        }
+        (Document::Sleep(mut data), Document::Sleep(other)) => {
+            data.interrupted |= other.interrupted;
+            data.notes.extend(notes);
+            let end = (other.interrupted, None, other.cpu_absences);
+            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.into()
+        }
+        (Document::Bench(mut data), Document::Bench(other)) => {
+            data.interrupted |= other.interrupted;
+            data.notes.extend(notes);
+            let end = (other.interrupted, None, other.cpu_absences);
+            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.into()
+        }
+        // The same command prints both documents, and no other command has the option.
+        (idle, _) => idle,
+    }
+}
+
+fn phase<Row>(
+    load: Load,
+    (interrupted, stopped_at_ns, cpu_absences): (bool, Option<u64>, Vec<CpuAbsence>),
+    conditions: Conditions,
+    results: Vec<Row>,
+) -> LoadedPhase<Row> {
+    LoadedPhase { load, interrupted, stopped_at_ns, cpu_absences, conditions, results }
+}
+
+/// Returns the load in one sentence.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn words(load: &Load) -> String {
+    let kinds: Vec<_> = load.kinds.iter().map(|kind| kind.name()).collect();
+    let cpus = load.cpus.iter().copied().collect::<CpuList>();
+    let one = if load.cpus.len() == 1 { "CPU" } else { "CPUs" };
+    let size = |bytes: u64, what: &str| format!(", {:.0} MiB of {what}", bytes as f64 / f64::from(1 << 20));
+    let memory = load.memory_bytes.map_or_else(String::new, |bytes| size(bytes, "memory"));
+    let disk = load.disk_bytes.map_or_else(String::new, |bytes| size(bytes, "disk space"));
+    let averages = load.loadavg_before.zip(load.loadavg_after).map_or_else(String::new, |(before, after)| {
+        format!("; load average {before:.2} before, {after:.2} at the end")
+    });
+    let program = if load.program == "hpt" { "the built-in loads" } else { &load.program };
+    let version = if load.program == "hpt" { String::new() } else { format!(" {}", load.version) };
+    format!("Load: {} by {program}{version} on {one} {cpus}{memory}{disk}{averages}.", kinds.join(", "))
+}
+
+/// Returns the headlines of both phases, one table with the rows of both, the load, and the details of both.
+fn side_by_side(idle: Vec<Block>, loaded: Vec<Block>, load: String, keys: usize) -> Vec<Block> {
+    let (idle, loaded) = (Parts::of(idle), Parts::of(loaded));
+    let headline = |phase: &str, text: Option<String>| text.map(|text| Block::Headline(format!("{phase}: {text}")));
+    let table = match (idle.table, loaded.table) {
+        (Some(idle), Some(loaded)) => Some(Block::Table(merged(idle, loaded, keys))),
+        (one, other) => one.or(other).map(Block::Table),
+    };
+    let mut blocks = Vec::new();
+    blocks.extend(headline("Idle", idle.headline));
+    blocks.extend(headline("Under load", loaded.headline));
+    blocks.extend(table);
+    blocks.push(Block::Text(load));
+    blocks.extend(idle.details);
+    blocks.extend(loaded.details);
+    blocks
+}
+
+/// The parts of a result that a combined result uses.
+#[derive(Debug, Default)]
+struct Parts {
+    headline: Option<String>,
+    table: Option<Table>,
+    details: Vec<Block>,
+}
+
+impl Parts {
+    fn of(blocks: Vec<Block>) -> Self {
+        let mut parts = Self::default();
+        for block in blocks {
+            match block {
+                Block::Headline(text) if parts.headline.is_none() => parts.headline = Some(text),
+                Block::Table(table) if parts.table.is_none() => parts.table = Some(table),
+                Block::Detail(_) => parts.details.push(block),
+                _ => {}
+            }
+        }
+        parts
+    }
+}
+
+/// Returns one table with the rows of both. A row of the loaded phase is below the row of the idle phase with the same
+/// keys. A table without empty columns may lack a column of the other.
+fn merged(idle: Table, loaded: Table, keys: usize) -> Table {
+    let mut columns = idle.columns.clone();
+    for (index, column) in loaded.columns.iter().enumerate() {
+        if !columns.iter().any(|known| known.0 == column.0) {
+            columns.insert(index.min(columns.len()), *column);
+        }
+    }
+    let idle = filled(idle, &columns, keys);
+    let mut loaded = filled(loaded, &columns, keys);
+    let key = |row: &[Cell]| row.iter().take(keys).map(|cell| cell.0.clone()).collect::<Vec<_>>();
+    let labeled = |phase: &str, mut row: Vec<Cell>| {
+        row.insert(keys.min(row.len()), Cell::plain(phase));
+        row
+    };
+    let mut rows = Vec::new();
+    for row in idle {
+        let same = loaded.iter().position(|other| key(other) == key(&row));
+        rows.push(labeled("idle", row));
+        rows.extend(same.map(|index| labeled("loaded", loaded.remove(index))));
+    }
+    rows.extend(loaded.into_iter().map(|row| labeled("loaded", row)));
+    columns.insert(keys.min(columns.len()), Column("phase", Align::Left));
+    Table { columns, rows }
+}
+
+/// Returns the rows of a table in the order of these columns. A key that is omitted because it is that of the row above
+/// is repeated.
+fn filled(table: Table, columns: &[Column], keys: usize) -> Vec<Vec<Cell>> {
+    let mut above: Vec<Cell> = Vec::new();
+    let mut rows = Vec::new();
+    for row in table.rows {
+        let of = |column: &Column| {
+            let index = table.columns.iter().position(|own| own.0 == column.0)?;
+            row.get(index).cloned()
+        };
+        let mut row: Vec<Cell> = columns.iter().map(|column| of(column).unwrap_or_else(|| Cell::faint("-"))).collect();
+        for (index, cell) in row.iter_mut().enumerate().take(keys) {
+            if cell.0.is_empty()
+                && let Some(before) = above.get(index)
+            {
+                cell.clone_from(before);
+            }
+        }
+        above.clone_from(&row);
+        rows.push(row);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_document::load::{Load, LoadKind};
+
+    use super::{combined, merged, words};
+    use crate::{
+        golden,
+        output::{Align, Answer, Block, Cell, Column, Document, Table},
+    };
+
+    fn table(columns: &[&'static str], rows: &[&[&str]]) -> Table {
+        Table {
+            columns: columns.iter().map(|&name| Column(name, Align::Right)).collect(),
+            rows: rows.iter().map(|row| row.iter().map(|&text| Cell::plain(text)).collect()).collect(),
+        }
+    }
+
+    fn texts(table: &Table) -> Vec<String> {
+        let header = table.columns.iter().map(|column| column.0).collect::<Vec<_>>().join(" ");
+        let rows = table.rows.iter().map(|row| row.iter().map(|cell| cell.0.as_str()).collect::<Vec<_>>().join(" "));
+        std::iter::once(header).chain(rows).collect()
+    }
+
+    #[test]
+    fn rows_with_the_same_keys_are_side_by_side() {
+        let idle =
+            table(&["sleep", "method", "p50"], &[&["1 ms", "hpt", "1"], &["", "std", "50"], &["5 ms", "hpt", "2"]]);
+        let loaded = table(&["sleep", "method", "p50", "p99"], &[&["1 ms", "std", "70", "90"], &["", "hpt", "3", "9"]]);
+        assert_eq!(
+            texts(&merged(idle, loaded, 2)),
+            [
+                "sleep method phase p50 p99",
+                "1 ms hpt idle 1 -",
+                "1 ms hpt loaded 3 9",
+                "1 ms std idle 50 -",
+                "1 ms std loaded 70 90",
+                "5 ms hpt idle 2 -",
+            ]
+        );
+    }
+
+    pub(super) fn load() -> Load {
+        Load {
+            kinds: vec![LoadKind::Cpu, LoadKind::Memory],
+            program: "stress-ng".to_owned(),
+            version: "0.15.06".to_owned(),
+            cpus: vec![0, 2, 3],
+            processes: 6,
+            memory_bytes: Some(768 << 20),
+            disk_bytes: None,
+            disk_directory: None,
+            loadavg_before: Some(0.25),
+            loadavg_after: Some(4.5),
+        }
+    }
+
+    #[test]
+    fn a_load_is_described_in_one_sentence() {
+        assert_eq!(
+            words(&load()),
+            "Load: cpu, memory by stress-ng 0.15.06 on CPUs 0,2-3, 768 MiB of memory; load average 0.25 before, 4.50 at the end."
+        );
+        let built_in =
+            Load { program: "hpt".to_owned(), cpus: vec![0], memory_bytes: None, loadavg_after: None, ..load() };
+        assert_eq!(words(&built_in), "Load: cpu, memory by the built-in loads on CPU 0.");
+    }
+
+    #[test]
+    fn both_phases_are_in_one_document_and_the_worse_answer_counts() {
+        for kind in ["latency-timer", "latency-poll", "latency-stall", "sleep", "bench"] {
+            let document = |answer, headline: &str| Document {
+                answer,
+                ..Document::new(golden::empty(kind), vec![Block::Headline(headline.to_owned())])
+            };
+            let both =
+                combined(document(Answer::Yes, "a"), document(Answer::No, "b"), (load(), vec!["c".to_owned()]), 1);
+            assert_eq!(both.answer, Answer::No, "{kind}");
+            let value = both.value();
+            assert_eq!(value["loaded"]["load"]["program"], "stress-ng", "{kind}");
+            assert_eq!(
+                (&value["loaded"]["results"], &value["notes"]),
+                (&serde_json::json!([]), &serde_json::json!(["c"]))
+            );
+            let headlines = both.blocks.iter().filter_map(|block| match block {
+                Block::Headline(text) => Some(text.as_str()),
+                _ => None,
+            });
+            assert_eq!(headlines.collect::<Vec<_>>(), ["Idle: a", "Under load: b"]);
+            let both = combined(document(Answer::Unknown, ""), document(Answer::No, ""), (load(), Vec::new()), 1);
+            assert_eq!(both.answer, Answer::Unknown);
+        }
+    }
+}
