@@ -3,7 +3,10 @@
 use std::{
     fmt,
     io::{self, IsTerminal},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -88,6 +91,13 @@ fn bar(expected: Duration, template: &str) -> ProgressBar {
     } else {
         ProgressDrawTarget::hidden()
     };
+    let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style(expected, template));
+    message::write_above(visible.then(|| bar.clone()));
+    bar
+}
+
+/// Returns the style of a bar for a run with the expected duration `expected`.
+fn style(expected: Duration, template: &str) -> ProgressStyle {
     let time_left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
         let left = left(expected, state.elapsed(), state.fraction().into());
         let _ = out.write_str(&rough(left));
@@ -97,10 +107,7 @@ fn bar(expected: Duration, template: &str) -> ProgressBar {
         let _ = write!(out, "{:.decimals$}", state.fraction() * 100.0);
     };
     let style = ProgressStyle::with_template(template).expect("the templates are constants");
-    let style = style.with_key("left", time_left).with_key("done", done);
-    let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
-    message::write_above(visible.then(|| bar.clone()));
-    bar
+    style.with_key("left", time_left).with_key("done", done)
 }
 
 /// Returns the number of decimal places with which the percentage changes about once per second, so that
@@ -182,11 +189,19 @@ fn position(done: f64) -> u64 {
     (done.clamp(0.0, 1.0) * STEPS as f64) as u64
 }
 
+/// The bar of a measurement.
+const ALONE: &str = "{msg:17} {wide_bar} {done:>3} % {left:>6}";
+/// The bar of a measurement below lines of text.
+const BELOW_LINES: &str = "{prefix}\n{msg:17} {wide_bar} {done:>3} % {left:>6}";
+
 /// A progress bar that may be invisible.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
     steps: u64,
+    expected: Duration,
+    /// Whether there are lines of text above the bar.
+    has_lines: AtomicBool,
     /// The share of the bar, if the bar is that of a whole.
     share: Option<Share>,
 }
@@ -195,9 +210,9 @@ impl Progress {
     /// Creates a bar of `steps` steps for a run with the expected duration `expected`.
     pub(crate) fn new(steps: u64, expected: Duration) -> Self {
         if let Some((bar, share)) = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            return Self { bar, steps, share: Some(share) };
+            return Self { bar, steps, expected, has_lines: AtomicBool::new(false), share: Some(share) };
         }
-        Self { bar: bar(expected, "{msg:17} {wide_bar} {done:>3} % {left:>6}"), steps, share: None }
+        Self { bar: bar(expected, ALONE), steps, expected, has_lines: AtomicBool::new(false), share: None }
     }
 
     /// Shows what is being measured. The bar of a whole shows the name of the part instead.
@@ -205,6 +220,29 @@ impl Progress {
         if self.share.is_none() {
             self.bar.set_message(name.to_owned());
         }
+    }
+
+    /// Returns whether lines can be shown above the bar.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.share.is_none() && !self.bar.is_hidden()
+    }
+
+    /// Returns the number of columns and of lines that are available above the bar.
+    pub(crate) fn room(&self) -> (usize, usize) {
+        let screen = Screen(Term::buffered_stderr());
+        // The bar has a line, and so has the shell's prompt above it.
+        (screen.width().into(), usize::from(screen.height().saturating_sub(2)).max(1))
+    }
+
+    /// Shows these lines above the bar, instead of earlier ones.
+    pub(crate) fn show_lines(&self, lines: &[String]) {
+        if !self.is_visible() || lines.is_empty() {
+            return;
+        }
+        if !self.has_lines.swap(true, Ordering::Relaxed) {
+            self.bar.set_style(style(self.expected, BELOW_LINES));
+        }
+        self.bar.set_prefix(lines.join("\n"));
     }
 
     /// Shows the progress of the run, from 0 to 1.

@@ -11,6 +11,7 @@ use std::{
 use hpt_core::{Instant, realtime::Pinned, sleep::WallOffset};
 
 use super::{
+    live_lines::LiveLines,
     raw_samples::{Raw, RawSample},
     result_files::{ResultFiles, ResultOptions},
     run_length::RunLength,
@@ -63,6 +64,8 @@ pub(crate) struct Run<'a, S: RawSample> {
     pub(crate) files: ResultFiles<'a>,
     raw: Option<Raw<S>>,
     pub(crate) shared: RunState,
+    /// The lines that a terminal shows during the run.
+    pub(crate) live: Option<LiveLines<'a>>,
 }
 
 impl<'a, S: RawSample> Run<'a, S> {
@@ -75,7 +78,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         sleepers: usize,
     ) -> Self {
         let (head, files, shared) = (head_of(kind, &context.host), keeping.files(context), keeping.shared(sleepers));
-        Self { context, head, files, raw, shared }
+        Self { context, head, files, raw, shared, live: None }
     }
 
     /// Returns the file to which all samples are written.
@@ -111,7 +114,9 @@ impl<'a, S: RawSample> Run<'a, S> {
             });
             let members = thread_group::begin_together(scope, works)?;
             drop(tell);
-            let _spared = attention.cpu().and_then(|cpu| Pinned::new(cpu).ok());
+            // This thread also draws, so it stays away from the measured CPUs.
+            let live = self.live.as_ref().map(|live| live.cpu);
+            let _spared = attention.cpu().or(live).and_then(|cpu| Pinned::new(cpu).ok());
             self.watch((run_length, what, attention), (&members, started), &ended, write);
             if attention == Attention::Constant {
                 self.shared.end_all(|| members.iter().all(Member::is_finished));
@@ -131,6 +136,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         let expected = if attention == Attention::Constant { run_length.expected() } else { run_length.duration };
         let progress = Progress::new(1_000, expected);
         progress.name(what);
+        let mut course = self.live.as_ref().filter(|_| progress.is_visible()).map(LiveLines::course);
         let pace = if io::stderr().is_terminal() { LOOK * 10 } else { INTERIM };
         let (mut left, mut offset) = (members.len(), WallOffset::now());
         loop {
@@ -147,6 +153,9 @@ impl<'a, S: RawSample> Run<'a, S> {
                 return;
             }
             progress.at_fraction(run_length.fraction(self.shared.done(), members.len(), elapsed));
+            if let Some(lines) = course.as_mut().and_then(|course| course.update(progress.room())) {
+                progress.show_lines(&lines);
+            }
             if written.elapsed() >= INTERIM {
                 written = Instant::now();
                 // If this write fails, the final write also fails and reports the error.

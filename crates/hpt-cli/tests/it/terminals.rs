@@ -1,8 +1,10 @@
 //! Output on a terminal: narrow terminals, progress, and Ctrl-C.
 
+use hpt_core::realtime::allowed_cpus;
+
 use crate::support::{
     at_a_terminal::{AtATerminal, screen},
-    code, host, hpt, runner, stderr,
+    code, host, hpt, runner, stderr, stdout,
 };
 
 /// Returns the numbers of a text, in order.
@@ -58,6 +60,50 @@ fn a_progress_bar_is_erased_after_ctrl_c() {
         assert!(!lines.iter().any(|line| line.contains("^C")), "{arguments:?}: {lines:#?}");
         assert!(lines[0].len() > 2, "the result begins at the top, {arguments:?}: {lines:#?}");
     }
+}
+
+#[test]
+fn a_run_shows_a_line_per_cpu_that_is_updated_and_then_erased() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    let cpus = allowed_cpus();
+    let [_, .., last] = cpus.as_slice() else {
+        return skipped!("there is no CPU that is not measured");
+    };
+    let cpu = last.to_string();
+    for mode in ["timer", "poll"] {
+        let arguments = ["latency", mode, "--duration", "1h", "--cpu", &cpu, "--color", "never"];
+        let mut running = AtATerminal::start_with_output(80, hpt().args(arguments));
+        let line = format!("CPU {cpu}  n ");
+        let counts = |shown: &str| {
+            let after = shown.split(&line).skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse().ok());
+            let mut counts: Vec<u64> = after.collect();
+            counts.dedup();
+            counts
+        };
+        running.wait_until_shown("the line is updated", |shown| counts(shown).len() > 2);
+        running.press_ctrl_c();
+        let output = running.output();
+        let text = stderr(&output);
+        assert!(counts(&text).is_sorted(), "{text}");
+        for part in ["  last ", "  p50 ", "  p99 ", "  max "] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let lines = screen(&text, 80);
+        assert!(!lines.iter().any(|shown| shown.contains(&line)), "{lines:#?}");
+    }
+}
+
+#[test]
+fn no_line_is_shown_if_every_cpu_is_measured_or_in_a_pipe() {
+    let timer = ["latency", "timer", "--duration", "2500ms", "--color", "never"];
+    for cpu in ["all", "any"] {
+        let shown = stderr(&AtATerminal::start(hpt().args(timer).args(["--cpu", cpu])).output());
+        assert!(shown.contains(" % ") && !shown.contains("  n "), "{shown}");
+    }
+    let output = hpt().args(timer).output().expect("the binary was built");
+    assert!(!stderr(&output).contains("  n ") && !stdout(&output).contains("  n "), "{}", stderr(&output));
 }
 
 #[test]

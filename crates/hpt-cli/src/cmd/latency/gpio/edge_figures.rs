@@ -59,9 +59,12 @@ impl Figure {
     }
 }
 
-/// The three latencies of all edges.
+/// The three latencies of all edges, and the times of the latest edge.
 #[derive(Clone, Debug)]
-pub(super) struct EdgeFigures([Latencies; 3]);
+pub(super) struct EdgeFigures {
+    latencies: [Latencies; 3],
+    last: Option<EdgeTimes>,
+}
 
 /// An edge, and the number of deadlines that were skipped before it.
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +75,12 @@ pub(super) struct EdgeSample {
 
 impl EdgeFigures {
     pub(super) fn new() -> Self {
-        Self(Figure::ALL.map(|_| Latencies::new()))
+        Self { latencies: Figure::ALL.map(|_| Latencies::new()), last: None }
     }
 
     pub(super) fn record(&mut self, sample: EdgeSample) {
-        for (latencies, figure) in self.0.iter_mut().zip(Figure::ALL) {
+        self.last = Some(sample.times);
+        for (latencies, figure) in self.latencies.iter_mut().zip(Figure::ALL) {
             if let Some(ns) = figure.of(&sample.times) {
                 let mut wake = Wake::new(Instant::from_nanos(sample.times.driven_ns.cast_signed()), ns);
                 wake.missed = sample.missed;
@@ -86,12 +90,19 @@ impl EdgeFigures {
     }
 
     pub(super) fn of(&self, figure: Figure) -> &Latencies {
-        let [output_to_irq, irq_to_user, end_to_end] = &self.0;
+        let [output_to_irq, irq_to_user, end_to_end] = &self.latencies;
         match figure {
             Figure::OutputToIrq => output_to_irq,
             Figure::IrqToUser => irq_to_user,
             Figure::EndToEnd => end_to_end,
         }
+    }
+}
+
+impl EdgeFigures {
+    /// Returns this latency of the latest edge, in nanoseconds.
+    pub(super) fn last_ns(&self, figure: Figure) -> Option<u64> {
+        figure.of(self.last.as_ref()?)
     }
 }
 

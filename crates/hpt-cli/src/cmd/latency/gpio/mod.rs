@@ -43,6 +43,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::NOTHING_LEFT,
+        live_lines::{LiveLines, Snapshot},
         not_run,
         raw_samples::{Backlog, Raw},
         realtime_options::ThreadOptions,
@@ -183,8 +184,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let reads = wire.clock_read_overhead();
 
     let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
-    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
     let three = Mutex::new(EdgeFigures::new());
+    let measured = arguments.thread.cpu();
+    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
+    run.live = LiveLines::of(&[measured], || {
+        let three = three.lock().unwrap_or_else(PoisonError::into_inner);
+        vec![Snapshot {
+            cpu: measured,
+            latencies: three.of(arguments.figure).clone(),
+            last_ns: three.last_ns(arguments.figure),
+        }]
+    });
     let drawn = |cpu: Option<usize>| {
         let latencies = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
         [ThreadLatencies { cpu, latencies }]
@@ -220,7 +230,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
     warnings.extend(run.finish(&drawn(cpu)));
 
-    let three = three.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let results = rows(&three);
     let is_delayed = conduct == Behavior::Spins && settings.is_before_interrupts();
     let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_delayed);

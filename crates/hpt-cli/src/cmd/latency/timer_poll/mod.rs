@@ -46,6 +46,7 @@ use crate::{
         cpu_absences,
         cpu_options::CpuOptions,
         gpio_pulse::Pulse,
+        live_lines::{LiveLines, Snapshot},
         load::{LoadOptions, in_phases},
         not_run,
         raw_samples::{Backlog, Raw},
@@ -197,16 +198,18 @@ struct Counts {
 struct Found {
     latencies: Latencies,
     time_series: TimeSeries,
+    last_ns: Option<u64>,
 }
 
 impl Found {
     fn new() -> Self {
-        Self { latencies: Latencies::new(), time_series: TimeSeries::new() }
+        Self { latencies: Latencies::new(), time_series: TimeSeries::new(), last_ns: None }
     }
 
     fn record(&mut self, wake: Wake) {
         if !wake.clock_was_set {
             self.time_series.record(wake.deadline.nanos_since(Instant::EPOCH), wake.latency_ns);
+            self.last_ns = Some(wake.latency_ns);
         }
         self.latencies.record(wake);
     }
@@ -278,6 +281,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let conditions = ConditionsThread::begin(context, &cpus);
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
     let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
+    run.live = LiveLines::of(&cpus, || counts.iter().map(Counts::snapshot).collect());
     let works = counts.iter().enumerate().map(|(number, counts)| {
         let (run, pulse) = (&run, pulse.as_ref());
         move || {
@@ -383,6 +387,12 @@ impl Counts {
         let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
         self.cpu
             .map_or_else(Vec::new, |cpu| absences.iter().map(|absence| cpu_absences::field_of(cpu, absence)).collect())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        // The thread that measures does not wait for this copy.
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        Snapshot { cpu: self.cpu, latencies: found.latencies.clone(), last_ns: found.last_ns }
     }
 
     fn copy(&self) -> ThreadLatencies {
