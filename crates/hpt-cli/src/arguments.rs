@@ -98,6 +98,12 @@ impl Printed {
         if self.json { Format::Json } else { self.format }
     }
 
+    /// Returns whether no output option was given.
+    pub(crate) fn is_default(&self) -> bool {
+        let is_plain = !self.json && !self.quiet && !self.verbose && self.textfile.is_none();
+        is_plain && self.format == Format::Human && self.color == ColorChoice::Auto
+    }
+
     /// Returns the options that control output other than the result.
     pub(crate) fn manner(&self) -> Manner {
         Manner { quiet: self.quiet, verbose: self.verbose, color: self.color }
@@ -167,6 +173,11 @@ fn whole_number(text: &str) -> Option<u128> {
     let Some((mantissa, exponent)) = digits.split_once(['e', 'E']) else { return digits.parse().ok() };
     let power = 10_u128.saturating_pow(exponent.parse().ok()?);
     Some(mantissa.parse::<u128>().ok()?.saturating_mul(power))
+}
+
+/// Parses a count, which may be zero.
+pub(crate) fn whole_count(text: &str) -> Option<u64> {
+    whole_number(text).and_then(|number| u64::try_from(number).ok())
 }
 
 /// Parses a number of calls, from 1 to 1e12.

@@ -9,6 +9,7 @@ use crate::{
     arguments::{Codes, Printed, after_help},
     cmd,
     output::{self, chart_option::ChartFile},
+    sampling::limits::quantity::Limit,
 };
 
 const EXAMPLES: &str = "  \
@@ -23,7 +24,7 @@ const MORE: &str = "Run hpt COMMAND -h for options, or --help for examples and e
 /// The subcommands, in the order in which the help lists them. A test compares this list with the definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Start here", &["doctor", "report"]),
-    ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch"]),
+    ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch", "check"]),
     ("Change", &["run", "clocksource", "restore"]),
     ("Other", &["experiment", "capture", "schema", "completions", "manual"]),
 ];
@@ -97,6 +98,7 @@ pub(crate) enum Command {
     Doctor(cmd::doctor::Arguments),
     Report(cmd::report::Arguments),
     Capture(cmd::capture::Arguments),
+    Check(cmd::check::Arguments),
     Clocksource(cmd::clocksource::Arguments),
     Watch(cmd::watch::Arguments),
     Restore(cmd::restore::Arguments),
@@ -149,6 +151,7 @@ impl Command {
             Self::Doctor(_) => "doctor",
             Self::Report(_) => "report",
             Self::Capture(_) => "capture",
+            Self::Check(_) => "check",
             Self::Clocksource(_) => "clocksource",
             Self::Watch(_) => "watch",
             Self::Restore(_) => "restore",
@@ -162,6 +165,16 @@ impl Command {
     /// Returns whether the command runs until a signal ends it.
     pub(crate) const fn is_endless(&self) -> bool {
         matches!(self, Self::Watch(arguments) if arguments.is_endless())
+    }
+
+    /// Returns the limits of a measurement, or `None` for a command without `--limit`.
+    pub(crate) fn limits(&self) -> Option<&[Limit]> {
+        match self {
+            Self::Bench(arguments) => Some(arguments.limits()),
+            Self::Sleep(arguments) => Some(arguments.limits()),
+            Self::Latency(arguments) => arguments.limits(),
+            _ => None,
+        }
     }
 
     /// Returns the file for a chart of the result.
@@ -297,7 +310,7 @@ mod tests {
     fn the_main_help_refers_to_the_help_of_commands() {
         let help = Cli::definition().render_help().to_string();
         assert!(help.trim_end().ends_with("Run hpt COMMAND -h for options, or --help for examples and exit codes."));
-        assert!(help.lines().count() <= 34, "{help}");
+        assert!(help.lines().count() <= 35, "{help}");
     }
 
     #[test]

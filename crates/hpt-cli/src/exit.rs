@@ -174,6 +174,16 @@ pub(crate) enum Failure {
     },
     #[error("{path} is not an hpt report: {why}")]
     NotAReport { path: PathBuf, why: String },
+    #[error("cannot use {path} as a check: {why}")]
+    NotACheck { path: PathBuf, why: String },
+    #[error("cannot open {path}")]
+    NoCheck {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{0} exists; replace it with --force or choose another file")]
+    CheckThereAlready(PathBuf),
     #[error("{0} exists; replace it with --force or choose another --output")]
     ThereAlready(PathBuf),
     #[error(
@@ -301,6 +311,9 @@ impl Failure {
             )
             | Self::CapturedAlready(_)
             | Self::NotAReport { .. }
+            | Self::NotACheck { .. }
+            | Self::NoCheck { .. }
+            | Self::CheckThereAlready(_)
             | Self::Unreadable { .. }
             | Self::NotACapture { .. }
             | Self::ThereAlready(_)
@@ -348,6 +361,10 @@ impl Failure {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::Source { reason, .. } => source_remedy(reason),
+            Self::NoCheck { path, .. } => Some(format!(
+                "`hpt check --init {}` writes one from what this machine does now; ready files are in /usr/share/hpt/check",
+                path.display()
+            )),
             Self::Realtime(_) => Some("use --best-effort to continue without the settings that are refused".to_owned()),
             _ => None,
         }

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use crate::{
     arguments::Printed,
     cli::{Cli, Command},
+    cmd::check::Prepared,
     context::Context,
     exit::{Failure, USAGE, causes, code, code_of_signal},
     output::{
@@ -110,13 +111,14 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         // The program that hpt runs determines the output and the exit code.
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
+        Command::Check(arguments) => cmd::check::run(arguments, &context, &step),
         command => document(command, &context),
     }?;
     let kept = [context.keep_metrics(&document.data), chart.map_or(Ok(()), |chart| Ok(chart.draw(&document.data)?))];
     for failure in kept.into_iter().filter_map(Result::err) {
         // hpt still prints the result.
         document.warnings.push(causes(&failure));
-        document.answer = Answer::Unknown;
+        document.answer = document.answer.and(Answer::Unknown);
     }
     if context.signal().is_some() {
         message::erase_echo();
@@ -144,9 +146,12 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
         Command::Clocksource(arguments) => cmd::clocksource::run(arguments, context),
         Command::Watch(arguments) => cmd::watch::run(arguments, context),
         Command::Restore(arguments) => cmd::restore::run(arguments, context),
-        Command::Report(_) | Command::Schema(_) | Command::Completions(_) | Command::Manual(_) | Command::Run(_) => {
-            Err(Failure::Usage("this command cannot be part of a report"))
-        }
+        Command::Report(_)
+        | Command::Check(_)
+        | Command::Schema(_)
+        | Command::Completions(_)
+        | Command::Manual(_)
+        | Command::Run(_) => Err(Failure::Usage("this command cannot be part of a report")),
     }
 }
 
@@ -154,4 +159,27 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
 fn part(line: &[String], context: &Context) -> Result<Document, Failure> {
     let cli = Cli::read(line, clap::ColorChoice::Never).expect("the command lines of a report are valid");
     document(&cli.command.expect("they name a command"), context)
+}
+
+/// Reads the command line of a step of a check. Returns the reason if it is no measurement with limits.
+fn step(line: &[String]) -> Result<Prepared, String> {
+    let cli = Cli::read(line, clap::ColorChoice::Never).map_err(|error| {
+        let text = usage_error::text(error, line.iter().skip(1).map(Into::into), Cli::definition());
+        let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        first.split_whitespace().collect::<Vec<_>>().join(" ")
+    })?;
+    if !cli.printed.is_default() {
+        return Err("options for the output belong to hpt check itself, not to a step".to_owned());
+    }
+    let command = cli.command.ok_or("the command is missing")?;
+    if command.chart().is_some() {
+        return Err("--svg is not available in a step".to_owned());
+    }
+    let limits = command.limits().ok_or_else(|| {
+        format!(
+            "hpt {} has no limits; a step is bench, sleep, or latency timer, poll, stall, pairs or gpio",
+            command.name()
+        )
+    })?;
+    Ok(Prepared { limits: limits.to_vec(), run: Box::new(move |context| document(&command, context)) })
 }

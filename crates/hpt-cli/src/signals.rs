@@ -85,6 +85,8 @@ impl Signals {
     /// measurement, and a second signal does not end hpt.
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+        // A later call of `listen`, by a part of a larger measurement, must not make a second signal end hpt.
+        self.listens.store(true, Ordering::Relaxed);
         for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
             self.note(signal).map_err(Failure::Signals)?;
             signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;

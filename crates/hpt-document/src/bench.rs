@@ -6,6 +6,7 @@ use crate::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
     head::Head,
+    limit::LimitRow,
     load::LoadedPhase,
     not_run::NotRun,
     read_cost::{RepeatedReads, SingleReads},
@@ -45,6 +46,9 @@ pub struct BenchDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The limits of `--limit`, each with its verdict, in the order in which they were given.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// One row for each source.
     pub results: Vec<BenchRow>,
     /// The loaded phase; null without --load.

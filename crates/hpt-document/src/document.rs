@@ -7,12 +7,14 @@ use crate::{
     bench::BenchDocument,
     calibrate::CalibrateDocument,
     capture::CaptureDocument,
+    check::CheckDocument,
     clocksource::ClocksourceDocument,
     clocksource_cost::ClocksourceCostDocument,
     doctor::DoctorDocument,
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     gpio_line::GpioListDocument,
+    limit::LimitRow,
     pairs::PairsDocument,
     probe::ProbeDocument,
     report::ReportDocument,
@@ -86,6 +88,8 @@ documents! {
     Calibrate(CalibrateDocument): "calibrate",
     /// `hpt capture`.
     Capture(CaptureDocument): "capture",
+    /// `hpt check`.
+    Check(CheckDocument): "check",
     /// `hpt clocksource`.
     Clocksource(ClocksourceDocument): "clocksource",
     /// `hpt clocksource compare` and `hpt clocksource set`.
@@ -128,6 +132,7 @@ impl Document {
         match self {
             Self::Bench(document) => document.interrupted,
             Self::Calibrate(document) => document.interrupted,
+            Self::Check(document) => document.interrupted,
             Self::ClocksourceCost(document) => document.interrupted,
             Self::Doctor(document) => document.interrupted,
             Self::Experiment(document) => document.interrupted,
@@ -148,12 +153,40 @@ impl Document {
         }
     }
 
+    /// Returns the limits that the result was compared with. The list is empty for kinds without limits.
+    #[must_use]
+    pub fn limits(&self) -> &[LimitRow] {
+        match self {
+            Self::Bench(document) => &document.limits,
+            Self::GpioLatency(document) => &document.limits,
+            Self::Pairs(document) => &document.limits,
+            Self::Sleep(document) => &document.limits,
+            Self::Stall(document) => &document.limits,
+            Self::WakeLatency(document) => &document.limits,
+            Self::Calibrate(_)
+            | Self::Capture(_)
+            | Self::Check(_)
+            | Self::Clocksource(_)
+            | Self::ClocksourceCost(_)
+            | Self::Doctor(_)
+            | Self::Experiment(_)
+            | Self::GpioList(_)
+            | Self::Probe(_)
+            | Self::Report(_)
+            | Self::ReportCompare(_)
+            | Self::Restore(_)
+            | Self::Watch(_)
+            | Self::WatchSummary(_) => &[],
+        }
+    }
+
     /// Returns further remarks on the result. The list is empty for kinds without notes.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         match self {
             Self::Bench(document) => &document.notes,
             Self::Calibrate(document) => &document.notes,
+            Self::Check(document) => &document.notes,
             Self::Clocksource(document) => &document.notes,
             Self::ClocksourceCost(document) => &document.notes,
             Self::Doctor(document) => &document.notes,
@@ -193,6 +226,7 @@ impl Document {
     pub const fn rows_key(&self) -> Option<&'static str> {
         match self {
             Self::Bench(_)
+            | Self::Check(_)
             | Self::ClocksourceCost(_)
             | Self::Experiment(_)
             | Self::GpioLatency(_)

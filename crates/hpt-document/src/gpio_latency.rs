@@ -7,6 +7,7 @@ use crate::{
     gpio_line::GpioLine,
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    limit::LimitRow,
     not_run::NotRun,
     words::word_enum,
 };
@@ -60,6 +61,9 @@ pub struct GpioLatencyDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The limits of `--limit`, each with its verdict, in the order in which they were given.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// One row for each segment that has samples.
     pub results: Vec<GpioLatencyRow>,
     /// Further remarks on the result.

@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod capture;
+pub mod check;
 pub mod clocksource;
 pub mod clocksource_cost;
 pub mod conditions;
@@ -21,6 +22,7 @@ pub mod gpio_latency;
 pub mod gpio_line;
 pub mod head;
 pub mod latency;
+pub mod limit;
 pub mod load;
 pub mod not_run;
 pub mod pairs;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions::Conditions, cpu_absence::CpuAbsence, head::Head, not_run::NotRun};
+use crate::{conditions::Conditions, cpu_absence::CpuAbsence, head::Head, limit::LimitRow, not_run::NotRun};
 
 /// The interval between back-to-back reads of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct PairsDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The limits of `--limit`, each with its verdict, in the order in which they were given.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// One row for each combination of source and pauses.
     pub results: Vec<PairsRow>,
     /// Further remarks on the result.

@@ -7,6 +7,7 @@ use crate::{
     bench::BenchDocument,
     calibrate::CalibrateDocument,
     capture::CaptureDocument,
+    check::CheckDocument,
     clocksource::ClocksourceDocument,
     clocksource_cost::ClocksourceCostDocument,
     constraints::SIGNED,
@@ -30,10 +31,11 @@ use crate::{
 type Generate = fn() -> Schema;
 
 /// The kinds of documents, each with a function that generates its schema.
-const SCHEMAS: [(&str, Generate); 21] = [
+const SCHEMAS: [(&str, Generate); 22] = [
     ("bench", generated::<BenchDocument>),
     ("calibrate", generated::<CalibrateDocument>),
     ("capture", generated::<CaptureDocument>),
+    ("check", check),
     ("clocksource", generated::<ClocksourceDocument>),
     ("clocksource-compare", || {
         titled::<ClocksourceCostDocument>("hpt clocksource compare: read overhead under every clocksource")
@@ -137,6 +139,19 @@ fn gpio_latency() -> Schema {
     let mut schema = generated::<GpioLatencyDocument>();
     let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
     constant(properties, "source", &json!("monotonic"));
+    schema
+}
+
+/// Generates the schema of a check. The document of a step is an object, or null.
+fn check() -> Schema {
+    let mut schema = generated::<CheckDocument>();
+    let document = &mut schema.ensure_object()["$defs"]["CheckStep"]["properties"]["document"];
+    *document = json!({
+        "description": document["description"],
+        "type": ["object", "null"],
+        "required": ["schema", "kind"],
+        "additionalProperties": true,
+    });
     schema
 }
 

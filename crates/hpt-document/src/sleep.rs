@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, load::LoadedPhase,
-    not_run::NotRun, thread::Thread,
+    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, limit::LimitRow,
+    load::LoadedPhase, not_run::NotRun, thread::Thread,
 };
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
@@ -32,6 +32,9 @@ pub struct SleepDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The limits of `--limit`, each with its verdict, in the order in which they were given.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// One row for each combination of duration and method.
     pub results: Vec<SleepRow>,
     /// The loaded phase; null without --load.

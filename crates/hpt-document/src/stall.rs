@@ -6,6 +6,7 @@ use crate::{
     conditions::Conditions,
     head::Head,
     latency::{HistogramBin, LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
+    limit::LimitRow,
     load::LoadedPhase,
     not_run::NotRun,
     words::word_enum,
@@ -36,6 +37,9 @@ pub struct StallDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The limits of `--limit`, each with its verdict, in the order in which they were given.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// One row for each thread.
     pub results: Vec<StallThreadRow>,
     /// One row for each likely cause, in order of decreasing time lost.

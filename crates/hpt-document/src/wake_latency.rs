@@ -7,6 +7,7 @@ use crate::{
     conditions::Conditions,
     head::Head,
     latency::{ClockReads, HeatMapColumn, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    limit::LimitRow,
     load::LoadedPhase,
     not_run::NotRun,
     words::word_enum,
@@ -44,6 +45,9 @@ pub struct WakeLatencyDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The limits of `--limit`, each with its verdict, in the order in which they were given.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// One row for each thread.
     pub results: Vec<WakeLatencyRow>,
     /// The loaded phase; null without --load.

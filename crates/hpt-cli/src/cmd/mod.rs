@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod capture;
+pub(crate) mod check;
 pub(crate) mod clocksource;
 pub(crate) mod completions;
 pub(crate) mod doctor;

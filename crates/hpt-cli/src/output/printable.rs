@@ -15,6 +15,18 @@ pub(crate) enum Answer {
     Unknown,
 }
 
+impl Answer {
+    /// Returns the answer to both questions: no if one of the answers is no, otherwise unknown if one is unknown.
+    #[must_use]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Yes, Self::Yes) => Self::Yes,
+        }
+    }
+}
+
 /// The result of a subcommand, ready to be printed in any format.
 #[derive(Debug)]
 pub(crate) struct Document {

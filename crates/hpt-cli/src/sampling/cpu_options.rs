@@ -91,6 +91,11 @@ impl CpuOptions {
     }
 }
 
+/// Returns the CPU of a thread for a sentence: `CPU 3` or `any CPU`.
+pub(crate) fn place_of(cpu: Option<usize>) -> String {
+    cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"))
+}
+
 /// Returns the name of a thread's CPU for text and tables.
 pub(crate) fn name_of(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())

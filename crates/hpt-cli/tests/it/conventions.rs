@@ -27,7 +27,7 @@ const MEASURING: [&[&str]; 12] = [
 
 /// The help texts of all commands, by their arguments.
 fn commands() -> Vec<Vec<&'static str>> {
-    let names = "doctor report probe bench calibrate sleep latency watch run clocksource restore experiment capture schema completions manual";
+    let names = "doctor report probe bench calibrate sleep latency watch run clocksource restore experiment capture check schema completions manual";
     let under = [
         ["latency", "timer"],
         ["latency", "poll"],
@@ -46,7 +46,14 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
     let captured = captured.as_str();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let empty = folder.path().to_str().expect("UTF-8");
-    let table: [(&[&str], i32); 44] = [
+    let check = |limit: &str| {
+        let path = folder.path().join(format!("{limit}.toml"));
+        let step = format!("[[step]]\nname = \"a\"\ncommand = \"latency timer -n 9 -c any\"\nlimits = [\"{limit}\"]\n");
+        std::fs::write(&path, step).expect("ours");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let [held, exceeded, unknown] = ["max=1h", "max=1ns", "p99=1h"].map(check);
+    let table: [(&[&str], i32); 60] = [
         // Success, or a positive answer.
         (&[], 0),
         (&["--help"], 0),
@@ -68,7 +75,15 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["doctor", "--host", captured, "--for", "realtime"], 0),
         (&["restore", "--list", "--journal", empty], 0),
         (&["clocksource", "--host", captured], 0),
+        (&["latency", "timer", "-n", "3", "-c", "any", "--limit", "max=1h"], 0),
+        (&["latency", "pairs", "-n", "3", "-i", "0s", "-s", "monotonic", "--limit", "max=1h"], 0),
+        (&["sleep", "-n", "1", "-l", "100us", "--limit", "p50=1h"], 0),
+        (&["bench", "-n", "100", "-s", "monotonic", "--limit", "read=1h"], 0),
+        (&["check", &held], 0),
         // A negative answer.
+        (&["latency", "timer", "-n", "3", "-c", "any", "--limit", "max=1ns"], 1),
+        (&["sleep", "-n", "1", "-l", "100us", "--strategy", "nanosleep", "--limit", "max=1ns"], 1),
+        (&["check", &exceeded], 1),
         (&["probe", "--host", captured, "arm-counter"], 1),
         (&["doctor", "--host", captured, "--for", "realtime", "--fail-on", "low"], 1),
         (&["latency", "timer", "-d", "1h", "-c", "any", "--stop-above", "1us"], 1),
@@ -89,7 +104,15 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["latency", "timer", "--raw", "/nonexistent/samples"], 2),
         (&["report", "--from", "/nonexistent.json"], 2),
         (&["schema", "weather"], 2),
+        (&["latency", "timer", "--limit", "p50=banana"], 2),
+        (&["latency", "pairs", "--limit", "missed=0"], 2),
+        (&["bench", "--limit", "p99.99=1us"], 2),
+        (&["check", "/nonexistent.toml"], 2),
+        (&["check", "--headroom", "2"], 2),
+        (&["check", captured], 2),
         // Unknown: it could not be measured or does not exist.
+        (&["latency", "timer", "-n", "100", "-c", "any", "--limit", "p99.99=1h"], 3),
+        (&["check", &unknown], 3),
         (&["calibrate", "-d", "5ms", "-s", "thread-cpu"], 3),
         (&["calibrate", "--saved", "--state-dir", empty], 3),
         (&["bench", "-n", "1", "-s", "pit"], 3),

@@ -183,6 +183,7 @@ fn help_is_complete() {
         ("help-doctor", &["doctor", "--help"]),
         ("help-report", &["report", "--help"]),
         ("help-capture", &["capture", "--help"]),
+        ("help-check", &["check", "--help"]),
         ("help-latency-gpio", &["latency", "gpio", "--help"]),
         ("help-clocksource", &["clocksource", "--help"]),
         ("help-clocksource-set", &["clocksource", "set", "--help"]),

@@ -25,3 +25,4 @@ mod shell;
 mod stalls;
 mod terminals;
 mod trouble;
+mod verdicts;

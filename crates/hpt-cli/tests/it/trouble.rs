@@ -110,6 +110,12 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["latency", "stall", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["latency", "stall", "--raw", "/proc/nonexistent/a"], "cannot write /proc/nonexistent/a"),
         (&["latency", "stall", "--cpu", "all", "--fifo", "1", "--no-throttling"], "would stop the machine"),
+        (
+            &["latency", "timer", "--limit", "p50=banana"],
+            "p50 takes a time with a unit, for example p50=50us or p50=2ms",
+        ),
+        (&["latency", "timer", "--limit", "max=50"], "time unit missing: write 50us, 50ms or 50s"),
+        (&["sleep", "--limit", "p99.99=1s"], "which has p50, p99, p99.9, mean or max"),
         (&["latency"], "hpt: error: command missing: timer, poll, stall, pairs or gpio\n"),
         (&["timer"], "hpt: hint: did you mean 'hpt latency timer'?"),
         (&["latency", "timer", "-b", "100"], "hpt: hint: use --stop-above"),

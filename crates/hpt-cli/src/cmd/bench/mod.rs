@@ -25,6 +25,11 @@ use crate::{
     sampling::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
+        limits::{
+            option::{BENCH_HELP, LimitOptions, of_bench},
+            quantity::{Limit, Quantity},
+            verdict::{self, LimitedRow, usual_quantile, verdicts},
+        },
         load::{LoadOptions, in_phases},
         not_run,
     },
@@ -48,7 +53,7 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 /// also reports the cycles per read. A source whose read takes 10 µs or more is read for at most 2 s back to back and at
 /// most 1 s one at a time.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(BENCH_HELP).value_parser(of_bench)))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: all]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
@@ -66,7 +71,15 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     load: LoadOptions,
     #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
+}
+
+impl Arguments {
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.limits.limits()
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -127,6 +140,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         .chain(parts.notes())
         .collect();
     let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
+    let answer = answer.and(verdict::answer(&limits));
     let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = BenchDocument {
         head: head_of("bench", &context.host),
@@ -140,6 +155,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         cpu_absences: parts.absences(),
         not_run,
         conditions,
+        limits,
         results: rows,
         loaded: None,
         notes,
@@ -223,6 +239,21 @@ fn row(
         resolution_ns: info.resolution_ns().or(frequency.map(Frequency::tick_ns_f64)).map(rounded),
         granularity_ns: seen.map(|seen| rounded(seen.smallest_ns)),
     }
+}
+
+/// Returns a row to be compared with limits.
+fn limited_row(row: &BenchRow) -> LimitedRow<'_> {
+    let single = &row.single;
+    let nanos = |quantity| match quantity {
+        Quantity::Quantile(quantile) => {
+            usual_quantile(quantile, [single.single_p50_ns, single.single_p99_ns, single.single_p999_ns])
+        }
+        Quantity::Mean => row.repeated.mean_read_ns,
+        Quantity::Max => single.single_max_ns,
+        Quantity::Read => row.repeated.per_read_ns,
+        Quantity::Missed | Quantity::Stalls => None,
+    };
+    LimitedRow::of_times(name(row), single.single_samples.unwrap_or(0), "it was not measured", nanos)
 }
 
 /// Computes the ratio of each read overhead to the lowest read overhead, and to that of clock_gettime(CLOCK_MONOTONIC)
@@ -316,6 +347,7 @@ mod tests {
             cpu_absences: Vec::new(),
             not_run: not_run::field_of(&not_run),
             conditions: conditions::tests::example(),
+            limits: Vec::new(),
             results: rows,
             loaded: None,
             notes: vec![format!("a note about {}", nominal.frequency)],

@@ -7,7 +7,11 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     read_cost::{deviation, per_read},
-    sampling::{conditions, cpu_absences, realtime_settings::pinned_to},
+    sampling::{
+        conditions, cpu_absences,
+        limits::{self, verdict::support_of_max},
+        realtime_settings::pinned_to,
+    },
 };
 
 /// The granularity from which on a clock is coarse: it advances only with the kernel's tick.
@@ -25,6 +29,7 @@ pub(super) fn page(data: &BenchDocument, cycles_scope: Option<Scope>) -> Vec<Blo
     let cost = |row: &BenchRow| row.repeated.per_read_ns.unwrap_or(f64::INFINITY);
     rows.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
     let mut blocks = Vec::from_iter(headline(data, &rows));
+    blocks.extend(limits::table::blocks(&data.limits));
     blocks.push(costs(&rows));
     blocks.push(singles(&rows, data.cycles_source.is_some()));
     blocks.push(Block::Detail(Box::new(times(&rows))));
@@ -142,6 +147,7 @@ fn legend(data: &BenchDocument, cycles_scope: Option<Scope>) -> String {
     let bound =
         data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
     let samples = data.results.iter().map(|row| row.single.single_samples.unwrap_or(0));
+    let support = support_of_max(samples.clone().min().unwrap_or(0));
     let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),
@@ -155,7 +161,7 @@ fn legend(data: &BenchDocument, cycles_scope: Option<Scope>) -> String {
         "per read: median of the batches of back-to-back reads, timed with CLOCK_MONOTONIC_RAW. ±: at least half of \
          the batches are within this distance of the median. fastest: the fastest batch. mean: total divided by reads. user, sys: CPU time as \
          accounted by the kernel, with a granularity of up to one tick. single reads: {samples} of each source, timed with {}{empty} \
-         (frequency: {}{bound}). resol.: resolution. granul.: observed granularity.{counted} {cpu}. {}",
+         (frequency: {}{bound}). max: {support}. resol.: resolution. granul.: observed granularity.{counted} {cpu}. {}",
         data.stopwatch,
         data.stopwatch_frequency_origin.name(),
         machine_line(&data.head.machine)

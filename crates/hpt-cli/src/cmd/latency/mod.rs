@@ -13,6 +13,7 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{Document, chart_option::ChartFile},
+    sampling::limits::quantity::Limit,
 };
 
 const EXAMPLES: &str = "  \
@@ -49,6 +50,17 @@ impl Arguments {
             Mode::Stall(_) => stall::KIND,
             Mode::Pairs(_) => pairs::KIND,
             Mode::Gpio(arguments) => arguments.kind(),
+        }
+    }
+
+    /// Returns the limits, or `None` if nothing is measured.
+    pub(crate) fn limits(&self) -> Option<&[Limit]> {
+        match &self.mode {
+            Mode::Timer(arguments) => Some(arguments.limits()),
+            Mode::Poll(arguments) => Some(arguments.limits()),
+            Mode::Stall(arguments) => Some(arguments.limits()),
+            Mode::Pairs(arguments) => Some(arguments.limits()),
+            Mode::Gpio(arguments) => arguments.limits(),
         }
     }
 

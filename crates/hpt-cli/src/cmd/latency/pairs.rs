@@ -26,7 +26,14 @@ use crate::{
     sampling::{
         conditions::{self, ConditionOptions, ConditionsThread},
         cpu_absences::{self, Parts},
-        histogram, not_run,
+        histogram,
+        limits::{
+            self,
+            option::{LimitOptions, PAIRS_HELP, of_pairs},
+            quantity::{Limit, Quantity},
+            verdict::{self, LimitedRow, support_of_max, verdicts},
+        },
+        not_run,
         realtime_settings::pinned_to,
     },
     signals::Signals,
@@ -53,7 +60,7 @@ const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 /// by reading a clock before and after the operation. Reading in a loop shows the minimum. After a pause, caches are
 /// cold and the CPU frequency may be lower. hpt reads the sources in turn, in a different order each time.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(PAIRS_HELP).value_parser(of_pairs)))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: kernel clocks and counters]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
@@ -72,7 +79,15 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     pub(crate) chart: ChartOption,
+}
+
+impl Arguments {
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.limits.limits()
+    }
 }
 
 /// The pauses before pairs, used in turn.
@@ -159,6 +174,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     notes.extend(parts.notes());
     notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
     let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let limited = rows.iter().zip(&differences).map(|(row, ticks)| limited_row(row, ticks));
+    let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
+    let answer = answer.and(verdict::answer(&limits));
     let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = PairsDocument {
         head: head_of(KIND, &context.host),
@@ -167,6 +185,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cpu_absences: parts.absences(),
         not_run,
         conditions,
+        limits,
         results: rows,
         notes,
     };
@@ -222,6 +241,19 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
         p99_ns: time(|spread| spread.p99_ns).and_then(|ns| tail(ticks.samples, 0.99, ns)),
         max_ns: time(|spread| spread.max_ns),
     })
+}
+
+/// Returns a row to be compared with limits. `ticks` is its distribution.
+#[expect(clippy::cast_precision_loss, reason = "for comparing")]
+fn limited_row<'a>(row: &'a PairsRow, ticks: &'a Histogram) -> LimitedRow<'a> {
+    let name = format!("{}, {}", row.id, Waits::of(&row.pauses_ns).name());
+    let nanos = move |quantity| match quantity {
+        Quantity::Quantile(quantile) => Some(rounded(ticks.quantile(quantile.part())? as f64 * row.ns_per_tick?)),
+        Quantity::Mean => row.mean_ns,
+        Quantity::Max => row.max_ns,
+        Quantity::Read | Quantity::Missed | Quantity::Stalls => None,
+    };
+    LimitedRow::of_times(name, row.samples, "the duration of a tick is unknown", nanos)
 }
 
 /// Returns the median of a row. A source that often does not advance between two reads is too coarse for a median.
@@ -301,8 +333,9 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
     let cpu =
         pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences) + &not_run::words([(data.cpu, &data.not_run)]);
     let summary = format!(
-        "Interval between back-to-back reads: at least {samples} {} per row. The histogram shows the row of the headline. ticks: the mean interval in ticks of the source. {cpu}. {}",
+        "Interval between back-to-back reads: at least {samples} {} per row. The histogram shows the row of the headline. max: {}. ticks: the mean interval in ticks of the source. {cpu}. {}",
         one_or_many(samples, "pair", "pairs"),
+        support_of_max(samples),
         machine_line(&data.head.machine)
     );
     let best = best(&data.results);
@@ -313,6 +346,7 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
         }
         None => vec![Block::Headline("Interval between back-to-back reads: no result in nanoseconds".to_owned())],
     };
+    blocks.extend(limits::table::blocks(&data.limits));
     if !data.results.is_empty() {
         blocks.push(Block::Table(table));
     }
@@ -359,6 +393,7 @@ mod tests {
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.004), wall_s: 12.0, stolen_s: Some(0.0) },
             conditions: conditions::tests::example(),
+            limits: Vec::new(),
             results,
             notes: vec!["a note".to_owned()],
         };

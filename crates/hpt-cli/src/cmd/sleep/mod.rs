@@ -25,6 +25,11 @@ use crate::{
         bins::bins_of_sorted,
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
+        limits::{
+            option::{LimitOptions, SLEEP_HELP, of_sleep},
+            quantity::{Limit, Quantity},
+            verdict::{self, LimitedRow, usual_quantile, verdicts},
+        },
         load::{LoadOptions, in_phases},
         not_run,
         realtime_options::ThreadOptions,
@@ -47,7 +52,7 @@ const EXAMPLES: &str = "  \
 /// (spinning all the time), and hpt (blocking until a learned reserve before the deadline, then
 /// spinning).
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)))]
 pub(crate) struct Arguments {
     /// Sleep durations, separated by commas
     #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
@@ -71,6 +76,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile")]
     cpu_budget: Option<f64>,
     #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
     conditions: ConditionOptions,
@@ -78,6 +85,12 @@ pub(crate) struct Arguments {
     load: LoadOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
+}
+
+impl Arguments {
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.limits.limits()
+    }
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -156,6 +169,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     ]
     .concat();
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
+    let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
+    let answer = answer.and(verdict::answer(&limits));
     let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = SleepDocument {
         head: head_of("sleep", &context.host),
@@ -165,6 +180,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         cpu_absences: parts.absences(),
         not_run,
         conditions,
+        limits,
         results: rows,
         loaded: None,
         notes,
@@ -172,6 +188,18 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     };
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns a row to be compared with limits.
+fn limited_row(row: &SleepRow) -> LimitedRow<'_> {
+    let name = format!("{}, {}", row.method, exact_time(Duration::from_nanos(row.duration_ns)));
+    let nanos = |quantity| match quantity {
+        Quantity::Quantile(quantile) => usual_quantile(quantile, [row.p50_ns, row.p99_ns, row.p999_ns]),
+        Quantity::Mean => row.mean_ns,
+        Quantity::Max => row.max_ns,
+        Quantity::Read | Quantity::Missed | Quantity::Stalls => None,
+    };
+    LimitedRow::of_times(name, row.samples, "it was not measured", nanos)
 }
 
 fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> SleepRow {
@@ -240,6 +268,7 @@ mod tests {
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
             conditions: conditions::tests::example(),
+            limits: Vec::new(),
             results: vec![
                 row(100_000, "std", 1.0),
                 row(100_000, "hpt", 0.001),

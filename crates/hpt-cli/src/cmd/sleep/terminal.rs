@@ -7,22 +7,28 @@ use hpt_document::sleep::{SleepDocument, SleepRow};
 use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
-    sampling::{conditions, cpu_absences, realtime_settings::words},
+    sampling::{
+        conditions, cpu_absences,
+        limits::{self, verdict::support_of_max},
+        realtime_settings::words,
+    },
 };
 
 pub(super) fn page(data: &SleepDocument) -> Vec<Block> {
     let groups: Vec<Vec<&SleepRow>> =
         data.results.chunk_by(|one, other| one.duration_ns == other.duration_ns).map(best_first).collect();
     let mut blocks = Vec::from_iter(headline(data, &groups));
+    blocks.extend(limits::table::blocks(&data.limits));
     blocks.push(table(&groups));
     blocks.extend(trade_off(&groups).map(Block::Text));
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::detail(format!(
         "Each row shows the overshoot of {samples} {}, timed with {}; the methods took turns. trim 1 %: mean without \
-         the largest 1 % of the samples. CPU %: CPU time of this thread as a percentage of elapsed time. {thread}. {}",
+         the largest 1 % of the samples. CPU %: CPU time of this thread as a percentage of elapsed time. max: {}. {thread}. {}",
         one_or_many(samples, "sleep", "sleeps"),
         data.source,
+        support_of_max(samples),
         machine_line(&data.head.machine)
     )));
     blocks.extend(conditions::details(&data.conditions));

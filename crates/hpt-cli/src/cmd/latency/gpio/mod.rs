@@ -43,6 +43,11 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::NOTHING_LEFT,
+        limits::{
+            option::{GPIO_HELP, LimitOptions},
+            quantity::Limit,
+            verdict::{self, LimitedRow, verdicts},
+        },
         live_lines::{LiveLines, Snapshot},
         not_run,
         raw_samples::{Backlog, Raw},
@@ -81,7 +86,7 @@ const NO_LINES: &str = "choose two lines that are wired together with --output-l
 /// and the kernel timestamps it. The measuring thread waits for the edge and reads its timestamp. hpt restores both
 /// lines at the end. It refuses lines that are in use.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above or --limit, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(GPIO_HELP)))]
 pub(crate) struct Arguments {
     /// GPIO line to drive, such as GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE")]
@@ -107,9 +112,11 @@ pub(crate) struct Arguments {
     timeout: Duration,
     #[command(flatten)]
     run_length: RunLength,
-    /// Which latency to chart, write to files and check with --stop-above
+    /// Which latency to chart, write to files and check with limits
     #[arg(long, value_enum, value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
     figure: Figure,
+    #[command(flatten)]
+    limits: LimitOptions,
     #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
@@ -142,6 +149,11 @@ struct ThreadOutcome {
 }
 
 impl Arguments {
+    /// Returns the limits, or `None` if nothing is measured.
+    pub(crate) fn limits(&self) -> Option<&[Limit]> {
+        (!self.list).then(|| self.limits.limits())
+    }
+
     /// Returns the kind of the resulting document.
     pub(super) const fn kind(&self) -> &'static str {
         if self.list { LIST } else { KIND }
@@ -250,6 +262,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, false) if warnings.is_empty() => Answer::Yes,
         (false, false) => Answer::Unknown,
     };
+    let limited = LimitedRow::of_latencies(arguments.figure.head().to_owned(), three.of(arguments.figure));
+    let limits = verdicts(arguments.limits.limits(), &[limited]);
+    let answer = answer.and(verdict::answer(&limits));
     let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let (time, end) = (run.time(elapsed), run.end(absences));
     let data = GpioLatencyDocument {
@@ -274,6 +289,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         not_run,
         end,
         conditions,
+        limits,
         results,
         notes,
     };

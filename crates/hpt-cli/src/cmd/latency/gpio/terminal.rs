@@ -15,6 +15,7 @@ use crate::{
     sampling::{
         conditions, cpu_absences, histogram,
         latency_figures::{COLUMNS, cells, samples, words},
+        limits::{self, verdict::support_of_max},
         not_run, realtime_settings,
         result_files::ended_by,
     },
@@ -94,6 +95,7 @@ fn headline(data: &GpioLatencyDocument) -> String {
 
 pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> {
     let mut blocks = vec![Block::Headline(headline(data))];
+    blocks.extend(limits::table::blocks(&data.limits));
     if !data.results.is_empty() {
         let mut columns = vec![Column("segment", Align::Left)];
         columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
@@ -131,12 +133,13 @@ fn provenance(data: &GpioLatencyDocument) -> String {
     format!(
         "Latency of edges at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
          that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two. The bars show the {} latency. {thread}. missed: edges that were skipped because the previous edge took longer than the interval. \
-         A percentile is printed only if ten samples lie beyond it (-). Clock: \
+         A percentile is printed only if ten samples lie beyond it (-). max: {}. Clock: \
          {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
         data.time.started_at,
         Figure::of_word(data.figure).head(),
+        support_of_max(data.results.iter().map(|row| row.figures.samples).min().unwrap_or(0)),
         data.measuring.source,
         short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)
@@ -189,6 +192,7 @@ mod tests {
             not_run: NotRun { share: Some(0.004), wall_s: 60.0, stolen_s: Some(0.0) },
             end: LatencyRunEnd { stopped_at_ns: Some(4_000_000), interrupted: true, cpu_absences: Vec::new() },
             conditions: conditions::tests::example(),
+            limits: Vec::new(),
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };

@@ -15,7 +15,15 @@ use hpt_document::{
 use super::account::{Account, KEPT, StallDetails, ThreadOutcome, named_by};
 use crate::{
     output::{self, latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
-    sampling::{bins::bins_of, latency_figures::tail},
+    sampling::{
+        bins::bins_of,
+        cpu_options::place_of,
+        latency_figures::tail,
+        limits::{
+            quantity::Quantity,
+            verdict::{LimitedRow, Seen},
+        },
+    },
 };
 
 /// Returns the results of one thread so far.
@@ -74,6 +82,24 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         above_10ms: lengths.overflows(),
         histogram_ns: bins_of(counts),
     }
+}
+
+/// Returns the results of one thread, to be compared with limits. Gaps up to the threshold are no stalls.
+#[expect(clippy::cast_precision_loss, reason = "for comparing")]
+pub(super) fn limited_row(ended: &ThreadOutcome) -> LimitedRow<'_> {
+    let lengths = ended.account.stalls.lengths();
+    let above = short_time(ended.above_ns as f64);
+    let none = format!("there is no stall above {above}");
+    let of_lengths = LimitedRow::of_latencies(place_of(ended.cpu), lengths);
+    let (samples, of_stalls) = (of_lengths.samples, of_lengths.seen);
+    let seen = move |quantity| match quantity {
+        Quantity::Max if samples == 0 => {
+            Ok(Seen::AtMost(ended.above_ns as f64, format!("{none}; shorter gaps are seen with a lower --above")))
+        }
+        Quantity::Quantile(_) | Quantity::Mean if samples == 0 => Err(none.clone()),
+        other => of_stalls(other),
+    };
+    LimitedRow { name: of_lengths.name, samples, seen: Box::new(seen) }
 }
 
 /// Returns the counter that was most often the most unusual one in the stalls with this cause.

@@ -27,7 +27,7 @@ use hpt_document::{cpu_absence::CpuAbsence, latency::LatencyThread, stall::Stall
 
 use self::{
     account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
-    document::{cause_rows, chosen, counter_rows, row, so_far},
+    document::{cause_rows, chosen, counter_rows, limited_row, row, so_far},
     terminal::page,
 };
 use crate::{
@@ -42,6 +42,11 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
+        limits::{
+            option::{LimitOptions, STALL_HELP, of_stall},
+            quantity::Limit,
+            verdict::{self, verdicts},
+        },
         load::{LoadOptions, in_phases},
         not_run,
         raw_samples::{BACKLOG, Raw, RawSample},
@@ -87,7 +92,7 @@ const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 /// For comparison, hpt reports how often these counters increase without a stall. It also reports
 /// the period of periodic stalls.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above, or a quantity its --limit")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(STALL_HELP).value_parser(of_stall)))]
 pub(crate) struct Arguments {
     /// Source to read [default: chosen by hpt]
     #[arg(short, long, value_name = "NAME")]
@@ -106,6 +111,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     count: Option<u64>,
     #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
     conditions: ConditionOptions,
@@ -115,6 +122,12 @@ pub(crate) struct Arguments {
     threads: CpuOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
+}
+
+impl Arguments {
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.limits.limits()
+    }
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
@@ -230,6 +243,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
     };
+    let limits = verdicts(arguments.limits.limits(), &ended.iter().map(limited_row).collect::<Vec<_>>());
+    let answer = answer.and(verdict::answer(&limits));
     let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = StallDocument {
         head: run.head,
@@ -239,6 +254,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         time,
         end,
         conditions,
+        limits,
         results: ended.iter().map(row).collect(),
         causes: cause_rows(&ended),
         counters: ended.iter().flat_map(counter_rows).collect(),

@@ -9,8 +9,13 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
     sampling::{
-        conditions, cpu_absences, cpu_options::name_of, histogram, latency_figures, not_run,
-        realtime_settings::words_of_threads, result_files::ended_by,
+        conditions, cpu_absences,
+        cpu_options::name_of,
+        histogram, latency_figures,
+        limits::{self, verdict::support_of_max},
+        not_run,
+        realtime_settings::words_of_threads,
+        result_files::ended_by,
     },
 };
 
@@ -119,7 +124,9 @@ fn headline(data: &StallDocument, all: &Latencies) -> String {
 }
 
 pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> Vec<Block> {
-    let mut blocks = vec![Block::Headline(headline(data, all)), Block::Table(threads(data))];
+    let mut blocks = vec![Block::Headline(headline(data, all))];
+    blocks.extend(limits::table::blocks(&data.limits));
+    blocks.push(Block::Table(threads(data)));
     if !data.causes.is_empty() {
         blocks.push(Block::Table(causes(data)));
         blocks.push(Block::Table(longest(data, words, "longest stalls at", 0..SHOWN)));
@@ -200,15 +207,17 @@ fn provenance(data: &StallDocument) -> String {
         + &cpu_absences::except(&data.end.cpu_absences)
         + &not_run::words(data.results.iter().map(|row| (row.cpu, &row.not_run)));
     let step = data.step_p90_ns.map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
+    let stalls = data.results.iter().map(|row| row.stalls).min().unwrap_or(0);
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     format!(
         "CPU stalls: gaps in a loop that only reads {} (read overhead {}{step}), for {:.1} s from {}. {thread}. blind: share of the time during which hpt read kernel counters \
-         instead of the time source; a stall during that time is detected only if it is longer than {}. A percentile is printed only if ten samples lie beyond it (-). {}",
+         instead of the time source; a stall during that time is detected only if it is longer than {}. A percentile is printed only if ten samples lie beyond it (-). max: {}. {}",
         data.measuring.source,
         short_time(data.read_ns),
         data.time.elapsed_s,
         data.time.started_at,
         short_time(blind_ns as f64),
+        support_of_max(stalls).replace("samples", "stalls"),
         machine_line(&data.head.machine)
     )
 }
@@ -397,6 +406,7 @@ mod tests {
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
             conditions: conditions::tests::example(),
+            limits: Vec::new(),
             results: both.iter().map(row).collect(),
             causes: cause_rows(both),
             counters: both.iter().flat_map(counter_rows).collect(),

@@ -44,8 +44,13 @@ use crate::{
     sampling::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
-        cpu_options::CpuOptions,
+        cpu_options::{CpuOptions, place_of},
         gpio_pulse::Pulse,
+        limits::{
+            option::LimitOptions,
+            quantity::Limit,
+            verdict::{self, LimitedRow, verdicts},
+        },
         live_lines::{LiveLines, Snapshot},
         load::{LoadOptions, in_phases},
         not_run,
@@ -82,7 +87,7 @@ const RAW: &str = "Also write every wake-up to FILE: CPU number; deadline and la
 /// until the next deadline, one interval later. By default, each sleep is a single system call.
 /// cyclictest measures the same latency.
 #[derive(Debug, Args)]
-#[command(after_help = TIMER_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a wake-up latency exceeded --stop-above")), TIMER_EXAMPLES))]
+#[command(after_help = TIMER_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above, or a quantity its --limit")), TIMER_EXAMPLES))]
 pub(crate) struct TimerArguments {
     #[command(flatten)]
     common: Common,
@@ -99,7 +104,7 @@ pub(crate) struct TimerArguments {
 /// One busy-polling thread on each CPU reads the clock continuously. Everything that takes the CPU
 /// away from this thread adds latency: interrupts, kernel work, other programs or a hypervisor.
 #[derive(Debug, Args)]
-#[command(after_help = POLL_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), POLL_EXAMPLES))]
+#[command(after_help = POLL_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above, or a quantity its --limit")), POLL_EXAMPLES))]
 pub(crate) struct PollArguments {
     #[command(flatten)]
     common: Common,
@@ -131,6 +136,8 @@ struct Common {
     #[arg(short, long, value_name = "NAME", conflicts_with = "at", hide_short_help = true)]
     source: Option<String>,
     #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
     conditions: ConditionOptions,
@@ -159,6 +166,10 @@ pub(crate) fn poll(arguments: &PollArguments, context: &Context) -> Result<Docum
 }
 
 impl TimerArguments {
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.common.limits.limits()
+    }
+
     /// Returns the file for a chart of the result.
     pub(crate) fn chart(&self) -> Option<chart_option::ChartFile<'_>> {
         self.common.chart.file()
@@ -166,6 +177,10 @@ impl TimerArguments {
 }
 
 impl PollArguments {
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.common.limits.limits()
+    }
+
     /// Returns the file for a chart of the result.
     pub(crate) fn chart(&self) -> Option<chart_option::ChartFile<'_>> {
         self.common.chart.file()
@@ -339,12 +354,15 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
+    let limited = threads.iter().map(|thread| LimitedRow::of_latencies(place_of(thread.cpu), &thread.latencies));
+    let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
     let (time, end) = (run.time(elapsed), run.end(absences));
     let answer = match (results.is_empty() || !warnings.is_empty(), stopped_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
     };
+    let answer = answer.and(verdict::answer(&limits));
     let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
     let data = WakeLatencyDocument {
         head: run.head,
@@ -357,6 +375,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
         time,
         end,
         conditions,
+        limits,
         results,
         loaded: None,
         notes,

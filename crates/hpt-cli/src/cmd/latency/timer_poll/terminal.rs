@@ -14,6 +14,7 @@ use crate::{
         cpu_options::name_of,
         histogram,
         latency_figures::{COLUMNS, cells, figures, samples, words},
+        limits::{self, verdict::support_of_max},
         not_run,
         realtime_settings::words_of_threads,
         result_files::ended_by,
@@ -65,6 +66,7 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
         rows.extend(figures(all).map(|figures| cells("all".to_owned(), &figures)));
     }
     let mut blocks = vec![Block::Headline(headline(data, all))];
+    blocks.extend(limits::table::blocks(&data.limits));
     if !rows.is_empty() {
         blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
@@ -95,9 +97,10 @@ fn provenance(data: &WakeLatencyDocument) -> String {
         .reads
         .clock_granularity_ns
         .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
+    let support = support_of_max(data.results.iter().map(|row| row.figures.samples).min().unwrap_or(0));
     format!(
         "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them. \
-         A percentile is printed only if ten samples lie beyond it (-). \
+         A percentile is printed only if ten samples lie beyond it (-). max: {support}. \
          Clock: {}; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
@@ -125,7 +128,7 @@ mod tests {
             Document,
             latency_files::{self, ThreadLatencies},
         },
-        sampling::{conditions, cpu_absences, realtime_settings::tests::example, time_series::TimeSeries},
+        sampling::{conditions, cpu_absences, limits, realtime_settings::tests::example, time_series::TimeSeries},
     };
 
     #[test]
@@ -158,6 +161,7 @@ mod tests {
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
             conditions: conditions::tests::example(),
+            limits: limits::table::tests::examples(),
             results: threads.iter().filter_map(row).collect(),
             loaded: None,
             notes: vec!["a note".to_owned()],

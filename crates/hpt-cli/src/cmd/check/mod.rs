@@ -1,0 +1,360 @@
+//! `hpt check`: runs the steps of a file, each a measurement with limits, and reports the verdicts as a table, JSON and
+//! JUnit XML. The caller provides the function that reads a step's command line.
+
+mod file;
+mod init;
+mod junit;
+mod terminal;
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::{Instant, SystemTime},
+};
+
+use clap::Args;
+use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState, CheckVerdict};
+
+use self::{file::Step, terminal::page};
+use crate::{
+    arguments::{Codes, after_help, without_metrics},
+    context::Context,
+    document_head::head_of,
+    exit::{Failure, causes},
+    output::{
+        Answer, Document,
+        files::{self, Unfinished, WriteError},
+        message, rounded,
+    },
+    sampling::limits::{
+        quantity::Limit,
+        verdict::{self, verdicts},
+    },
+};
+
+const EXAMPLES: &str = "  \
+  hpt check --init                        measure now, and write hpt-check.toml
+  hpt check                               run the steps of hpt-check.toml
+  hpt check realtime.toml --junit check.xml
+  hpt check realtime.toml --step timer --json";
+
+/// The kind of the document.
+const KIND: &str = "check";
+/// The file without FILE.
+const FILE: &str = "hpt-check.toml";
+/// The maximum size of a file.
+const LARGEST: u64 = 1 << 20;
+
+/// Run measurements with limits from a file, and report verdicts
+///
+/// FILE is a TOML file with steps: each has a name, the command line of a measurement (bench, sleep, or latency timer,
+/// poll, stall, pairs or gpio) and its limits. All steps run, whatever their verdicts. The exit code is that of the
+/// worst verdict: 1 (a limit was exceeded) is worse than 3 (unknown), and 3 is worse than 0. --init writes a file with
+/// limits from what this machine does now. Ready files are in /usr/share/hpt/check.
+#[derive(Debug, Args)]
+#[command(after_long_help = after_help(Codes::measuring(Some("a limit was exceeded")), EXAMPLES), args(without_metrics()))]
+pub(crate) struct Arguments {
+    /// File with the steps
+    #[arg(value_name = "FILE", default_value = FILE)]
+    file: PathBuf,
+    /// Also write the verdicts to FILE as JUnit XML
+    #[arg(long, value_name = "FILE", conflicts_with = "init")]
+    junit: Option<PathBuf>,
+    /// Run only these steps, separated by commas [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "init")]
+    step: Vec<String>,
+    /// Measure now, and write FILE with limits from the result
+    #[arg(long)]
+    init: bool,
+    /// How many times the value that was seen a limit is
+    #[arg(long, value_name = "FACTOR", default_value_t = 3.0, value_parser = factor, requires = "init")]
+    headroom: f64,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "init")]
+    force: bool,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok().filter(|factor| (1.0..=1_000.0).contains(factor));
+    factor.ok_or_else(|| "expected a number from 1 to 1000, for example 3 or 1.5".to_owned())
+}
+
+/// A step whose command line is valid.
+pub(crate) struct Prepared {
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) run: Box<dyn Fn(&Context) -> Result<Document, Failure>>,
+}
+
+/// A function that reads the command line of a step, or returns why it is no measurement with limits.
+pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Prepared, String>;
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+    if arguments.init {
+        return init(arguments, context, prepares);
+    }
+    let path = &arguments.file;
+    let wrong = |why| Failure::NotACheck { path: path.clone(), why };
+    let mut steps = file::steps(&read(path)?).map_err(wrong)?;
+    if let Some(name) = arguments.step.iter().find(|name| !steps.iter().any(|step| step.name == **name)) {
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        return Err(wrong(format!("it has no step {name:?}; its steps are {}", names.join(", "))));
+    }
+    // The whole file must be valid, even if only some of its steps run.
+    let mut prepared = prepare(&steps, prepares).map_err(wrong)?;
+    if !arguments.step.is_empty() {
+        let kept: Vec<bool> = steps.iter().map(|step| arguments.step.contains(&step.name)).collect();
+        let (mut of_steps, mut of_prepared) = (kept.iter(), kept.iter());
+        steps.retain(|_| of_steps.next() == Some(&true));
+        prepared.retain(|_| of_prepared.next() == Some(&true));
+    }
+    if let Some(path) = &arguments.junit {
+        files::check(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
+    }
+    // A step may change settings of the system, and restores them at its end. No signal may end hpt before that.
+    context.signals.listen_until_the_end()?;
+    let (data, mut warnings) = measure(path, &steps, &prepared, context);
+    let mut answer = answer_of(data.verdict);
+    if let Some(path) = &arguments.junit
+        && let Err(cause) = files::replace(path, junit::text(&data).as_bytes())
+    {
+        warnings.push(causes(&WriteError { path: path.clone(), cause }));
+        answer = answer.and(Answer::Unknown);
+    }
+    let blocks = page(&data);
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Reads the text of the file.
+fn read(path: &Path) -> Result<String, Failure> {
+    let failed = |cause: io::Error| match cause.kind() {
+        io::ErrorKind::NotFound => Failure::NoCheck { path: path.to_owned(), cause },
+        _ => Failure::Unreadable { path: path.to_owned(), cause },
+    };
+    message::detail(format_args!("reading {}", path.display()));
+    let mut content = Vec::new();
+    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut content)).map_err(failed)?;
+    let wrong = |why: &str| Failure::NotACheck { path: path.to_owned(), why: why.to_owned() };
+    if content.len() as u64 > LARGEST {
+        return Err(wrong("it is larger than 1 MiB"));
+    }
+    String::from_utf8(content).map_err(|_| wrong("it is not UTF-8"))
+}
+
+/// Checks the command lines of all steps.
+fn prepare(steps: &[Step], prepares: Prepares<'_>) -> Result<Vec<Prepared>, String> {
+    let one = |step: &Step| {
+        let line: Vec<String> = ["hpt".to_owned()].into_iter().chain(step.words.iter().cloned()).collect();
+        let prepared = prepares(&line).map_err(|why| format!("step {:?}: {why}", step.name))?;
+        if prepared.limits.is_empty() {
+            return Err(format!("step {:?} has no limits, so it could not fail", step.name));
+        }
+        Ok(prepared)
+    };
+    steps.iter().map(one).collect()
+}
+
+/// Runs all steps. Returns the result and the warnings of the steps.
+fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context) -> (CheckDocument, Vec<String>) {
+    let (began, start) = (SystemTime::now(), Instant::now());
+    let (mut done, mut results, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    for (step, prepared) in steps.iter().zip(prepared) {
+        let (done_step, rows, said) = one(step, prepared, context);
+        done.push(done_step);
+        results.extend(rows);
+        warnings.extend(said.into_iter().map(|warning| format!("{}: {warning}", step.name)));
+    }
+    let answers = done.iter().map(|step: &CheckStep| answer_of(step.verdict));
+    let verdict = verdict_of(answers.fold(Answer::Yes, Answer::and));
+    let data = CheckDocument {
+        head: head_of(KIND, &context.host),
+        file: path.to_string_lossy().into_owned(),
+        init: false,
+        started_at: humantime::format_rfc3339_seconds(began).to_string(),
+        elapsed_s: rounded(start.elapsed().as_secs_f64()),
+        interrupted: context.interrupted(),
+        verdict,
+        steps: done,
+        results,
+        notes: [context.notes(), warnings.clone()].concat(),
+    };
+    (data, warnings)
+}
+
+/// Runs one step. Returns its result, its limits, and its warnings.
+fn one(step: &Step, prepared: &Prepared, context: &Context) -> (CheckStep, Vec<CheckRow>, Vec<String>) {
+    let begun = Instant::now();
+    let outcome = (!context.interrupted()).then(|| (prepared.run)(&context.of_a_part()));
+    let rows = |limits: Vec<_>| limits.into_iter().map(|limit| CheckRow { step: step.name.clone(), limit }).collect();
+    let without = |reason: &str| {
+        let mut limits = verdicts(&prepared.limits, &[]);
+        limits.iter_mut().for_each(|limit| limit.reason = Some(reason.to_owned()));
+        rows(limits)
+    };
+    let mut done = CheckStep {
+        name: step.name.clone(),
+        command: format!("hpt {}", step.words.join(" ")),
+        state: CheckStepState::NotStarted,
+        verdict: CheckVerdict::Unknown,
+        reason: None,
+        elapsed_s: rounded(begun.elapsed().as_secs_f64()),
+        document: None,
+    };
+    match outcome {
+        None => {
+            let reason = "the step was not started";
+            done.reason = Some(reason.to_owned());
+            (done, without(reason), Vec::new())
+        }
+        Some(Err(failure)) => {
+            let reason = failure.text();
+            (done.state, done.reason) = (CheckStepState::Failed, Some(reason.clone()));
+            (done, without(&reason), Vec::new())
+        }
+        Some(Ok(document)) => {
+            let limits = document.data.limits().to_vec();
+            let is_worse = document.answer != verdict::answer(&limits);
+            done.state =
+                if document.data.interrupted() { CheckStepState::Interrupted } else { CheckStepState::Measured };
+            done.verdict = verdict_of(document.answer);
+            done.reason = is_worse.then(|| own_reason(&document));
+            done.document = Some(document.value());
+            (done, rows(limits), document.warnings)
+        }
+    }
+}
+
+/// Returns why the answer of a step is worse than the verdicts on its limits.
+fn own_reason(document: &Document) -> String {
+    if document.warnings.is_empty() {
+        let no = document.answer == Answer::No;
+        let text = if no { "a sample exceeded --stop-above, or an edge was lost" } else { "nothing was measured" };
+        return text.to_owned();
+    }
+    document.warnings.join("; ")
+}
+
+const fn answer_of(verdict: CheckVerdict) -> Answer {
+    match verdict {
+        CheckVerdict::Held => Answer::Yes,
+        CheckVerdict::Exceeded => Answer::No,
+        CheckVerdict::Unknown => Answer::Unknown,
+    }
+}
+
+const fn verdict_of(answer: Answer) -> CheckVerdict {
+    match answer {
+        Answer::Yes => CheckVerdict::Held,
+        Answer::No => CheckVerdict::Exceeded,
+        Answer::Unknown => CheckVerdict::Unknown,
+    }
+}
+
+/// Measures the usual steps, and writes a file with limits from the result.
+fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+    let path = &arguments.file;
+    let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
+    if fs::symlink_metadata(path).is_ok() && !arguments.force {
+        return Err(Failure::CheckThereAlready(path.clone()));
+    }
+    // Create the file first, so that nothing is measured if it cannot be written.
+    let mut file = Unfinished::next_to(path).map_err(failed)?;
+    context.signals.listen_until_the_end()?;
+    let steps = init::steps();
+    let prepared = prepare(&steps, prepares).expect("the command lines of the usual steps are valid");
+    let (mut data, warnings) = measure(path, &steps, &prepared, context);
+    data.init = true;
+    data.results = data
+        .results
+        .iter()
+        .filter_map(|row| {
+            let limit = init::with_headroom(&row.limit, arguments.headroom)?;
+            Some(CheckRow { step: row.step.clone(), limit })
+        })
+        .collect();
+    for step in &mut data.steps {
+        let has_limits = data.results.iter().any(|row| row.step == step.name);
+        step.verdict = if has_limits { CheckVerdict::Held } else { CheckVerdict::Unknown };
+        if !has_limits && step.reason.is_none() {
+            step.reason = Some("no value was seen from which a limit could follow".to_owned());
+        }
+    }
+    let is_complete = data.results.iter().len() > 0 && !data.interrupted;
+    data.verdict = if is_complete { CheckVerdict::Held } else { CheckVerdict::Unknown };
+    let mut document = Document::new(data.clone(), Vec::new());
+    if is_complete {
+        let text = init::text(&data, arguments.headroom);
+        file.fill(text.as_bytes()).and_then(|()| file.put(arguments.force)).map_err(failed)?;
+        document.blocks = page(&data);
+    } else {
+        data.notes.push(format!("{} was not written, because the measurement is incomplete", path.display()));
+        data.init = false;
+        document = Document::new(data.clone(), page(&data));
+        document.answer = Answer::Unknown;
+    }
+    document.warnings = warnings;
+    Ok(document)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState, CheckVerdict};
+
+    use super::{answer_of, factor, verdict_of};
+    use crate::{golden, output::Answer, sampling::limits::table::tests::examples};
+
+    /// A check with a step of each state.
+    pub(super) fn example() -> CheckDocument {
+        let [held, exceeded, unknown] = examples().try_into().expect("three");
+        let step = |name: &str, state, verdict, reason: Option<&str>| CheckStep {
+            name: name.to_owned(),
+            command: format!("hpt latency timer --limit max=5ms # {name}"),
+            state,
+            verdict,
+            reason: reason.map(str::to_owned),
+            elapsed_s: 1.5,
+            document: None,
+        };
+        let refused = "cannot set SCHED_FIFO: operation not permitted";
+        let mut failed = unknown.clone();
+        (failed.reason, failed.worst_row) = (Some(refused.to_owned()), None);
+        let mut late = unknown.clone();
+        (late.reason, late.worst_row) = (Some("the step was not started".to_owned()), None);
+        let row = |step: &str, limit| CheckRow { step: step.to_owned(), limit };
+        CheckDocument {
+            head: golden::head("check"),
+            file: "realtime <pc>.toml".to_owned(),
+            init: false,
+            started_at: "2001-09-09T01:46:40Z".to_owned(),
+            elapsed_s: 4.5,
+            interrupted: true,
+            verdict: CheckVerdict::Exceeded,
+            steps: vec![
+                step("timer", CheckStepState::Measured, CheckVerdict::Exceeded, None),
+                step("fifo", CheckStepState::Failed, CheckVerdict::Unknown, Some(refused)),
+                step("late", CheckStepState::NotStarted, CheckVerdict::Unknown, Some("the step was not started")),
+            ],
+            results: vec![
+                row("timer", held),
+                row("timer", exceeded),
+                row("timer", unknown),
+                row("fifo", failed),
+                row("late", late),
+            ],
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    #[test]
+    fn verdicts_are_answers() {
+        for answer in [Answer::Yes, Answer::No, Answer::Unknown] {
+            assert_eq!(answer_of(verdict_of(answer)), answer);
+        }
+    }
+
+    #[test]
+    fn a_factor_is_at_least_one() {
+        assert_eq!((factor("1.5"), factor("3")), (Ok(1.5), Ok(3.0)));
+        assert!(["0.9", "0", "-1", "NaN", "inf", "many", ""].iter().all(|wrong| factor(wrong).is_err()));
+    }
+}

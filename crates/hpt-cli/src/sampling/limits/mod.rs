@@ -1,0 +1,6 @@
+//! Limits on the quantities of a run (`--limit`): the option, the verdicts, and their table. Measures nothing.
+
+pub(crate) mod option;
+pub(crate) mod quantity;
+pub(crate) mod table;
+pub(crate) mod verdict;

@@ -1,0 +1,342 @@
+//! Limits on measurements (`--limit`), and checks with several steps (`hpt check`): exit codes, documents, and files.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    schemas::validate,
+    support::{at_a_terminal::AtATerminal, code, hpt, is_root, json, pages::project, run, runner, stderr, stdout},
+};
+
+/// Short runs of commands with limits, each with a limit on a quantity that not every command has.
+const LIMITED: [(&[&str], &str); 5] = [
+    (&["latency", "timer", "-n", "100", "-c", "any"], "missed=100000"),
+    (&["latency", "poll", "-n", "100", "-c", "any"], "p75=1h"),
+    (&["latency", "pairs", "-n", "100", "-i", "0s", "-s", "monotonic"], "mean=10s"),
+    (&["sleep", "-n", "3", "-l", "100us", "--strategy", "nanosleep"], "p50=1h"),
+    (&["bench", "-n", "1000", "-s", "monotonic"], "read=1s"),
+];
+
+fn with(line: &[&str], limits: &[&str]) -> Output {
+    let limits = limits.iter().flat_map(|limit| ["--limit", limit]);
+    run(&line.iter().copied().chain(limits).collect::<Vec<_>>())
+}
+
+fn held(output: &Output) -> Vec<Option<bool>> {
+    let document = json(output);
+    validate(&document);
+    document["limits"].as_array().expect("a list").iter().map(|limit| limit["held"].as_bool()).collect()
+}
+
+#[test]
+fn limits_decide_the_exit_code_of_every_command_that_has_them() {
+    for (line, own) in LIMITED {
+        let as_json = [line, &["--json"]].concat();
+        let held_run = with(&as_json, &["max=1h"]);
+        assert_eq!((code(&held_run), held(&held_run)), (0, vec![Some(true)]), "{line:?}: {}", stderr(&held_run));
+        let exceeded = with(&as_json, &["max=1ns,p50=1h"]);
+        assert_eq!((code(&exceeded), held(&exceeded)), (1, vec![Some(false), Some(true)]), "{line:?}");
+        let own = with(&as_json, &[own]);
+        assert_eq!(code(&own), 0, "{line:?}: {}", stdout(&own));
+        for wrong in ["p50=banana", "max", "max=5", "weather=1ms", "max=1ms,"] {
+            let output = with(line, &[wrong]);
+            assert_eq!((code(&output), stdout(&output)), (2, String::new()), "{line:?} {wrong}");
+            assert!(stderr(&output).contains("for '--limit <"), "{line:?} {wrong}: {}", stderr(&output));
+        }
+    }
+    // A run without a stall is below the threshold of stalls.
+    let stall = ["latency", "stall", "-d", "100ms", "-c", "any", "--json"];
+    let output = with(&stall, &["max=1h"]);
+    assert_eq!((code(&output), held(&output)), (0, vec![Some(true)]));
+    let never = [&stall[..], &["--above", "50s"]].concat();
+    let output = with(&never, &["max=1min", "max=1us", "p99=1h", "stalls=0"]);
+    assert_eq!(code(&output), 3, "{}", stdout(&output));
+    let document = json(&output);
+    assert_eq!(held(&output), [Some(true), None, None, Some(true)], "{document:#}");
+}
+
+#[test]
+fn a_quantile_with_too_few_samples_is_unknown_and_states_how_many_it_takes() {
+    let line = ["latency", "timer", "--count", "100", "--cpu", "any"];
+    let output = with(&line, &["p99.99=1h"]);
+    assert_eq!(code(&output), 3);
+    let text = stdout(&output);
+    assert!(text.contains("\nLimit: unknown\n"), "{text}");
+    assert!(text.contains("p99.99=1h: p99.99 takes 100000 samples, and there are 100."), "{text}");
+    let limit = json(&with(&[&line[..], &["--json"]].concat(), &["p99.99=1h"]))["limits"][0].clone();
+    assert_eq!((&limit["held"], &limit["quantity"], &limit["samples"]), (&Value::Null, &json!("p99.99"), &json!(100)));
+    // An exceeded limit outweighs an unknown one.
+    assert_eq!(code(&with(&line, &["p99.99=1h,max=1ns"])), 1);
+}
+
+#[test]
+fn the_verdict_on_a_maximum_states_what_it_supports() {
+    let line = ["latency", "timer", "--count", "100", "--cpu", "any"];
+    let supports = "at 95 % confidence, fewer than 3 in 100 samples exceed it, if samples are independent";
+    let joined = |output: &Output| stdout(output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(joined(&with(&line, &["max=1h"])).contains(&format!("max=1h: {supports}.")));
+    assert!(!joined(&run(&line)).contains("confidence"));
+    assert!(joined(&run(&[&line[..], &["-v"]].concat())).contains(&format!("max: {supports}.")));
+}
+
+#[test]
+fn a_limit_applies_to_every_row_and_names_the_worst() {
+    let output = with(&["bench", "-n", "1000", "--json", "-s", "monotonic,boottime"], &["read=1h"]);
+    let document = json(&output);
+    let limit = &document["limits"][0];
+    let slowest = document["results"].as_array().expect("rows").iter().max_by(|one, other| {
+        let cost = |row: &Value| row["per_read_ns"].as_f64().expect("a number");
+        cost(one).total_cmp(&cost(other))
+    });
+    let slowest = slowest.expect("two rows");
+    assert_eq!((&limit["rows"], &limit["worst_row"]), (&json!(2), &slowest["id"]), "{document:#}");
+    assert_eq!(limit["seen_ns"], slowest["per_read_ns"]);
+}
+
+/// A file of a check with one step for each exit code of a measurement.
+fn check_file(folder: &Path, steps: &[(&str, &str)]) -> String {
+    let step = |(name, limits): &(&str, &str)| {
+        format!("[[step]]\nname = \"{name}\"\ncommand = \"latency timer -n 100 -c any\"\nlimits = [\"{limits}\"]\n")
+    };
+    let path = folder.join("check.toml");
+    fs::write(&path, steps.iter().map(step).collect::<String>()).expect("ours");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+const HELD: (&str, &str) = ("held", "max=1h");
+const EXCEEDED: (&str, &str) = ("exceeded", "max=1ns");
+const UNKNOWN: (&str, &str) = ("unknown", "p99.99=1h");
+const WRONG: (&str, &str) = ("wrong", "p50=banana");
+
+#[test]
+fn a_check_exits_by_its_worst_step() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (steps, expected) in [
+        (&[HELD][..], 0),
+        (&[EXCEEDED], 1),
+        (&[UNKNOWN], 3),
+        (&[HELD, UNKNOWN], 3),
+        (&[HELD, EXCEEDED, UNKNOWN], 1),
+        (&[HELD, EXCEEDED, UNKNOWN, WRONG], 2),
+    ] {
+        let file = check_file(folder.path(), steps);
+        let output = run(&["check", &file]);
+        assert_eq!(code(&output), expected, "{steps:?}: {}{}", stdout(&output), stderr(&output));
+        if expected == 2 {
+            assert_eq!(stdout(&output), "");
+            assert!(stderr(&output).contains("step \"wrong\": invalid value 'p50=banana'"), "{}", stderr(&output));
+            continue;
+        }
+        for (name, _) in steps {
+            assert!(stdout(&output).contains(&format!("\n{name} ")), "{}", stdout(&output));
+        }
+        let document = json(&run(&["check", &file, "--json"]));
+        validate(&document);
+        assert_eq!(document["results"].as_array().map(Vec::len), Some(steps.len()));
+        for step in document["steps"].as_array().expect("steps") {
+            validate(&step["document"]);
+        }
+    }
+    let file = check_file(folder.path(), &[HELD, EXCEEDED]);
+    assert_eq!(code(&run(&["check", &file, "--step", "held"])), 0);
+    assert_eq!(code(&run(&["check", &file, "--step", "absent"])), 2);
+}
+
+#[test]
+fn a_wrong_check_file_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("check.toml");
+    let file = path.to_str().expect("UTF-8");
+    let step = |command: &str| format!("[[step]]\nname = \"a\"\ncommand = \"{command}\"\n");
+    for (text, why) in [
+        (String::new(), "it has no [[step]]"),
+        ("[[step]]\nname = \"a\"\n".to_owned(), "line 1: missing field `command`"),
+        (step("latency timer"), "step \"a\" has no limits, so it could not fail"),
+        (step("probe"), "step \"a\": hpt probe has no limits"),
+        (step("latency gpio --list"), "step \"a\": hpt latency has no limits"),
+        (step("rm -rf /"), "step \"a\": unrecognized subcommand 'rm'"),
+        (step("bench --json --limit read=1s"), "options for the output belong to hpt check itself"),
+        (step("bench --svg a.svg --limit read=1s"), "--svg is not available in a step"),
+        (step("check"), "step \"a\": hpt check has no limits"),
+    ] {
+        fs::write(&path, &text).expect("ours");
+        let output = run(&["check", file]);
+        assert_eq!((code(&output), stdout(&output)), (2, String::new()), "{text}");
+        assert!(stderr(&output).contains(why), "{text}: {}", stderr(&output));
+    }
+    let absent = run(&["check", "/nonexistent.toml"]);
+    assert_eq!(code(&absent), 2);
+    assert!(stderr(&absent).contains("hpt: hint: `hpt check --init /nonexistent.toml`"), "{}", stderr(&absent));
+    fs::write(&path, step("bench -n 10 -s monotonic --limit read=1h")).expect("ours");
+    assert_eq!(code(&run(&["check", file, "--junit", "/nonexistent/check.xml"])), 2);
+}
+
+#[test]
+fn a_step_that_cannot_be_measured_is_unknown_and_the_others_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("check.toml");
+    let text = "[[step]]\nname = \"none\"\ncommand = \"bench -n 1 -s pit --limit read=1s\"\n\
+                [[step]]\nname = \"some\"\ncommand = \"bench -n 10 -s monotonic --limit read=1h\"\n";
+    fs::write(&path, text).expect("ours");
+    let output = run(&["check", path.to_str().expect("UTF-8"), "--json"]);
+    assert_eq!(code(&output), 3);
+    let document = json(&output);
+    validate(&document);
+    let states: Vec<&Value> = document["steps"].as_array().expect("steps").iter().map(|step| &step["state"]).collect();
+    assert_eq!(states, ["failed", "measured"], "{document:#}");
+    assert!(document["steps"][0]["reason"].as_str().is_some_and(|why| why.contains("pit")), "{document:#}");
+}
+
+#[test]
+fn an_interrupted_check_prints_and_saves_what_it_measured() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, junit) = (folder.path().join("check.toml"), folder.path().join("check.xml"));
+    let text = "[[step]]\nname = \"short\"\ncommand = \"bench -n 10 -s monotonic --limit read=1h\"\n\
+                [[step]]\nname = \"long\"\ncommand = \"latency timer -c any -d 1day --limit max=1h\"\n\
+                [[step]]\nname = \"later\"\ncommand = \"bench -n 10 -s monotonic --limit read=1h\"\n";
+    fs::write(&path, text).expect("ours");
+    let mut command = hpt();
+    command.arg("check").arg(&path).arg("--junit").arg(&junit).arg("--json");
+    let mut running = AtATerminal::start(&mut command);
+    running.wait_until_shown("the second step runs", |shown| shown.contains("wake-ups"));
+    running.interrupt();
+    let output = running.output();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("the result");
+    validate(&document);
+    let states: Vec<&Value> = document["steps"].as_array().expect("steps").iter().map(|step| &step["state"]).collect();
+    assert_eq!(states, ["measured", "interrupted", "not-started"], "{document:#}");
+    assert_eq!(document["interrupted"], true);
+    let xml = fs::read_to_string(&junit).expect("it was written");
+    assert!(xml.contains("<skipped"), "{xml}");
+}
+
+#[test]
+fn the_first_check_is_written_from_what_the_machine_does_and_then_runs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("mine.toml");
+    let file = path.to_str().expect("UTF-8");
+    let output = run(&["check", "--init", file, "--headroom", "1000", "--json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    validate(&document);
+    for row in document["results"].as_array().expect("rows") {
+        let (limit, seen) = (row["limit_ns"].as_f64().expect("a time"), row["seen_ns"].as_f64().expect("a time"));
+        assert!(limit >= seen, "{row:#}");
+    }
+    let text = fs::read_to_string(&path).expect("it was written");
+    assert!(
+        text.contains("[[step]]\nname = \"read\"\ncommand = \"bench --source monotonic\"\nlimits = [\"read="),
+        "{text}"
+    );
+    let again = run(&["check", "--init", file]);
+    assert_eq!(code(&again), 2, "{}", stdout(&again));
+    assert!(stderr(&again).contains("exists; replace it with --force"), "{}", stderr(&again));
+    assert_eq!(code(&run(&["check", file, "--step", "read"])), 0);
+}
+
+#[test]
+fn files_of_a_check_do_not_follow_links_of_another_user() {
+    if !is_root() {
+        return skipped!("only root is refused to follow links of other users");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "precious").expect("ours");
+    let file = check_file(folder.path(), &[HELD]);
+    let link = folder.path().join("link.xml");
+    symlink(&victim, &link).expect("ours");
+    let given = Command::new("chown").args(["-h", "65534:65534"]).arg(&link).status().expect("chown");
+    assert!(given.success());
+    let output = run(&["check", &file, "--junit", link.to_str().expect("UTF-8")]);
+    assert_ne!(code(&output), 0, "{}", stdout(&output));
+    // --init replaces the link itself, if at all.
+    assert_eq!(code(&run(&["check", "--init", link.to_str().expect("UTF-8")])), 2);
+    assert_eq!(fs::read_to_string(&victim).expect("ours"), "precious");
+}
+
+/// Returns the files for `hpt check` that the packages contain.
+fn shipped() -> Vec<PathBuf> {
+    let entries = fs::read_dir(project().join("dist/check")).expect("it is there");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_shipped_checks_are_valid() {
+    assert_eq!(shipped().len(), 3);
+    for path in shipped() {
+        // A wrong name is found only after all command lines of the file were read.
+        let output = run(&["check", path.to_str().expect("UTF-8"), "--step", "absent"]);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("it has no step \"absent\""), "{}: {}", path.display(), stderr(&output));
+    }
+}
+
+/// Returns the JUnit XML of a check with a step for each verdict.
+fn junit(folder: &Path) -> PathBuf {
+    let file = check_file(folder, &[HELD, EXCEEDED, UNKNOWN]);
+    let path = folder.join("check.xml");
+    assert_eq!(code(&run(&["check", &file, "--junit", path.to_str().expect("UTF-8")])), 1);
+    path
+}
+
+#[test]
+fn junitparser_reads_the_verdicts() {
+    let python = std::env::var("HPT_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = |module: &str| Command::new(&python).args(["-c", module]).stderr(Stdio::null()).status();
+    if !has("import junitparser").is_ok_and(|status| status.success()) {
+        return skipped!(
+            "{python} has no junitparser; `pip install junitparser`, and set HPT_TEST_PYTHON to its python"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = "import sys, junitparser
+xml = junitparser.JUnitXml.fromfile(sys.argv[1])
+print(xml.tests, xml.failures, xml.errors, xml.skipped)
+for suite in xml:
+    for case in suite:
+        print(suite.name, case.name, *[type(result).__name__ for result in case.result])";
+    let output = Command::new(&python).args(["-c", script]).arg(junit(folder.path())).output().expect("it is there");
+    let expected = "3 1 1 0\nheld max=1h\nexceeded max=1ns Failure\nunknown p99.99=1h Error\n";
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.replace("None", "0"), expected, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_verdicts_are_valid_junit() {
+    // The schema of the Jenkins plug-in xunit (junit-10.xsd). No package contains it.
+    let Some(schema) = std::env::var_os("HPT_JUNIT_SCHEMA") else {
+        return skipped!("HPT_JUNIT_SCHEMA does not name junit-10.xsd, the schema of the Jenkins plug-in xunit");
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let python = std::env::var("HPT_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = "import sys
+from lxml import etree
+schema = etree.XMLSchema(etree.parse(sys.argv[1]))
+schema.assertValid(etree.parse(sys.argv[2]))";
+    let output = Command::new(&python).args(["-c", script]).arg(schema).arg(junit(folder.path())).output();
+    let output = output.expect("python is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("No module named 'lxml'") {
+        return skipped!("{python} has no lxml");
+    }
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn a_check_file_that_never_ends_is_refused() {
+    let output = run(&["check", "/dev/zero"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("larger than 1 MiB"), "{}", stderr(&output));
+}
