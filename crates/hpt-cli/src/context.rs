@@ -107,6 +107,11 @@ impl Context {
         self.is_of_a_part
     }
 
+    /// Returns the format of a result that SIGUSR1 asks for. People read that of a part of a larger result.
+    pub(crate) fn format_of_request(&self) -> Format {
+        if self.is_of_a_part { Format::Human } else { self.format }
+    }
+
     /// Returns whether metrics are written to a file.
     pub(crate) const fn keeps_metrics(&self) -> bool {
         self.textfile.is_some()

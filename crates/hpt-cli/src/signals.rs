@@ -19,6 +19,8 @@ pub(crate) struct Signals {
     interrupted: Arc<AtomicBool>,
     /// The number of the last such signal, or zero if there was none.
     signal: Arc<AtomicUsize>,
+    /// Whether SIGUSR1 asked for the result so far.
+    wants_result: Arc<AtomicBool>,
     /// Whether the handlers are installed.
     listens: Arc<AtomicBool>,
 }
@@ -92,6 +94,18 @@ impl Signals {
             signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
         }
         Ok(())
+    }
+
+    /// Makes SIGUSR1 ask for the result so far, for commands that call
+    /// [`take_request`](Self::take_request).
+    pub(crate) fn listen_for_requests(&self) -> Result<(), Failure> {
+        let request = signal_hook::consts::SIGUSR1;
+        signal_hook::flag::register(request, Arc::clone(&self.wants_result)).map(drop).map_err(Failure::Signals)
+    }
+
+    /// Returns whether SIGUSR1 has asked for the result so far since the last call.
+    pub(crate) fn take_request(&self) -> bool {
+        self.wants_result.swap(false, Ordering::Relaxed)
     }
 
     /// Makes Ctrl-C and SIGTERM interrupt a sleep until the returned value is dropped.

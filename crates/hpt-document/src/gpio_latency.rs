@@ -54,6 +54,7 @@ pub struct GpioLatencyDocument {
     /// The segment whose latency is written to files and compared with --stop-above.
     pub figure: GpioFigure,
     /// The time during which the thread was ready to run, but did not run. The latencies include this time.
+    /// The time of the warm-up counts, too.
     pub not_run: NotRun,
     /// The end of the run.
     #[serde(flatten)]

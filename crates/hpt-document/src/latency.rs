@@ -21,8 +21,14 @@ pub struct LatencyThread {
 pub struct LatencyRunTime {
     /// The wall-clock time at which the run started, in UTC.
     pub started_at: String,
-    /// The duration of the run, in seconds.
+    /// The duration of the run, in seconds, without the warm-up.
     pub elapsed_s: f64,
+    /// The length of the warm-up (--warm-up), in nanoseconds; 0 without a warm-up. Its samples are discarded.
+    #[serde(default)]
+    pub warm_up_ns: u64,
+    /// Number of samples that were discarded because they belong to the warm-up.
+    #[serde(default)]
+    pub warm_up_samples: u64,
 }
 
 /// The end of a run.

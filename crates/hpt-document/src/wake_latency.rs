@@ -79,6 +79,7 @@ pub struct WakeLatencyRow {
     #[serde(flatten)]
     pub figures: LatencyFigures,
     /// The time during which the thread was ready to run, but did not run. The latencies include this time.
+    /// The time of the warm-up counts, too.
     pub not_run: NotRun,
     /// Number of wake-ups that were discarded because the wall clock was stepped; 0 without --at.
     pub clock_stepped: u64,

@@ -142,6 +142,12 @@ impl Look {
         let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
         Self { width: usable_width(told), color: is_colored(terminal), verbose: is_verbose() }
     }
+
+    /// Returns the look that standard error supports. Its width is that of standard output if both are terminals.
+    pub(crate) fn of_stderr() -> Self {
+        let color = is_colored(std::io::stderr().is_terminal());
+        Self { color, ..Self::of_stdout() }
+    }
 }
 
 /// Returns the number of columns to use. A serial line reports a width of 0, which means unknown, until

@@ -118,10 +118,14 @@ pub(super) fn write_above(bar: Option<ProgressBar>) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
 }
 
-/// Writes a message with its label. Ignores write errors on standard error.
+/// Writes a message with its label.
 fn tell(kind: Kind, text: &str) {
     let is_colored = is_colored(io::stderr().is_terminal());
-    let text = line(kind, text, is_colored);
+    write_text(&line(kind, text, is_colored));
+}
+
+/// Writes text to standard error, above the progress bar. Ignores write errors.
+pub(super) fn write_text(text: &str) {
     let write = || {
         let _ = io::stderr().write_all(text.as_bytes());
     };

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::{
     csv,
     human::{self, Block, Look},
-    json,
+    json, message,
     metrics::{self, gauge::Gauge},
     openmetrics,
     printable::Document,
@@ -42,6 +42,13 @@ pub(crate) fn textfile_so_far(head: &Head, gauges: Vec<Gauge>) -> String {
 /// Prints `document` on standard output. A closed pipe is not an error.
 pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
     write_out(rendered(document, format, Look::of_stdout()).as_bytes()).map(|_| ())
+}
+
+/// Prints the result so far on standard error. Standard output is only for the result at the end, so that a program that
+/// reads it receives one complete document. JSON is on one line.
+pub(crate) fn print_so_far(mut document: Document, format: Format) {
+    document.one_of_several = true;
+    message::write_text(&rendered(&document, format, Look::of_stderr()));
 }
 
 /// Prints the content of a file unchanged.

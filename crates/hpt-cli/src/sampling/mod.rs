@@ -23,3 +23,4 @@ pub(crate) mod run_state;
 pub(crate) mod thread_group;
 pub(crate) mod time_series;
 mod trace_marker;
+pub(crate) mod warm_up;

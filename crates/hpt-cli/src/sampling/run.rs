@@ -17,12 +17,13 @@ use super::{
     run_length::RunLength,
     run_state::RunState,
     thread_group::{self, Member},
+    warm_up::WarmUpOption,
 };
 use crate::{
     context::Context,
     document_head::head_of,
     exit::Failure,
-    output::{latency_files::ThreadLatencies, progress::Progress, rounded},
+    output::{self, Document, latency_files::ThreadLatencies, message, progress::Progress, rounded, saturating_nanos},
 };
 use hpt_document::{
     cpu_absence::CpuAbsence,
@@ -34,6 +35,11 @@ use hpt_document::{
 const LOOK: Duration = Duration::from_millis(50);
 /// The interval at which results are written during a run.
 const INTERIM: Duration = Duration::from_secs(60);
+
+/// The interval at which a supervising thread with a CPU of its own checks for requests.
+const REQUESTS: Duration = Duration::from_secs(1);
+/// The note in a result that SIGUSR1 asked for.
+pub(crate) const SO_FAR: &str = "this is the result so far (SIGUSR1); the run continues";
 
 /// The frequency with which the calling thread checks the other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +95,14 @@ impl<'a, S: RawSample> Run<'a, S> {
     /// Runs each of `works` on a separate thread, and returns their results when all have ended.
     ///
     /// If a thread fails, the other threads are ended, because the measurement would be incomplete. `write`
-    /// writes the current results every minute. `what` is the name of the samples on the progress
-    /// bar.
+    /// writes the current results every minute. `so_far` returns the current result, which SIGUSR1 asks for. `what` is
+    /// the name of the samples on the progress bar.
     pub(crate) fn measure<W, T>(
         &self,
         (run_length, what, attention): (RunLength, &str, Attention),
         works: impl IntoIterator<Item = W>,
         write: impl Fn() -> Result<(), Failure>,
+        so_far: impl Fn() -> Option<Document>,
     ) -> Result<Vec<T>, Failure>
     where
         W: FnOnce() -> Result<T, Failure> + Send,
@@ -117,7 +124,7 @@ impl<'a, S: RawSample> Run<'a, S> {
             // This thread also draws, so it stays away from the measured CPUs.
             let live = self.live.as_ref().map(|live| live.cpu);
             let _spared = attention.cpu().or(live).and_then(|cpu| Pinned::new(cpu).ok());
-            self.watch((run_length, what, attention), (&members, started), &ended, write);
+            self.watch((run_length, what, attention), (&members, started), &ended, (write, so_far));
             if attention == Attention::Constant {
                 self.shared.end_all(|| members.iter().all(Member::is_finished));
             }
@@ -131,13 +138,15 @@ impl<'a, S: RawSample> Run<'a, S> {
         (run_length, what, attention): (RunLength, &str, Attention),
         (members, mut written): (&[Member<'_, T>], Instant),
         ended: &mpsc::Receiver<()>,
-        write: impl Fn() -> Result<(), Failure>,
+        (write, so_far): (impl Fn() -> Result<(), Failure>, impl Fn() -> Option<Document>),
     ) {
         let expected = if attention == Attention::Constant { run_length.expected() } else { run_length.duration };
         let progress = Progress::new(1_000, expected);
         progress.name(what);
         let mut course = self.live.as_ref().filter(|_| progress.is_visible()).map(LiveLines::course);
         let pace = if io::stderr().is_terminal() { LOOK * 10 } else { INTERIM };
+        // On a CPU on which nothing is measured, waking up for a request disturbs no thread.
+        let pace = if attention.cpu().is_some() { pace.min(REQUESTS) } else { pace };
         let (mut left, mut offset) = (members.len(), WallOffset::now());
         loop {
             let elapsed = self.shared.elapsed();
@@ -161,6 +170,9 @@ impl<'a, S: RawSample> Run<'a, S> {
                 // If this write fails, the final write also fails and reports the error.
                 let _ = write();
             }
+            if self.context.signals.take_request() {
+                self.show(so_far());
+            }
             match attention {
                 Attention::Constant => {
                     let now = WallOffset::now();
@@ -180,9 +192,22 @@ impl<'a, S: RawSample> Run<'a, S> {
         }
     }
 
+    /// Prints the result so far, which SIGUSR1 has asked for.
+    fn show(&self, so_far: Option<Document>) {
+        match so_far {
+            Some(document) => output::print_so_far(document, self.context.format_of_request()),
+            None => message::note("SIGUSR1: there is no result yet"),
+        }
+    }
+
     /// Returns the start time and the duration as document fields.
-    pub(crate) fn time(&self, elapsed: Duration) -> LatencyRunTime {
-        LatencyRunTime { started_at: self.files.began(), elapsed_s: rounded(elapsed.as_secs_f64()) }
+    pub(crate) fn time(&self, elapsed: Duration, warm_up: WarmUpOption) -> LatencyRunTime {
+        LatencyRunTime {
+            started_at: self.files.began(),
+            elapsed_s: rounded(elapsed.as_secs_f64()),
+            warm_up_ns: saturating_nanos(warm_up.length()),
+            warm_up_samples: self.shared.discarded(),
+        }
     }
 
     /// Returns, as document fields, how the run ended.

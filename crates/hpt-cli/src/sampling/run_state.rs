@@ -22,6 +22,8 @@ const INTERRUPT_AGAIN: Duration = Duration::from_millis(5);
 pub(crate) struct RunState {
     ends: AtomicBool,
     done: AtomicU64,
+    /// The number of samples of the warm-up.
+    discarded: AtomicU64,
     /// The time at which the first thread started to measure, in nanoseconds, or zero before that time.
     began_ns: AtomicU64,
     /// One interrupter for each thread that may sleep for a long time.
@@ -97,6 +99,16 @@ impl RunState {
 
     pub(crate) fn count_one(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts samples of the warm-up.
+    pub(crate) fn discard(&self, samples: u64) {
+        self.discarded.fetch_add(samples, Ordering::Relaxed);
+    }
+
+    /// Returns the number of samples that were discarded because they belong to the warm-up.
+    pub(crate) fn discarded(&self) -> u64 {
+        self.discarded.load(Ordering::Relaxed)
     }
 
     /// Returns the number of samples of all threads so far.

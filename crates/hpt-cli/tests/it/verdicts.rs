@@ -11,7 +11,14 @@ use serde_json::{Value, json};
 
 use crate::{
     schemas::validate,
-    support::{at_a_terminal::AtATerminal, code, hpt, is_root, json, pages::project, run, runner, stderr, stdout},
+    support::{
+        at_a_terminal::AtATerminal,
+        code, hpt, is_root, json,
+        pages::project,
+        run, runner, stderr, stdout,
+        unsafe_calls::{ask_to_end, send},
+        wait_while_running,
+    },
 };
 
 /// Short runs of commands with limits, each with a limit on a quantity that not every command has.
@@ -97,6 +104,76 @@ fn a_limit_applies_to_every_row_and_names_the_worst() {
     let slowest = slowest.expect("two rows");
     assert_eq!((&limit["rows"], &limit["worst_row"]), (&json!(2), &slowest["id"]), "{document:#}");
     assert_eq!(limit["seen_ns"], slowest["per_read_ns"]);
+}
+
+#[test]
+fn a_warm_up_is_discarded_and_stated() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let raw = folder.path().join("samples");
+    let run_with = |warm_up: &[&str]| {
+        let line = ["latency", "timer", "-n", "10", "-c", "any", "--raw", raw.to_str().expect("UTF-8"), "--json"];
+        let document = json(&run(&[&line[..], warm_up].concat()));
+        validate(&document);
+        let lines = fs::read_to_string(&raw).expect("it was written").lines().count();
+        assert_eq!((&document["results"][0]["samples"], lines), (&json!(10), 10), "{document:#}");
+        document
+    };
+    let without = run_with(&[]);
+    assert_eq!((&without["warm_up_ns"], &without["warm_up_samples"]), (&json!(0), &json!(0)));
+    let with = run_with(&["--warm-up", "20ms"]);
+    assert_eq!(with["warm_up_ns"], 20_000_000);
+    let discarded = with["warm_up_samples"].as_u64().expect("a number");
+    // One deadline a millisecond, unless some were missed.
+    assert!((1..=20).contains(&discarded), "{with:#}");
+    let notes = with["notes"].as_array().expect("notes");
+    let is_stated = |note: &Value| note.as_str().is_some_and(|note| note.contains("of the warm-up (20 ms)"));
+    assert!(notes.iter().any(is_stated), "{with:#}");
+    let stall = json(&run(&["latency", "stall", "-d", "50ms", "-c", "any", "--warm-up", "50ms", "--json"]));
+    validate(&stall);
+    assert_eq!(stall["warm_up_ns"], 50_000_000);
+}
+
+#[test]
+fn sigusr1_prints_the_result_so_far_on_standard_error() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    // A thread of `latency stall` that is pinned leaves a CPU for answers, if there are two.
+    for (mode, cpu) in [("timer", &["--cpu", "any"][..]), ("poll", &["--cpu", "any"]), ("stall", &[])] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let said = folder.path().join("said");
+        let mut command = hpt();
+        command.args(["latency", mode, "--duration", "1day", "--json"]).args(cpu);
+        let file = fs::File::create(&said).expect("ours");
+        let mut child = command.stdout(Stdio::piped()).stderr(file).spawn().expect("the binary was built");
+        // Before hpt listens, SIGUSR1 would end it.
+        let status = format!("/proc/{}/status", child.id());
+        wait_while_running(&mut child, "it listens", || {
+            let status = fs::read_to_string(&status).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+            u64::from_str_radix(caught.trim(), 16).is_ok_and(|mask| mask & (1 << (libc::SIGUSR1 - 1)) != 0)
+        });
+        let so_far = || -> Option<Value> {
+            let text = fs::read_to_string(&said).expect("ours");
+            text.lines().find_map(|line| serde_json::from_str(line).ok())
+        };
+        let id = child.id();
+        wait_while_running(&mut child, "it prints the result", || {
+            send(id, libc::SIGUSR1);
+            so_far().is_some()
+        });
+        ask_to_end(child.id());
+        let output = child.wait_with_output().expect("a child");
+        let early = so_far().expect("it was printed");
+        validate(&early);
+        let is_marked = |note: &Value| note.as_str().is_some_and(|note| note.contains("the result so far (SIGUSR1)"));
+        assert!(early["notes"].as_array().is_some_and(|notes| notes.iter().any(is_marked)), "{early:#}");
+        assert_eq!(early["interrupted"], false);
+        // Standard output is one document: that of the end.
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("one document");
+        validate(&document);
+        assert_eq!(document["interrupted"], true);
+    }
 }
 
 /// A file of a check with one step for each exit code of a measurement.

@@ -61,7 +61,7 @@ fn of_row(row: &CheckRow, step: &CheckStep) -> TestCaseStatus {
         Some(false) => {
             let place = limit.worst_row.as_ref().map_or_else(String::new, |worst| format!(" ({worst})"));
             let reason = limit.reason.as_ref().map_or_else(String::new, |reason| format!("; {reason}"));
-            of_kind(NonSuccessKind::Failure, &format!("{}, but {} was seen{place}{reason}", limit.text, seen(limit).0))
+            of_kind(NonSuccessKind::Failure, &format!("{} exceeded: {}{place}{reason}", limit.text, seen(limit).0))
         }
         None => of_kind(NonSuccessKind::Error, limit.reason.as_deref().unwrap_or("unknown")),
     }
@@ -89,7 +89,9 @@ mod tests {
 
     #[test]
     fn each_limit_is_a_test_case() {
-        insta::assert_snapshot!("check-junit", text(&example()));
+        insta::with_settings!({ snapshot_path => "../../../tests/it/snapshots", prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!("check-junit", text(&example()));
+        });
     }
 
     #[test]

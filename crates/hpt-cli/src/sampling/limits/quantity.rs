@@ -217,7 +217,9 @@ mod tests {
             let quantile = quantile(percent).expect(percent);
             assert_eq!((quantile.least_samples(), quantile.name().as_str()), (samples, name));
             assert_eq!(crate::output::has_tail(samples, quantile.part()), percent != "50", "{percent}");
-            assert!(percent == "50" || !crate::output::has_tail(samples - 1, quantile.part()), "{percent}");
+            // `has_tail` tolerates rounding errors, which matter for very large numbers.
+            let is_exact = percent != "50" && samples < 1_000_000_000;
+            assert!(!is_exact || !crate::output::has_tail(samples - 1, quantile.part()), "{percent}");
         }
     }
 }

@@ -17,12 +17,14 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
     gpio::{GpioError, Input, LineName, Output},
-    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeWaiting, Loopback, NotRunWatch},
+    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeWaiting, Loopback, NotRunWatch, ReadOverhead},
     realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
+    conditions::Conditions,
     cpu_absence::CpuAbsence,
     gpio_latency::{GpioLatencyDocument, GpioListening},
+    gpio_line::GpioLine,
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
 };
@@ -54,9 +56,10 @@ use crate::{
         realtime_options::ThreadOptions,
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
-        run::{Attention, Run},
+        run::{Attention, Run, SO_FAR},
         run_length::RunLength,
         run_state::RunState,
+        warm_up::WarmUpOption,
     },
 };
 
@@ -112,6 +115,8 @@ pub(crate) struct Arguments {
     timeout: Duration,
     #[command(flatten)]
     run_length: RunLength,
+    #[command(flatten)]
+    warm_up: WarmUpOption,
     /// Which latency to chart, write to files and check with limits
     #[arg(long, value_enum, value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
     figure: Figure,
@@ -170,6 +175,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     arguments.thread.check_cpu()?;
     // No signal may end hpt before both lines are restored.
     context.signals.listen_until_the_end()?;
+    context.signals.listen_for_requests()?;
     let (conduct, listening) = match arguments.listen {
         Listen::Poll => (Behavior::Blocks, EdgeWaiting::Blocking),
         Listen::Spin => (Behavior::Spins, EdgeWaiting::Polling),
@@ -211,14 +217,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let latencies = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
         [ThreadLatencies { cpu, latencies }]
     };
-    let cpu = Mutex::new(None);
-    let start = Instant::now();
+    let (cpu, effective) = (Mutex::new(None), Mutex::new(None));
+    let start = Instant::now().saturating_add(arguments.warm_up.length());
     run.shared.begin(start);
     let first_level = !output.first_level();
     let work = || {
         let held = arguments.thread.hold(context, conduct, BY)?;
         *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
         let settings = held.settings();
+        *effective.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
         let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
         // The thread blocks between edges, even if it busy-waits for the edge itself.
@@ -228,73 +235,121 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
         Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, not_run, error, warnings: held.end() })
     };
-    let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], || {
+    let asked = Asked { arguments, context, lines: (&out_place, &in_place), source: &source, reads, conduct };
+    let write = || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
         run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None, None))?;
         run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
-    });
+    };
+    let so_far = || {
+        let settings = effective.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let outcome = ThreadOutcome {
+            settings,
+            cpu: *cpu.lock().unwrap_or_else(PoisonError::into_inner),
+            counts: EdgeCounts::default(),
+            absences: Vec::new(),
+            not_run: NotRun::default(),
+            error: None,
+            warnings: vec![SO_FAR.to_owned(), "lost and unexpected edges are counted at the end".to_owned()],
+        };
+        let data = asked.data(&run, &three, (&outcome, start.elapsed()));
+        let blocks = page(&data, three.of(arguments.figure));
+        Some(Document::new(data, blocks))
+    };
+    let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], write, so_far);
     let elapsed = start.elapsed();
     let conditions = conditions.end();
     let released = [output.release(), input.release()];
-    let outcome = outcome?.pop().expect("the only thread has an outcome");
-    let ThreadOutcome { settings, cpu, counts, absences, not_run, error, mut warnings } = outcome;
-    warnings.extend(error.map(|error| format!("the lines can no longer be used: {error}")));
+    let mut outcome = outcome?.pop().expect("the only thread has an outcome");
+    let mut warnings = std::mem::take(&mut outcome.warnings);
+    warnings.extend(outcome.error.take().map(|error| format!("the lines can no longer be used: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
-    warnings.extend(run.finish(&drawn(cpu)));
+    warnings.extend(run.finish(&drawn(outcome.cpu)));
 
     let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let results = rows(&three);
-    let is_delayed = conduct == Behavior::Spins && settings.is_before_interrupts();
-    let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_delayed);
     // Lost edges are reported in a warning and in a note. Other irregular edges are reported only in a note.
-    warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
-    let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
-    notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
-    notes.extend(cpu_absences::notes(
-        &absences,
-        ["edge received there is not counted", "edges received there are not counted"],
-    ));
-    notes.extend(not_run::note_on_included([(cpu, &not_run)], "the latencies above include this time"));
-    notes.extend(run.shared.unmarked());
-    let answer = match (results.is_empty(), counts.lost > 0 || run.shared.stopped_at_ns().is_some()) {
+    let wrong = asked.wrong(&outcome);
+    warnings.extend((outcome.counts.lost > 0).then(|| wrong.first().cloned()).flatten());
+    outcome.warnings.clone_from(&warnings);
+    let mut data = asked.data(&run, &three, (&outcome, elapsed));
+    let answer = match (data.results.is_empty(), data.lost > 0 || data.end.stopped_at_ns.is_some()) {
         (true, _) => Answer::Unknown,
         (false, true) => Answer::No,
         (false, false) if warnings.is_empty() => Answer::Yes,
         (false, false) => Answer::Unknown,
     };
-    let limited = LimitedRow::of_latencies(arguments.figure.head().to_owned(), three.of(arguments.figure));
-    let limits = verdicts(arguments.limits.limits(), &[limited]);
-    let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
-    let (time, end) = (run.time(elapsed), run.end(absences));
-    let data = GpioLatencyDocument {
-        head: run.head,
-        output_line: out_place,
-        input_line: in_place,
-        listen: match arguments.listen {
-            Listen::Poll => GpioListening::Poll,
-            Listen::Spin => GpioListening::Spin,
-        },
-        interval_ns: saturating_nanos(arguments.run_length.interval),
-        timeout_ns: saturating_nanos(arguments.timeout),
-        cpu,
-        measuring: LatencyThread { thread: settings.thread, source },
-        reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
-        time,
-        lost: counts.lost,
-        unexpected: counts.unexpected,
-        dropped: counts.dropped,
-        out_of_window: counts.out_of_window,
-        figure: arguments.figure.word(),
-        not_run,
-        end,
-        conditions,
-        limits,
-        results,
-        notes,
-    };
+    let answer = answer.and(verdict::answer(&data.limits));
+    data.conditions = conditions;
+    let answer = arguments.conditions.judge(&data.conditions, &mut data.notes, answer);
     let blocks = page(&data, three.of(arguments.figure));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// What was asked for: the parts of the document that are known before the run.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    context: &'a Context,
+    /// The output line and the input line.
+    lines: (&'a GpioLine, &'a GpioLine),
+    source: &'a str,
+    reads: ReadOverhead,
+    conduct: Behavior,
+}
+
+impl Asked<'_> {
+    /// Returns notes on irregular edges.
+    fn wrong(&self, outcome: &ThreadOutcome) -> Vec<String> {
+        let is_delayed = self.conduct == Behavior::Spins && outcome.settings.is_before_interrupts();
+        what_was_wrong(&outcome.counts, self.lines, self.arguments.timeout, is_delayed)
+    }
+
+    /// Returns the document, at the end of the run or before.
+    fn data(
+        &self,
+        run: &Run<'_, EdgeSample>,
+        three: &EdgeFigures,
+        (outcome, elapsed): (&ThreadOutcome, Duration),
+    ) -> GpioLatencyDocument {
+        let Self { arguments, context, lines: (out, input), source, reads, .. } = *self;
+        let ThreadOutcome { settings, cpu, counts, absences, not_run, warnings, .. } = outcome;
+        let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
+        notes.extend(self.wrong(outcome).into_iter().filter(|wrong| !warnings.contains(wrong)));
+        notes.extend(cpu_absences::notes(
+            absences,
+            ["edge received there is not counted", "edges received there are not counted"],
+        ));
+        notes.extend(not_run::note_on_included([(*cpu, not_run)], "the latencies above include this time"));
+        notes.extend(run.shared.unmarked());
+        notes.extend(arguments.warm_up.note(run.shared.discarded()));
+        let limited = LimitedRow::of_latencies(arguments.figure.head().to_owned(), three.of(arguments.figure));
+        GpioLatencyDocument {
+            head: run.head.clone(),
+            output_line: out.clone(),
+            input_line: input.clone(),
+            listen: match arguments.listen {
+                Listen::Poll => GpioListening::Poll,
+                Listen::Spin => GpioListening::Spin,
+            },
+            interval_ns: saturating_nanos(arguments.run_length.interval),
+            timeout_ns: saturating_nanos(arguments.timeout),
+            cpu: *cpu,
+            measuring: LatencyThread { thread: settings.thread.clone(), source: source.to_owned() },
+            reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
+            time: run.time(elapsed, arguments.warm_up),
+            lost: counts.lost,
+            unexpected: counts.unexpected,
+            dropped: counts.dropped,
+            out_of_window: counts.out_of_window,
+            figure: arguments.figure.word(),
+            not_run: not_run.clone(),
+            end: run.end(absences.clone()),
+            conditions: Conditions::default(),
+            limits: verdicts(arguments.limits.limits(), &[limited]),
+            results: rows(three),
+            notes,
+        }
+    }
 }
 
 /// Drives one line and waits for edges on the other.
@@ -306,12 +361,12 @@ fn measure(
     shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> EdgeReport {
-    // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
+    // The warm-up ends at `start`. This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let end = arguments.run_length.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, EdgeFigures::record);
     let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
-    let (mut came, mut lost_in_a_row) = (0_u64, 0);
+    let (mut came, mut lost_in_a_row, mut has_come) = (0_u64, 0, false);
     let interval = arguments.run_length.interval;
     let edges = EdgeLatency::new(wire, interval)
         .with_start(Instant::now() + interval.min(Duration::from_millis(1)))
@@ -321,6 +376,10 @@ fn measure(
         .with_check(|| shared.check());
     edges.run(|outcome| {
         match outcome {
+            EdgeOutcome::Arrived { times, .. } if Instant::from_nanos(times.driven_ns.cast_signed()) < start => {
+                (has_come, lost_in_a_row) = (true, 0);
+                shared.discard(1);
+            }
             EdgeOutcome::Arrived { times, missed } => {
                 // This code runs after the edge has arrived, so no sample includes its duration.
                 let since = start.elapsed();
@@ -336,11 +395,11 @@ fn measure(
                 if let Some(lines) = lines.as_mut().filter(|_| is_there) {
                     lines.add(sample);
                 }
-                (came, lost_in_a_row) = (came + 1, 0);
+                (came, lost_in_a_row, has_come) = (came + 1, 0, true);
                 shared.count_one();
             }
             // If no edge has arrived so far, the lines are probably not connected.
-            _ if came == 0 => return ControlFlow::Break(()),
+            _ if !has_come => return ControlFlow::Break(()),
             _ => lost_in_a_row += 1,
         }
         let is_enough =

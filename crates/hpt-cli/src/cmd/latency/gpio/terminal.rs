@@ -183,7 +183,12 @@ mod tests {
             cpu: Some(1),
             measuring: LatencyThread { thread: example().thread, source: "monotonic".to_owned() },
             reads: ClockReads { clock_read_ns: 40, clock_granularity_ns: Some(10) },
-            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
+            time: LatencyRunTime {
+                started_at: "2001-09-09T01:46:40Z".to_owned(),
+                elapsed_s: 60.0,
+                warm_up_ns: 0,
+                warm_up_samples: 0,
+            },
             lost: 2,
             unexpected: 1,
             dropped: 0,

@@ -113,8 +113,8 @@ impl OnOtherCpus {
     }
 }
 
-/// The results and the settings of a thread that has ended.
-#[derive(Debug)]
+/// The results and the settings of a thread, usually of one that has ended.
+#[derive(Clone, Debug)]
 pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,
     pub(super) settings: EffectiveSettings,

@@ -19,11 +19,15 @@ use clap::Args;
 use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
-    measure::{CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, Window, poll_cost},
+    measure::{
+        CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, StallWatchStats, Window, poll_cost,
+    },
     realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
-use hpt_document::{cpu_absence::CpuAbsence, latency::LatencyThread, stall::StallDocument};
+use hpt_document::{
+    conditions::Conditions, cpu_absence::CpuAbsence, latency::LatencyThread, not_run::NotRun, stall::StallDocument,
+};
 
 use self::{
     account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
@@ -52,9 +56,10 @@ use crate::{
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
-        run::{Attention, Run},
+        run::{Attention, Run, SO_FAR},
         run_length::{RunLength, long},
         run_state::RunState,
+        warm_up::WarmUpOption,
     },
     source_rate::frequency_of,
 };
@@ -111,6 +116,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     count: Option<u64>,
     #[command(flatten)]
+    warm_up: WarmUpOption,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     keeping: ResultOptions,
@@ -163,6 +170,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.threads.realtime.listen(context)?;
+    context.signals.listen_for_requests()?;
     let cpus = arguments.threads.one_each(Behavior::Spins)?;
     arguments.keeping.check()?;
     let name = match &arguments.source {
@@ -193,7 +201,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         move || thread.measure(name, start)
     });
     let run_length = RunLength { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
-    let outcome = run.measure((run_length, "stalls", Attention::Rare { cpu: unmeasured_cpu }), works, || {
+    let asked = Asked { arguments, context, source: &name, no_cpu_left: unmeasured_cpu.is_none() };
+    let write = || {
         if run.files.are_none() {
             return Ok(());
         }
@@ -204,8 +213,21 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
             run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
             run.files.write(&threads)
         })
-    });
-    let elapsed = start.elapsed();
+    };
+    let result_so_far = || {
+        copies_of_all(&copies, &wanted, PATIENCE)?;
+        let outcomes: Option<Vec<_>> = copies.iter().map(Copied::outcome).collect();
+        let outcomes = outcomes?;
+        let settings =
+            EffectiveSettings::of_several(&outcomes.first()?.settings, outcomes.iter().map(|one| one.settings.clone()));
+        let remarks = vec![SO_FAR.to_owned(), "the blind time is known only at the end".to_owned()];
+        let (data, words) = asked.data(&run, &outcomes, (settings, remarks, run.shared.elapsed()));
+        let blocks = page(&data, &words, &all_of(&outcomes));
+        Some(Document::new(data, blocks))
+    };
+    let attention = Attention::Rare { cpu: unmeasured_cpu };
+    let outcome = run.measure((run_length, "stalls", attention), works, write, result_so_far);
+    let elapsed = start.elapsed().saturating_sub(arguments.warm_up.length());
     let conditions = conditions.end();
     let ended = outcome?;
     let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
@@ -214,57 +236,86 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, latencies: one.account.stalls.lengths().clone() };
     let threads: Vec<_> = ended.iter().map(of_threads).collect();
     warnings.extend(run.finish(&threads));
-
-    let mut all = Latencies::new();
-    threads.iter().for_each(|thread| all.add(&thread.latencies));
-    let mut notes =
-        [context.notes(), settings.notes(), notes_of(&ended, unmeasured_cpu.is_none()), warnings.clone()].concat();
-    let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
-    let stalls: u64 = ended.iter().map(|one| one.on_other_cpus.stalls).sum();
-    let stalls = format!("{stalls} {} in total", one_or_many(stalls, "stall", "stalls"));
-    notes.extend(cpu_absences::notes(
-        &absences,
-        [
-            &format!("measurement window there is not counted ({stalls})"),
-            &format!("measurement windows there are not counted ({stalls})"),
-        ],
-    ));
-    notes.extend(not_run::note_on_included(
-        ended.iter().map(|one| (one.cpu, &one.not_run)),
-        "the stalls above include this time",
-    ));
-    notes.extend(run.shared.unmarked());
-    let (time, end) = (run.time(elapsed), run.end(absences));
-    let longest = chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
-    let newest = chosen(&ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
-    let (longest, words): (Vec<_>, Vec<_>) = longest.into_iter().unzip();
-    let answer = match (!warnings.is_empty(), end.stopped_at_ns) {
+    let (mut data, words) = asked.data(&run, &ended, (settings, warnings.clone(), elapsed));
+    let answer = match (!warnings.is_empty(), data.end.stopped_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
     };
-    let limits = verdicts(arguments.limits.limits(), &ended.iter().map(limited_row).collect::<Vec<_>>());
-    let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
-    let data = StallDocument {
-        head: run.head,
-        measuring: LatencyThread { thread: settings.thread, source: name },
-        read_ns: rounded(ended.iter().map(|one| one.poll_cost.read_ns).fold(0.0, f64::max)),
-        step_p90_ns: ended.iter().filter_map(|one| one.poll_cost.step_ns).max(),
-        time,
-        end,
-        conditions,
-        limits,
-        results: ended.iter().map(row).collect(),
-        causes: cause_rows(&ended),
-        counters: ended.iter().flat_map(counter_rows).collect(),
-        longest,
-        newest: newest.into_iter().map(|(row, _)| row).collect(),
-        loaded: None,
-        notes,
-    };
-    let blocks = page(&data, &words, &all);
+    let answer = answer.and(verdict::answer(&data.limits));
+    data.conditions = conditions;
+    let answer = arguments.conditions.judge(&data.conditions, &mut data.notes, answer);
+    let blocks = page(&data, &words, &all_of(&ended));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns the lengths of the stalls of all threads together.
+fn all_of(ended: &[ThreadOutcome]) -> Latencies {
+    let mut all = Latencies::new();
+    ended.iter().for_each(|one| all.add(one.account.stalls.lengths()));
+    all
+}
+
+/// What was asked for: the parts of the document that are known before the run.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    context: &'a Context,
+    source: &'a str,
+    /// Whether every CPU runs a measuring thread.
+    no_cpu_left: bool,
+}
+
+impl Asked<'_> {
+    /// Returns the document, at the end of the run or before, and the likely causes of its longest stalls. `remarks` are
+    /// warnings, or remarks on the state of the run.
+    fn data(
+        &self,
+        run: &Run<'_, RawStall>,
+        ended: &[ThreadOutcome],
+        (settings, remarks, elapsed): (EffectiveSettings, Vec<String>, Duration),
+    ) -> (StallDocument, Vec<String>) {
+        let Self { arguments, context, source, no_cpu_left } = *self;
+        let mut notes = [context.notes(), settings.notes(), notes_of(ended, no_cpu_left), remarks].concat();
+        let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
+        let stalls: u64 = ended.iter().map(|one| one.on_other_cpus.stalls).sum();
+        let stalls = format!("{stalls} {} in total", one_or_many(stalls, "stall", "stalls"));
+        notes.extend(cpu_absences::notes(
+            &absences,
+            [
+                &format!("measurement window there is not counted ({stalls})"),
+                &format!("measurement windows there are not counted ({stalls})"),
+            ],
+        ));
+        notes.extend(not_run::note_on_included(
+            ended.iter().map(|one| (one.cpu, &one.not_run)),
+            "the stalls above include this time",
+        ));
+        notes.extend(run.shared.unmarked());
+        notes.extend(arguments.warm_up.note(run.shared.discarded()).map(|note| note.replacen("sample", "stall", 1)));
+        let (time, end) = (run.time(elapsed, arguments.warm_up), run.end(absences));
+        let longest = chosen(ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
+        let newest = chosen(ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
+        let (longest, words): (Vec<_>, Vec<_>) = longest.into_iter().unzip();
+        let limits = verdicts(arguments.limits.limits(), &ended.iter().map(limited_row).collect::<Vec<_>>());
+        let data = StallDocument {
+            head: run.head.clone(),
+            measuring: LatencyThread { thread: settings.thread, source: source.to_owned() },
+            read_ns: rounded(ended.iter().map(|one| one.poll_cost.read_ns).fold(0.0, f64::max)),
+            step_p90_ns: ended.iter().filter_map(|one| one.poll_cost.step_ns).max(),
+            time,
+            end,
+            conditions: Conditions::default(),
+            loaded: None,
+            limits,
+            results: ended.iter().map(row).collect(),
+            causes: cause_rows(ended),
+            counters: ended.iter().flat_map(counter_rows).collect(),
+            longest,
+            newest: newest.into_iter().map(|(row, _)| row).collect(),
+            notes,
+        };
+        (data, words)
+    }
 }
 
 /// A copy of a thread's counts, made at the request of another thread.
@@ -274,16 +325,22 @@ struct Copied {
     /// The number of the request that this copy answers.
     answered: AtomicU64,
     latencies: Mutex<Latencies>,
+    /// The results of the thread at that time. The statistics of its polling are known only at the end.
+    outcome: Mutex<Option<ThreadOutcome>>,
 }
 
 impl Copied {
     fn new(cpu: Option<usize>) -> Self {
-        Self { cpu, answered: AtomicU64::new(0), latencies: Mutex::new(Latencies::new()) }
+        Self { cpu, answered: AtomicU64::new(0), latencies: Mutex::new(Latencies::new()), outcome: Mutex::new(None) }
     }
 
     fn answer(&self, latencies: &Latencies, wanted: u64) {
         self.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone_from(latencies);
         self.answered.store(wanted, Ordering::Release);
+    }
+
+    fn outcome(&self) -> Option<ThreadOutcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn of_thread(&self) -> ThreadLatencies {
@@ -341,6 +398,37 @@ impl OneThread<'_> {
         let above_ns = saturating_nanos(above);
 
         let mut counters = CpuCounters::open(&self.context.host, self.cpu);
+        let start = start.saturating_add(arguments.warm_up.length());
+        if Instant::now() < start {
+            let check = |now| continue_if(now < start && self.shared.goes_on() && !self.context.interrupted());
+            let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));
+            let watch = StallWatch::new(source, rate).with_threshold(above);
+            watch.with_check(check).with_counters(deltas).run(|window| {
+                self.shared.discard(window.stalls.len() as u64);
+                ControlFlow::Continue(CallbackTime::Checked)
+            });
+        }
+        let (listed, unreadable, counts_firmware) =
+            (counters.counters().to_vec(), counters.unreadable().to_vec(), counters.counts_firmware());
+        let began = Instant::now();
+        let outcome_of = |account, on_other_cpus, absences, elapsed: Duration| {
+            let mut watched = StallWatchStats::default();
+            watched.elapsed_ns = saturating_nanos(elapsed);
+            ThreadOutcome {
+                cpu: self.cpu,
+                settings: settings.clone(),
+                account,
+                on_other_cpus,
+                absences,
+                not_run: NotRun::default(),
+                watched,
+                poll_cost,
+                above_ns,
+                counters: listed.clone(),
+                unreadable: unreadable.clone(),
+                counts_firmware,
+            }
+        };
         let mut account = Account::new();
         let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
         let limit_ns = arguments.keeping.limit_ns();
@@ -374,32 +462,30 @@ impl OneThread<'_> {
             let busy = wanted != copied || (lines.is_some() && handed_over(before, found));
             if wanted != copied {
                 copied = wanted;
+                let absences = presence.as_ref().map_or_else(Vec::new, |presence| presence.absences().to_vec());
+                let so_far = outcome_of(account.clone(), on_other_cpus, absences, began.elapsed());
+                *self.copy.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
                 self.copy.answer(account.stalls.lengths(), wanted);
             }
             continue_if(self.shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted))?;
             ControlFlow::Continue(if busy { CallbackTime::Excluded } else { CallbackTime::Checked })
         };
         let mut not_run = NotRunWatch::of_spinning_thread(&self.context.host, self.cpu);
-        self.shared.begin(Instant::now());
+        self.shared.begin(began);
         let watch = StallWatch::new(source, rate).with_threshold(above);
         let watched = watch.with_check(check).with_counters(deltas).run(each);
         let not_run = not_run::field_of(&not_run.read());
         drop(lines);
         // Publish the final counts of this thread now, because other threads may continue for a long time.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
+        let absences = presence.map_or_else(Vec::new, |presence| presence.absences().to_vec());
         Ok(ThreadOutcome {
-            cpu: self.cpu,
-            settings,
-            account,
-            on_other_cpus,
-            absences: presence.map_or_else(Vec::new, |presence| presence.absences().to_vec()),
             not_run,
             watched,
-            poll_cost,
-            above_ns,
             counters: counters.counters().to_vec(),
             unreadable: counters.unreadable().to_vec(),
             counts_firmware: counters.counts_firmware(),
+            ..outcome_of(account, on_other_cpus, absences, Duration::ZERO)
         })
     }
 

@@ -399,7 +399,12 @@ mod tests {
             measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
             read_ns: 20.0,
             step_p90_ns: Some(30),
-            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 10.0 },
+            time: LatencyRunTime {
+                started_at: "2001-09-09T01:46:40Z".to_owned(),
+                elapsed_s: 10.0,
+                warm_up_ns: 0,
+                warm_up_samples: 0,
+            },
             end: LatencyRunEnd {
                 stopped_at_ns: Some(1_103 * MS),
                 interrupted: true,

@@ -14,11 +14,13 @@ use hpt_core::{
     Instant, SourceId, clock,
     gpio::LineName,
     measure::{
-        Interrupter, Latencies, NotRunWatch, Waiting, Wake, Wakes, clock_read_overhead, wall_clock_read_overhead,
+        Interrupter, Latencies, NotRunWatch, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead,
+        wall_clock_read_overhead,
     },
     realtime::{Absence, Behavior, PinWatch},
 };
 use hpt_document::{
+    conditions::Conditions,
     cpu_absence::CpuAbsence,
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
@@ -39,7 +41,7 @@ use crate::{
         Answer, Document,
         chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
-        metrics, one_or_many, saturating_nanos,
+        metrics, one_or_many, rounded, saturating_nanos,
     },
     sampling::{
         conditions::{ConditionOptions, ConditionsThread},
@@ -57,10 +59,11 @@ use crate::{
         raw_samples::{Backlog, Raw},
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
-        run::{Attention, Run},
+        run::{Attention, Run, SO_FAR},
         run_length::{RunLength, ThreadProgress},
         run_state::RunState,
         time_series::TimeSeries,
+        warm_up::WarmUpOption,
     },
 };
 
@@ -121,6 +124,8 @@ enum By {
 struct Common {
     #[command(flatten)]
     run_length: RunLength,
+    #[command(flatten)]
+    warm_up: WarmUpOption,
     #[command(flatten)]
     threads: CpuOptions,
     /// Start at this time of day
@@ -207,6 +212,8 @@ struct Counts {
     absences: Mutex<Vec<Absence>>,
     /// The time during which the thread did not run, available after the thread has ended.
     not_run: Mutex<NotRun>,
+    /// The settings of the thread, available after they were applied.
+    settings: Mutex<Option<EffectiveSettings>>,
 }
 
 /// The latencies of the wake-ups, and their time series.
@@ -269,6 +276,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     } else {
         arguments.threads.realtime.listen(context)?;
     }
+    context.signals.listen_for_requests()?;
     let conduct = conduct(waiting, arguments.run_length.interval);
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
     let cpus = arguments.threads.one_each(conduct)?;
@@ -302,6 +310,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
         move || {
             let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by)?;
             let settings = held.settings();
+            *counts.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
             let presence = counts.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
             let shared = (&run.shared, run.shared.interrupter(number));
             let mut watch = match (waiting, at) {
@@ -319,69 +328,112 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
             Ok(settings)
         }
     });
-    let outcome = run.measure((arguments.run_length, "wake-ups", Attention::Constant), works, || {
+    let asked = Asked { arguments, context, waiting, at, reads };
+    let so_far = || {
+        let settings: Vec<_> = counts.iter().filter_map(Counts::settings).collect();
+        let first = settings.first()?.clone();
+        let settings = EffectiveSettings::of_several(&first, settings);
+        let pulse = pulse.as_ref().map(Pulse::name);
+        let data = asked.data(&run, &counts, (settings, vec![SO_FAR.to_owned()], pulse));
+        let blocks = page(&data, &all_of(&counts));
+        Some(Document::new(data, blocks))
+    };
+    let write = || {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
         let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
         run.files.keep_metrics(&run.head, metrics::timer_poll::gauges(waited_by(waiting), &results))?;
         run.files.write(&threads)
-    });
-    let elapsed = run.shared.elapsed();
+    };
+    let outcome = run.measure((arguments.run_length, "wake-ups", Attention::Constant), works, write, so_far);
+    let ended = run.shared.elapsed();
     let conditions = conditions.end();
-    let timed_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().id };
-    drop(timed_by);
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
     let mut warnings = whole.end();
     let pulse_name = pulse.as_ref().map(Pulse::name);
     warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
     warnings.extend(run.finish(&threads));
-    let mut all = Latencies::new();
-    threads.iter().for_each(|thread| all.add(&thread.latencies));
-    let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
-    let stopped_at_ns = run.shared.stopped_at_ns();
-    let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
-    if all.clock_was_set() > 0 {
-        notes.push(format!(
-            "the wall clock was set during the run; {} affected {} not counted",
-            all.clock_was_set(),
-            one_or_many(all.clock_was_set(), "wake-up is", "wake-ups are")
-        ));
-    }
-    let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
-    notes.extend(cpu_absences::notes(&absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
-    let not_run = results.iter().map(|row| (row.cpu, &row.not_run));
-    notes.extend(not_run::note_on_included(not_run, "the latencies above include this time"));
-    notes.extend(run.shared.unmarked());
-    let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
-    notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
-    let limited = threads.iter().map(|thread| LimitedRow::of_latencies(place_of(thread.cpu), &thread.latencies));
-    let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
-    let (time, end) = (run.time(elapsed), run.end(absences));
-    let answer = match (results.is_empty() || !warnings.is_empty(), stopped_at_ns) {
+    let mut data = asked.data(&run, &counts, (settings, warnings.clone(), pulse_name));
+    data.time.elapsed_s = rounded(ended.as_secs_f64());
+    drop(timed_by);
+    let answer = match (data.results.is_empty() || !warnings.is_empty(), data.end.stopped_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
     };
-    let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
-    let data = WakeLatencyDocument {
-        head: run.head,
-        interval_ns: saturating_nanos(arguments.run_length.interval),
-        at: at.map(|at| humantime::format_rfc3339(at).to_string()),
-        wait_method: waited_by(waiting),
-        pulse: pulse_name,
-        measuring: LatencyThread { thread: settings.thread, source: timed_by_name.to_string() },
-        reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
-        time,
-        end,
-        conditions,
-        limits,
-        results,
-        loaded: None,
-        notes,
-    };
-    let blocks = page(&data, &all);
+    let answer = answer.and(verdict::answer(&data.limits));
+    data.conditions = conditions;
+    let answer = arguments.conditions.judge(&data.conditions, &mut data.notes, answer);
+    let blocks = page(&data, &all_of(&counts));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns the latencies of all threads together.
+fn all_of(counts: &[Counts]) -> Latencies {
+    let mut all = Latencies::new();
+    counts.iter().for_each(|counts| all.add(&counts.copy().latencies));
+    all
+}
+
+/// What was asked for, and the read overhead of the clock: the parts of the document that are known before the run.
+struct Asked<'a> {
+    arguments: &'a Common,
+    context: &'a Context,
+    waiting: Waiting,
+    at: Option<SystemTime>,
+    reads: ReadOverhead,
+}
+
+impl Asked<'_> {
+    /// Returns the document, at the end of the run or before. `remarks` are warnings, or remarks on the state of the
+    /// run.
+    fn data(
+        &self,
+        run: &Run<'_, Wake>,
+        counts: &[Counts],
+        (settings, remarks, pulse): (EffectiveSettings, Vec<String>, Option<String>),
+    ) -> WakeLatencyDocument {
+        let Self { arguments, context, waiting, at, ref reads } = *self;
+        let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
+        let all = all_of(counts);
+        let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
+        let mut notes = [context.notes(), settings.notes(), remarks].concat();
+        if all.clock_was_set() > 0 {
+            notes.push(format!(
+                "the wall clock was set during the run; {} affected {} not counted",
+                all.clock_was_set(),
+                one_or_many(all.clock_was_set(), "wake-up is", "wake-ups are")
+            ));
+        }
+        let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
+        notes
+            .extend(cpu_absences::notes(&absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
+        let not_run = results.iter().map(|row| (row.cpu, &row.not_run));
+        notes.extend(not_run::note_on_included(not_run, "the latencies above include this time"));
+        notes.extend(run.shared.unmarked());
+        notes.extend(arguments.warm_up.note(run.shared.discarded()));
+        let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
+        notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
+        let limited = threads.iter().map(|thread| LimitedRow::of_latencies(place_of(thread.cpu), &thread.latencies));
+        let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
+        let timed_by = if at.is_some() { SourceId::new("realtime") } else { clock::source().id };
+        WakeLatencyDocument {
+            head: run.head.clone(),
+            interval_ns: saturating_nanos(arguments.run_length.interval),
+            at: at.map(|at| humantime::format_rfc3339(at).to_string()),
+            wait_method: waited_by(waiting),
+            pulse,
+            measuring: LatencyThread { thread: settings.thread, source: timed_by.to_string() },
+            reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
+            time: run.time(run.shared.elapsed(), arguments.warm_up),
+            end: run.end(absences),
+            conditions: Conditions::default(),
+            loaded: None,
+            limits,
+            results,
+            notes,
+        }
+    }
 }
 
 const fn waited_by(waiting: Waiting) -> WaitMethod {
@@ -399,7 +451,12 @@ impl Counts {
             found: Mutex::new(Found::new()),
             absences: Mutex::new(Vec::new()),
             not_run: Mutex::new(NotRun::default()),
+            settings: Mutex::new(None),
         }
+    }
+
+    fn settings(&self) -> Option<EffectiveSettings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn absences(&self) -> Vec<CpuAbsence> {
@@ -441,10 +498,14 @@ fn measure(
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
     // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let mut thread_progress = ThreadProgress::of(arguments.run_length);
-    let mut first_deadline = None;
+    let (mut warm_up, mut first_deadline) = (arguments.warm_up.of_thread(), None);
     let each = |wake: Wake| {
         if let Some(pulse) = pulse {
             pulse.toggle();
+        }
+        if warm_up.includes(wake.deadline) {
+            shared.discard(1);
+            return continue_if(shared.goes_on());
         }
         // This code runs after the clock read that determines the latency, so no sample includes its duration. It needs
         // no further clock read.

@@ -154,7 +154,12 @@ mod tests {
             pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
             measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
             reads: ClockReads { clock_read_ns: 21, clock_granularity_ns: Some(10) },
-            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
+            time: LatencyRunTime {
+                started_at: "2001-09-09T01:46:40Z".to_owned(),
+                elapsed_s: 60.0,
+                warm_up_ns: 0,
+                warm_up_samples: 0,
+            },
             end: LatencyRunEnd {
                 stopped_at_ns: Some(1_000_000_000),
                 interrupted: true,
