@@ -131,6 +131,26 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
 }
 
 #[test]
+fn a_step_of_a_check_does_not_make_root_write_a_file() {
+    let scene = scene!();
+    let path = scene.path("sticky/check.toml");
+    for option in ["--raw", "--write", "--svg"] {
+        let format = if option == "--write" { "line=" } else { "" };
+        let victim = scene.word("victim");
+        for words in [format!("\"{option}\", \"{format}{victim}\""), format!("\"{option}={format}{victim}\"")] {
+            let step = format!(
+                "[[step]]\nname = \"a\"\ncommand = [\"latency\", \"timer\", \"-n\", \"3\", {words}]\nlimits = [\"max=1h\"]\n"
+            );
+            fs::write(&path, step).expect("ours");
+            scene.give_away(&path);
+            let output = run(&["check", &scene.word("sticky/check.toml")]);
+            assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+            scene.is_unharmed(&words);
+        }
+    }
+}
+
+#[test]
 fn a_link_in_place_of_an_output_file_does_not_reach_a_file_of_root() {
     let scene = scene!();
     scene.attack(

@@ -239,7 +239,8 @@ fn a_wrong_check_file_is_refused_before_anything_is_measured() {
         (step("latency gpio --list"), "step \"a\": hpt latency has no limits"),
         (step("rm -rf /"), "step \"a\": unrecognized subcommand 'rm'"),
         (step("bench --json --limit read=1s"), "options for the output belong to hpt check itself"),
-        (step("bench --svg a.svg --limit read=1s"), "--svg is not available in a step"),
+        (step("bench --svg a.svg --limit read=1s"), "step \"a\": a step writes no files"),
+        (step("latency timer --raw=a --limit max=1s"), "step \"a\": a step writes no files"),
         (step("check"), "step \"a\": hpt check has no limits"),
     ] {
         fs::write(&path, &text).expect("ours");

@@ -68,7 +68,7 @@ pub(crate) fn usual_quantile(quantile: Quantile, [p50, p99, p999]: [Option<f64>;
     [p50, p99, p999].get(place).copied().flatten()
 }
 
-/// What the maximum of this many samples supports: the rule of three.
+/// States what the maximum of this number of samples supports: the rule of three.
 pub(crate) fn support_of_max(samples: u64) -> String {
     if samples < LEAST_FOR_SUPPORT {
         return format!("{samples} samples are too few to say how often it is exceeded");

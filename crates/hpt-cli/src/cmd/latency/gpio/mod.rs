@@ -286,7 +286,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// What was asked for: the parts of the document that are known before the run.
+/// The request: the parts of the document that are known before the run.
 struct Asked<'a> {
     arguments: &'a Arguments,
     context: &'a Context,

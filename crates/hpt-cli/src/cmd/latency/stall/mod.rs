@@ -256,7 +256,7 @@ fn all_of(ended: &[ThreadOutcome]) -> Latencies {
     all
 }
 
-/// What was asked for: the parts of the document that are known before the run.
+/// The request: the parts of the document that are known before the run.
 struct Asked<'a> {
     arguments: &'a Arguments,
     context: &'a Context,

@@ -375,7 +375,7 @@ fn all_of(counts: &[Counts]) -> Latencies {
     all
 }
 
-/// What was asked for, and the read overhead of the clock: the parts of the document that are known before the run.
+/// The request, and the read overhead of the clock: the parts of the document that are known before the run.
 struct Asked<'a> {
     arguments: &'a Common,
     context: &'a Context,
