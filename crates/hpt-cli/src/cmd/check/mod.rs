@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Measure now, and write FILE with limits from the result
     #[arg(long)]
     init: bool,
-    /// How many times the value that was seen a limit is
+    /// Limits are FACTOR times the values that were seen
     #[arg(long, value_name = "FACTOR", default_value_t = 3.0, value_parser = factor, requires = "init")]
     headroom: f64,
     /// Replace FILE if it exists

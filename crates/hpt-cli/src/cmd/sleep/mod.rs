@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     /// Maximum time spent spinning (hpt method only)
     ///
     /// A fraction of the sleep time, from 0 to 1.
-    #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile")]
+    #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile", hide_short_help = true)]
     cpu_budget: Option<f64>,
     #[command(flatten)]
     limits: LimitOptions,

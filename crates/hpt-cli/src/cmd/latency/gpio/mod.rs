@@ -89,7 +89,7 @@ const NO_LINES: &str = "choose two lines that are wired together with --output-l
 /// and the kernel timestamps it. The measuring thread waits for the edge and reads its timestamp. hpt restores both
 /// lines at the end. It refuses lines that are in use.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above or --limit, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(GPIO_HELP)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above or --limit, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(GPIO_HELP).hide_short_help(true)))]
 pub(crate) struct Arguments {
     /// GPIO line to drive, such as GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE")]

@@ -70,6 +70,7 @@ use crate::{
 const TIMER_EXAMPLES: &str = "  \
   hpt latency timer                            one CPU, every millisecond, 10 s
   sudo hpt latency timer --cpu all -P f:80 --dma-latency 0 --duration 1h
+  hpt latency timer --duration 1m --limit p99=500us,max=20ms,missed=0
   hpt latency timer --at 23:59:50 --interval 1s --duration 20s
   sudo hpt latency timer -P f:80 --stop-above 100us --write cyclictest=run.hist";
 const TIMER_EXAMPLE: &str = "Example: sudo hpt latency timer -c all -P f:80 --mlockall --dma-latency 0 -d 1h";
