@@ -4,10 +4,12 @@
 
 mod common;
 
-use std::{hint::black_box, time::Instant};
+use std::hint::black_box;
 
-use criterion::Criterion;
+use criterion::{Criterion, measurement::Measurement};
 use hpt_core::{Frequency, Scale};
+
+use self::common::KernelTime;
 
 /// A rate at which no conversion is trivial.
 const HERTZ: u64 = 2_596_104_000;
@@ -18,35 +20,36 @@ const TICKS: u64 = HERTZ + 12_345;
 const KERNEL_RANGE_S: u64 = 600;
 
 fn main() {
-    let mut criterion = common::criterion();
+    let Some(time) = common::clock() else { return };
+    let mut criterion = common::criterion(&time);
     let _pinned = common::or_say("pinned to one CPU", hpt_benches::pin());
     let scale = black_box(Scale::of(Frequency::from_hertz(HERTZ).expect("not zero")));
-    compare(&mut criterion, "hpt Scale", |ticks| scale.nanos(ticks));
+    compare(&mut criterion, &time, "hpt Scale", |ticks| scale.nanos(ticks));
     let hertz = black_box(u128::from(HERTZ));
     // Exact. The quotient fits for 584 years of ticks.
     #[expect(clippy::cast_possible_truncation, reason = "a second of ticks is a second")]
-    compare(&mut criterion, "u128 division", |ticks| (u128::from(ticks) * 1_000_000_000 / hertz) as u64);
+    compare(&mut criterion, &time, "u128 division", |ticks| (u128::from(ticks) * 1_000_000_000 / hertz) as u64);
     let (multiplier, shift) = black_box(kernel_scale());
     // Accurate to about 1e-7, for at most ten minutes of ticks.
-    compare(&mut criterion, "kernel multiply and shift", |ticks| (ticks * multiplier) >> shift);
+    compare(&mut criterion, &time, "kernel multiply and shift", |ticks| (ticks * multiplier) >> shift);
     let tick_ns = black_box(1e9 / HERTZ as f64);
     // Accurate to 53 bits: 1 ns after 104 days.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a second of ticks is a second")]
-    compare(&mut criterion, "f64 multiplication", |ticks| (ticks as f64 * tick_ns) as u64);
+    compare(&mut criterion, &time, "f64 multiplication", |ticks| (ticks as f64 * tick_ns) as u64);
     criterion.final_summary();
 }
 
 /// Times independent conversions, and conversions that each depend on the previous one.
-fn compare(criterion: &mut Criterion, name: &str, convert: impl Fn(u64) -> u64) {
+fn compare(criterion: &mut Criterion<KernelTime>, time: &KernelTime, name: &str, convert: impl Fn(u64) -> u64) {
     criterion.benchmark_group("conversion, apart").bench_function(name, |bencher| {
         bencher.iter(|| convert(black_box(TICKS)));
     });
     criterion.benchmark_group("conversion, chained").bench_function(name, |bencher| {
         bencher.iter_custom(|times| {
             let ticks = black_box(TICKS);
-            let start = Instant::now();
+            let start = time.start();
             let last = (0..times).fold(ticks, |last, _| ticks + (convert(last) & 1));
-            let elapsed = start.elapsed();
+            let elapsed = time.end(start);
             black_box(last);
             elapsed
         });

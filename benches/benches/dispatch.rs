@@ -12,7 +12,5 @@ fn main() {
     let mut contenders = common::or_say(bare::Counter::PLAIN, rivals::bare(&host)).unwrap_or_default();
     contenders.extend(ours.iter().flat_map(Ours::by_every_way));
     contenders.extend(rivals::rivals());
-    let mut criterion = common::criterion();
-    common::time_all(&mut criterion, "dispatch", &contenders);
-    criterion.final_summary();
+    common::time_all("dispatch", &contenders);
 }

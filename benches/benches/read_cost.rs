@@ -13,7 +13,5 @@ fn main() {
     contenders.extend(ours.iter().flat_map(Ours::contenders));
     contenders.extend(rivals::rivals());
     contenders.push(rivals::coarse());
-    let mut criterion = common::criterion();
-    common::time_all(&mut criterion, "read cost", &contenders);
-    criterion.final_summary();
+    common::time_all("read cost", &contenders);
 }

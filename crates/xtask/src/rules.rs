@@ -66,7 +66,15 @@ pub const UNSAFE_PLACES: &[&str] = &[
 ];
 
 /// Files that must contain `#![forbid(unsafe_code)]`. Directories end in a slash.
-pub const UNSAFE_FORBIDDEN: &[&str] = &["crates/hpt-cli/src/main.rs", "crates/xtask/src/main.rs", "examples/"];
+pub const UNSAFE_FORBIDDEN: &[&str] = &[
+    "crates/hpt-cli/src/main.rs",
+    "crates/hpt-criterion/benches/",
+    "crates/hpt-criterion/src/lib.rs",
+    "crates/hpt-tracing/examples/",
+    "crates/hpt-tracing/src/lib.rs",
+    "crates/xtask/src/main.rs",
+    "examples/",
+];
 
 /// The rules of a package without specific rules.
 pub const NONE: Rules = Rules {
@@ -131,6 +139,16 @@ pub const RULES: &[Rules] = &[
             &["report_compare"],
             &["document", "schema"],
         ],
+        ..NONE
+    },
+    Rules {
+        package: "hpt-criterion",
+        layers: &[&["format", "laps"], &["time"], &["counting"], &["cycles", "instructions"]],
+        ..NONE
+    },
+    Rules {
+        package: "hpt-tracing",
+        layers: &[&["durations", "time"], &["recorder"], &["snapshot"], &["layer"], &["openmetrics"]],
         ..NONE
     },
     Rules {

@@ -5,7 +5,7 @@ mod cycles;
 
 use std::time::Duration;
 
-pub use self::cycles::{CycleLap, CycleStopwatch, LapRefused};
+pub use self::cycles::{CycleLap, CycleStopwatch, CyclesStarted, LapRefused};
 use crate::{
     calibrate::{CalibrateError, calibrate},
     host::Host,
