@@ -2,7 +2,7 @@
 //! their counters.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     fmt::{self, Debug},
     rc::Rc,
 };
@@ -90,7 +90,7 @@ struct State<E: Event> {
     opened: OnceCell<Choice<E>>,
     /// The reason why a count became unknown.
     fault: RefCell<Option<String>>,
-    is_silent: bool,
+    is_silent: Cell<bool>,
 }
 
 enum Choice<E: Event> {
@@ -133,7 +133,7 @@ impl<E: Event> Counting<E> {
     /// Counts the event where that is possible, and otherwise measures time.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(OnceCell::new(), false)
+        Self::with(OnceCell::new())
     }
 
     /// Counts the event, and never falls back to time.
@@ -142,17 +142,18 @@ impl<E: Event> Counting<E> {
     ///
     /// Returns the reason and the fix if the event cannot be counted on this machine.
     pub fn open() -> Result<Self, NotCounted> {
-        E::open(&Host::live()).map(|event| Self::with(OnceCell::from(Choice::counter(event)), false))
+        E::open(&Host::live()).map(|event| Self::with(OnceCell::from(Choice::counter(event))))
     }
 
-    /// Prints nothing.
+    /// Prints nothing. Call this before the first measurement.
     #[must_use]
     pub fn silent(self) -> Self {
-        Self::with(OnceCell::new(), true)
+        self.state.is_silent.set(true);
+        self
     }
 
-    fn with(opened: OnceCell<Choice<E>>, is_silent: bool) -> Self {
-        Self { state: Rc::new(State { opened, fault: RefCell::default(), is_silent }) }
+    fn with(opened: OnceCell<Choice<E>>) -> Self {
+        Self { state: Rc::new(State { opened, fault: RefCell::default(), is_silent: Cell::new(false) }) }
     }
 
     /// Returns why time is measured instead; `None` if the event is counted. Opens the counter if necessary.
@@ -196,7 +197,7 @@ impl<E: Event> Counting<E> {
             Ok(event) => Choice::counter(event),
             Err(refused) => {
                 let time = Time::best().map_err(|reason| reason.to_string());
-                let time = if self.state.is_silent { time.map(Time::silent) } else { time };
+                let time = if self.state.is_silent.get() { time.map(Time::silent) } else { time };
                 self.say(&format!("{} are not counted: {refused}", E::UNITS.one));
                 if let Some(fix) = &refused.fix {
                     self.say(&format!("fix: {fix}"));
@@ -223,7 +224,7 @@ impl<E: Event> Counting<E> {
     }
 
     fn say(&self, line: &str) {
-        if !self.state.is_silent {
+        if !self.state.is_silent.get() {
             eprintln!("hpt-criterion: {line}");
         }
     }
@@ -383,6 +384,13 @@ mod tests {
         assert!(apples.name().starts_with("time by "), "{}", apples.name());
         assert!(apples.formatter().format_value(7.0).ends_with(" ns"));
         assert_eq!(Counting::<Scripted>::open().map(|_| ()).expect_err("strict"), *refused);
+    }
+
+    #[test]
+    fn an_opened_counter_never_becomes_time() {
+        let apples = Counting::<Scripted>::open().expect("a tree");
+        REFUSED.set(true);
+        assert_eq!(apples.silent().name(), "apples by tree");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Laps {
     }
 }
 
-/// What empty laps count.
+/// The counts of empty laps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overhead {
     /// The median of the empty laps, in ticks.

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+/// The number of durations beyond a quantile that is printed. It is the same in all output of hpt.
+const FEWEST_BEYOND: f64 = 10.0;
+
 /// A distribution of durations.
 ///
 /// The count, the sum, the minimum and the maximum are exact. Quantiles are exact to the significant digits of
@@ -79,6 +82,15 @@ impl Durations {
         Some(Duration::from_nanos(self.counts.value_at_quantile(quantile).clamp(smallest, largest)))
     }
 
+    /// Returns a quantile of which the sample says enough to print it: the median, or a quantile beyond which at least
+    /// ten durations lie.
+    pub(crate) fn printable_quantile(&self, quantile: f64) -> Option<Duration> {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate is enough")]
+        let beyond = self.count() as f64 * (1.0 - quantile);
+        // The tolerance is for quantiles that have no exact binary form.
+        (quantile <= 0.5 || beyond >= FEWEST_BEYOND - 1e-6).then(|| self.quantile(quantile)).flatten()
+    }
+
     /// Returns the number of durations that are at most `limit`. Durations that the significant digits do not
     /// distinguish from `limit` are included.
     #[must_use]
@@ -118,6 +130,15 @@ mod tests {
         durations.record(0);
         assert_eq!(durations.max(), Some(Duration::from_nanos(u64::MAX)));
         assert_eq!((durations.min(), durations.count_at_most(Duration::ZERO)), (Some(Duration::ZERO), 1));
+    }
+
+    #[test]
+    fn a_quantile_is_printed_if_ten_durations_lie_beyond_it() {
+        let mut durations = Durations::new(2);
+        (1..=999).for_each(|ns| durations.record(ns));
+        assert!(durations.printable_quantile(0.5).is_some() && durations.printable_quantile(0.99).is_none());
+        durations.record(1_000);
+        assert!(durations.printable_quantile(0.99).is_some() && durations.printable_quantile(0.999).is_none());
     }
 
     proptest! {

@@ -143,7 +143,7 @@ where
         let Some(span) = context.span(id) else { return };
         let mut extensions = span.extensions_mut();
         if extensions.get_mut::<Progress>().is_none() {
-            // The last step, so that the span does not include the layer.
+            // As late as possible, so that the span includes little of the layer.
             let created = Instant::now();
             extensions.insert(Progress { recorder: self.address(), created, entries: 0, entered: created, busy_ns: 0 });
         }

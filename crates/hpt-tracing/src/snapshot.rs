@@ -6,7 +6,8 @@ use tracing_core::Level;
 
 use crate::{durations::Durations, recorder::Recorded};
 
-/// The times of all spans at one point in time. `Display` formats them as a table.
+/// The times of all spans at one point in time. `Display` formats them as a table, in which `-` stands for a percentile
+/// beyond which fewer than ten durations lie.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -71,7 +72,7 @@ fn level_name<S: serde::Serializer>(level: &Level, serializer: S) -> Result<S::O
 #[cfg(feature = "serde")]
 impl serde::Serialize for Durations {
     /// Serializes the count, the sum, the ends and the usual quantiles in nanoseconds; they are `null` if the count is
-    /// zero.
+    /// zero. A quantile above the median is `null` if fewer than ten durations lie beyond it.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
 
@@ -84,9 +85,9 @@ impl serde::Serialize for Durations {
         fields.serialize_field("min_ns", &ns(self.min()))?;
         fields.serialize_field("mean_ns", &ns(self.mean()))?;
         fields.serialize_field("p50_ns", &ns(self.quantile(0.5)))?;
-        fields.serialize_field("p90_ns", &ns(self.quantile(0.9)))?;
-        fields.serialize_field("p99_ns", &ns(self.quantile(0.99)))?;
-        fields.serialize_field("p999_ns", &ns(self.quantile(0.999)))?;
+        fields.serialize_field("p90_ns", &ns(self.printable_quantile(0.9)))?;
+        fields.serialize_field("p99_ns", &ns(self.printable_quantile(0.99)))?;
+        fields.serialize_field("p999_ns", &ns(self.printable_quantile(0.999)))?;
         fields.serialize_field("max_ns", &ns(self.max()))?;
         fields.end()
     }
@@ -126,10 +127,10 @@ impl fmt::Display for Snapshot {
                 total.count().to_string(),
                 short(Some(total.sum())),
                 short(total.quantile(0.5)),
-                short(total.quantile(0.99)),
+                short(total.printable_quantile(0.99)),
                 short(total.max()),
                 short(busy.and_then(|busy| busy.quantile(0.5))),
-                short(busy.and_then(|busy| busy.quantile(0.99))),
+                short(busy.and_then(|busy| busy.printable_quantile(0.99))),
             ]
         }));
         let widths: [usize; 8] =

@@ -23,8 +23,8 @@ fn two_spans() -> SpanTimes {
 fn a_table_has_one_line_per_span() {
     assert_eq!(
         two_spans().snapshot().to_string(),
-        "span               count      sum      p50      p99      max  busy p50  busy p99\n\
-         it::exports: task      2  4.00 ms  1.00 ms  3.00 ms  3.00 ms   1.00 ms   3.00 ms\n"
+        "span               count      sum      p50  p99      max  busy p50  busy p99\n\
+         it::exports: task      2  4.00 ms  1.00 ms    -  3.00 ms   1.00 ms         -\n"
     );
 }
 
@@ -43,9 +43,11 @@ fn json_has_the_figures_in_nanoseconds() {
         (&total["min_ns"], &total["mean_ns"], &total["max_ns"]),
         (&1_000_000.into(), &2_000_000.into(), &3_000_000.into())
     );
-    for key in ["p50_ns", "p90_ns", "p99_ns", "p999_ns"] {
-        let ns = total[key].as_u64().unwrap();
-        assert!((1_000_000..=3_000_000).contains(&ns), "{key}: {ns}");
+    // To two digits, like all quantiles.
+    let median = total["p50_ns"].as_u64().unwrap();
+    assert!((1_000_000..=1_010_000).contains(&median), "{median}");
+    for key in ["p90_ns", "p99_ns", "p999_ns"] {
+        assert!(total[key].is_null(), "{key}: too few durations");
     }
     assert_eq!(span["busy"]["sum_ns"], 4_000_000);
     let without = serde_json::to_value(SpanTimes::new().snapshot()).unwrap();
