@@ -91,17 +91,12 @@ impl Verdict {
     /// Orders the verdicts: the worst one is the greatest.
     #[expect(clippy::cast_precision_loss, reason = "for ordering")]
     fn badness(&self) -> (u8, f64) {
-        let rank = match self.held {
-            Some(true) => 0,
-            None => 1,
-            Some(false) => 2,
-        };
         let value = match self.seen {
             Some(Seen::Nanos(ns) | Seen::AtMost(ns, _)) => ns,
             Some(Seen::Count(count)) => count as f64,
             None => 0.0,
         };
-        (rank, value)
+        (rank(self.held), value)
     }
 }
 
@@ -139,6 +134,32 @@ fn of_all(limit: &Limit, rows: &[LimitedRow<'_>]) -> LimitRow {
         rows: rows.len() as u64,
         held: verdict.held,
         reason: verdict.reason,
+    }
+}
+
+/// Combines the verdicts on the same limits in an idle and a loaded phase: the worse one counts.
+pub(crate) fn of_both_phases(idle: Vec<LimitRow>, loaded: Vec<LimitRow>) -> Vec<LimitRow> {
+    let worse = |(idle, mut loaded): (LimitRow, LimitRow)| {
+        let rows = idle.rows + loaded.rows;
+        loaded.worst_row = loaded.worst_row.map(|name| format!("{name}, under load"));
+        let worse = if badness_of(&loaded) >= badness_of(&idle) { loaded } else { idle };
+        LimitRow { rows, ..worse }
+    };
+    idle.into_iter().zip(loaded).map(worse).collect()
+}
+
+/// Orders verdicts: the worst one is the greatest.
+#[expect(clippy::cast_precision_loss, reason = "for ordering")]
+fn badness_of(limit: &LimitRow) -> (u8, f64) {
+    (rank(limit.held), limit.seen_ns.or(limit.seen_count.map(|count| count as f64)).unwrap_or(0.0))
+}
+
+/// Returns 0 for a limit that held, 1 if that is unknown, and 2 if it was exceeded.
+const fn rank(held: Option<bool>) -> u8 {
+    match held {
+        Some(true) => 0,
+        None => 1,
+        Some(false) => 2,
     }
 }
 
@@ -207,7 +228,7 @@ mod tests {
         measure::{Latencies, Wake},
     };
 
-    use super::{LimitedRow, Seen, answer, support_of_max, verdicts};
+    use super::{LimitedRow, Seen, answer, of_both_phases, support_of_max, verdicts};
     use crate::{
         output::Answer,
         sampling::limits::quantity::{Accepted, Limit},
@@ -222,6 +243,18 @@ mod tests {
     fn judged(text: &str, rows: &[LimitedRow<'_>]) -> hpt_document::limit::LimitRow {
         let limit = Limit::parse(text, Accepted::LATENCY).expect(text);
         verdicts(&[limit], rows).remove(0)
+    }
+
+    #[test]
+    fn the_worse_of_two_phases_counts() {
+        let row = |ns: u64| judged("max=20us", &[LimitedRow::of_latencies("CPU 1".to_owned(), &latencies([ns; 20]))]);
+        let of = |idle, loaded| of_both_phases(vec![row(idle)], vec![row(loaded)]).remove(0);
+        let worse = of(5_000, 30_000);
+        assert_eq!((worse.held, worse.seen_ns, worse.rows), (Some(false), Some(30_000.0), 2));
+        assert_eq!(worse.worst_row.as_deref(), Some("CPU 1, under load"));
+        let worse = of(30_000, 5_000);
+        assert_eq!((worse.held, worse.worst_row.as_deref()), (Some(false), Some("CPU 1")));
+        assert_eq!(of(5_000, 6_000).seen_ns, Some(6_000.0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use hpt_core::host::CpuList;
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
+    limit::LimitRow,
     load::{Load, LoadedPhase},
 };
 
@@ -12,7 +13,8 @@ use super::{options::LoadOptions, running::RunningLoad};
 use crate::{
     context::Context,
     exit::Failure,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, remarks},
+    output::{Align, Block, Cell, Column, Document, Table, remarks},
+    sampling::limits::{self, verdict::of_both_phases},
 };
 
 /// Measures once or, with `--load`, twice: idle and under load. `keys` is the number of columns of the first table that
@@ -30,7 +32,7 @@ pub(crate) fn in_phases(
     let cpus = options.cpus(measured)?;
     let idle = measure()?;
     // A run that ended early is not comparable, and neither Ctrl-C nor --stop-above asks for another one.
-    if context.interrupted() || idle.answer == Answer::No {
+    if context.interrupted() || was_stopped(&idle.data) {
         return Ok(idle);
     }
     let running = RunningLoad::start(&context.host, &kinds, &cpus)?;
@@ -41,11 +43,8 @@ pub(crate) fn in_phases(
 
 /// Combines the documents of the two phases.
 fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
-    let answer = match (idle.answer, loaded.answer) {
-        (Answer::Unknown, _) | (_, Answer::Unknown) => Answer::Unknown,
-        (Answer::No, _) | (_, Answer::No) => Answer::No,
-        (Answer::Yes, Answer::Yes) => Answer::Yes,
-    };
+    // An exceeded limit counts even if the result of the other phase is unknown.
+    let answer = idle.answer.and(loaded.answer);
     let of_load = words(&load);
     let mut warnings = idle.warnings;
     warnings.extend(loaded.warnings.into_iter().map(under_load));
@@ -53,6 +52,7 @@ fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<Stri
     let data = with_phase(idle.data, loaded.data, load, notes);
     let blocks = side_by_side(idle.blocks, loaded.blocks, of_load, keys)
         .into_iter()
+        .chain(limits::table::blocks(limits_of(&data)))
         .chain(remarks(data.interrupted(), notes_of(&data)))
         .collect();
     Document { warnings, answer, ..Document::new(data, blocks) }
@@ -74,7 +74,29 @@ fn notes_of(data: &hpt_document::Document) -> &[String] {
     }
 }
 
-/// Adds the loaded phase to the document of the idle phase.
+/// Returns the limits of a document that can have a loaded phase.
+fn limits_of(data: &hpt_document::Document) -> &[LimitRow] {
+    use hpt_document::Document;
+    match data {
+        Document::WakeLatency(data) => &data.limits,
+        Document::Stall(data) => &data.limits,
+        Document::Sleep(data) => &data.limits,
+        Document::Bench(data) => &data.limits,
+        _ => &[],
+    }
+}
+
+/// Returns whether `--stop-above` ended the run.
+const fn was_stopped(data: &hpt_document::Document) -> bool {
+    use hpt_document::Document;
+    match data {
+        Document::WakeLatency(data) => data.end.stopped_at_ns.is_some(),
+        Document::Stall(data) => data.end.stopped_at_ns.is_some(),
+        _ => false,
+    }
+}
+
+/// Adds the loaded phase to the document of the idle phase. A limit applies to both phases.
 fn with_phase(
     idle: hpt_document::Document,
     loaded: hpt_document::Document,
@@ -86,6 +108,7 @@ fn with_phase(
         (Document::WakeLatency(mut data), Document::WakeLatency(other)) => {
             data.end.interrupted |= other.end.interrupted;
             data.notes.extend(notes);
+            data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
             data.loaded = Some(phase(load, end, other.conditions, other.results));
             data.into()
@@ -93,6 +116,7 @@ fn with_phase(
         (Document::Stall(mut data), Document::Stall(other)) => {
             data.end.interrupted |= other.end.interrupted;
             data.notes.extend(notes);
+            data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
             data.loaded = Some(phase(load, end, other.conditions, other.results));
             data.into()
@@ -100,6 +124,7 @@ fn with_phase(
         (Document::Sleep(mut data), Document::Sleep(other)) => {
             data.interrupted |= other.interrupted;
             data.notes.extend(notes);
+            data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.interrupted, None, other.cpu_absences);
             data.loaded = Some(phase(load, end, other.conditions, other.results));
             data.into()
@@ -107,6 +132,7 @@ fn with_phase(
         (Document::Bench(mut data), Document::Bench(other)) => {
             data.interrupted |= other.interrupted;
             data.notes.extend(notes);
+            data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.interrupted, None, other.cpu_absences);
             data.loaded = Some(phase(load, end, other.conditions, other.results));
             data.into()
@@ -323,6 +349,8 @@ mod tests {
             });
             assert_eq!(headlines.collect::<Vec<_>>(), ["Idle: a", "Under load: b"]);
             let both = combined(document(Answer::Unknown, ""), document(Answer::No, ""), (load(), Vec::new()), 1);
+            assert_eq!(both.answer, Answer::No);
+            let both = combined(document(Answer::Yes, ""), document(Answer::Unknown, ""), (load(), Vec::new()), 1);
             assert_eq!(both.answer, Answer::Unknown);
         }
     }

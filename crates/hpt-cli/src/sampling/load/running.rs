@@ -194,7 +194,7 @@ fn arguments_of_stress_ng(kinds: &[Kind], cpus: &[usize], space: Space, folder: 
             Kind::Memory => add(&["--vm", &workers, "--vm-bytes", &space.memory.unwrap_or(0).to_string()]),
             Kind::Fork => add(&["--fork", &workers]),
             Kind::Disk => {
-                add(&["--hdd", &workers, "--hdd-bytes", &space.disk.unwrap_or(0).to_string(), "--temp-path", folder])
+                add(&["--hdd", &workers, "--hdd-bytes", &space.disk.unwrap_or(0).to_string(), "--temp-path", folder]);
             }
             Kind::Timers => add(&["--timer", &workers, "--timer-freq", &TIMER_HZ.to_string()]),
         }
