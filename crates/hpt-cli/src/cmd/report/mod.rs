@@ -98,11 +98,11 @@ pub(crate) struct Arguments {
     /// Recreate the page from saved data
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     from: Option<PathBuf>,
-    /// Compare two or more reports: A.json B.json ...
+    /// Compare two or more reports
     ///
     /// Prints the differences, and with -v all values. Ratios are relative to the first report. For three and more, also
     /// prints a ranking, and marks outliers. With --output, also writes a page.
-    #[arg(long, value_name = "FILE", num_args = 2..)]
+    #[arg(long, value_names = ["A", "B"], num_args = 2..)]
     compare: Vec<PathBuf>,
     /// Also write every chart to DIR, as SVG
     ///

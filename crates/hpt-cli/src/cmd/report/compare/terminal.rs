@@ -3,7 +3,7 @@
 use hpt_document::report_compare::{ComparedFigureRow, ReportCompareDocument};
 
 use super::shown::{RANKING_HEAD, RULE, cells, differences, differs, headline, quantities, ranked};
-use crate::output::{Align, Block, Cell, Column, Table, Tone, remarks};
+use crate::output::{Align, Block, Cell, Column, Table, Tone, one_or_many, remarks};
 
 pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     let mut blocks = vec![Block::Text(headline(data))];
@@ -22,27 +22,42 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         blocks.push(Block::Table(Table { columns: columns.collect(), rows: rows.collect() }));
     }
     let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();
-    // One line for each value, with the reports that have it.
-    let per_value = |values: &[Option<String>], missing: &str| {
-        let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
+    // Each value, with the reports that have it.
+    let by_value = |values: &[Option<String>], missing: &'static str| {
+        let mut found: Vec<(String, Vec<&str>)> = Vec::new();
         for (name, value) in names.iter().zip(values) {
             let value = value.as_deref().unwrap_or(missing);
-            match lines.iter_mut().find(|line| line.0 == value) {
-                Some(line) => line.1.push(name),
-                None => lines.push((value, vec![name])),
+            match found.iter_mut().find(|(known, _)| known == value) {
+                Some((_, names)) => names.push(name),
+                None => found.push((value.to_owned(), vec![name])),
             }
         }
-        let row = |(value, names): (&str, Vec<&str>)| {
-            vec![Cell::faint(format!("{}: ", names.join(", "))), Cell::plain(value)]
-        };
-        lines.into_iter().map(row).collect::<Vec<_>>()
+        found
     };
-    for row in &data.settings {
-        blocks.push(Block::Section(format!("Different setting: {}", row.setting), per_value(&row.values, "unknown")));
+    if !data.settings.is_empty() {
+        let rows = data.settings.iter().map(|row| {
+            let said = by_value(&row.values, "unknown");
+            let said: Vec<_> =
+                said.into_iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
+            vec![Cell::faint(format!("{} ", row.setting)), Cell::plain(said.join("; "))]
+        });
+        blocks.push(Block::Section("Settings that differ".to_owned(), rows.collect()));
     }
+    // Different machines have many rules with different results.
+    let is_long = data.reports.len() > 2;
     for row in &data.rules {
-        let rows = per_value(&row.verdicts, "not checked");
-        blocks.push(Block::Section(format!("{} ({})", row.about, row.rule), rows));
+        let said = by_value(&row.verdicts, "not checked").into_iter();
+        let rows = said.map(|(value, names)| vec![Cell::faint(format!("{} ", names.join(", "))), Cell::plain(value)]);
+        let block = Block::Section(format!("{} ({})", row.about, row.rule), rows.collect());
+        blocks.push(if is_long { Block::Detail(Box::new(block)) } else { block });
+    }
+    if is_long && !data.rules.is_empty() {
+        let count = data.rules.len();
+        blocks.push(Block::Text(format!(
+            "{count} {} of hpt doctor {} different results: see -v, or the page (--output).",
+            one_or_many(count, "rule", "rules"),
+            one_or_many(count, "has", "have")
+        )));
     }
     blocks.push(Block::Detail(Box::new(values(data, quantities(data), true))));
     blocks.push(Block::Detail(Box::new(Block::Text(RULE.to_owned()))));
