@@ -372,6 +372,8 @@ fn five_reports_are_ranked_with_outliers_and_the_settings_that_separate_them() {
         assert_eq!(page.matches(&format!("<section id=\"{id}\"")).count(), 1, "{id}");
     }
     let shown = stdout(&run(&[&["report", "--compare"][..], &paths].concat()));
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("governor ondemand (ada, cyd); performance (ben, dan, eve)"), "{shown}");
     assert!(shown.contains(said) && shown.contains("950 µs (outlier)"), "{shown}");
 }
 
