@@ -15,7 +15,7 @@ use super::{
     shown::{RANKING_HEAD, RULE, cells, differences, differs, head, headline, quantities, ranked, title},
 };
 use crate::output::{
-    chart::{self, Compared, Figures, Latencies, Origin, Unreadable},
+    chart::{self, Compared, Figures, Latencies, Origin, TitledChart, Unreadable},
     html::{Page, Piece, Section, Table},
     one_or_many,
 };
@@ -232,7 +232,9 @@ fn of_part(
             }
             _ => None,
         });
-        pieces.extend(gallery.show(chart::distribution(&latencies.collect::<Vec<_>>()))?);
+        // Each table of the page has its own name for screen readers.
+        let named = |chart: TitledChart| TitledChart { title: format!("{}: distribution", title(part)), ..chart };
+        pieces.extend(gallery.show(chart::distribution(&latencies.collect::<Vec<_>>()).map(named))?);
     }
     let table = Piece::Table(Table {
         caption: format!("{}: {says}", title(part)),
