@@ -233,7 +233,10 @@ fn of_part(
             _ => None,
         });
         // Each table of the page has its own name for screen readers.
-        let named = |chart: TitledChart| TitledChart { title: format!("{}: distribution", title(part)), ..chart };
+        let named = |mut chart: TitledChart| {
+            chart.title = format!("{}: distribution", title(part));
+            chart
+        };
         pieces.extend(gallery.show(chart::distribution(&latencies.collect::<Vec<_>>()).map(named))?);
     }
     let table = Piece::Table(Table {
