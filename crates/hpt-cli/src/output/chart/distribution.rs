@@ -222,9 +222,8 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         curves.iter().max_by(|one, other| one.row.max_ns.unwrap_or(0.0).total_cmp(&other.row.max_ns.unwrap_or(0.0)));
     let worst_marks = worst.and_then(|curve| {
         let max_ns = curve.row.max_ns?;
-        let name = if curve.name.is_empty() { String::new() } else { format!(" ({})", curve.name) };
         let y = 1.0 / whole(curve.row.samples.max(1));
-        Some(Mark::Words { x: max_ns, y, words: format!("max {}{name}", time(max_ns)) })
+        Some(Mark::Words { x: max_ns, y, words: format!("max {}", time(max_ns)) })
     });
     let survival = curves.iter().enumerate().map(|(look, curve)| {
         let points = later(&curve.row);

@@ -97,6 +97,10 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
     let count = data.differing;
     let mut said = format!("{count} of {} values {}", data.quantities, one_or_many(count, "differs", "differ"));
     let is_cut = count > MOST_NAMED;
+    let is_shared = |rows: &[ComparedFigureRow]| rows.iter().filter(|row| row.value.is_some()).count() > 1;
+    if !quantities(data).any(is_shared) {
+        return "No value is in two of the reports, so only settings and problems are compared.".to_owned();
+    }
     let largest: Vec<String> = differences(data)
         .iter()
         .take(MOST_NAMED)
@@ -105,7 +109,7 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
             if rows[0].unit == "ppm" {
                 rows[0].quantity.clone()
             } else {
-                format!("{} (× {ratio:.2})", rows[0].quantity)
+                format!("{} (×\u{a0}{ratio:.2})", rows[0].quantity)
             }
         })
         .collect();
