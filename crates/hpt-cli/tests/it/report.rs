@@ -262,7 +262,7 @@ fn two_reports_are_compared_side_by_side_and_differences_are_marked() {
     validate(&compared);
     assert_eq!(compared["differing"], 1, "{compared:#}");
     let rows = compared["results"].as_array().expect("rows");
-    assert_eq!(compared["quantities"].as_u64().map(|count| count as usize * 2), Some(rows.len()));
+    assert_eq!(compared["quantities"].as_u64().map(|count| count * 2), Some(rows.len() as u64));
     let differing = rows.iter().find(|row| row["verdict"] == "differs");
     assert!(
         differing.is_some_and(|row| row["quantity"].as_str().is_some_and(|what| what.starts_with(&name))),
@@ -434,11 +434,14 @@ fn a_limit_of_a_document_is_drawn() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (data, charts) = (words(folder.path(), "a.json"), folder.path().join("charts"));
     let mut document: Value = serde_json::from_str(&report_with_a_worst_sample()).expect("JSON");
-    document["documents"]["timer"]["limits"] = serde_json::json!([{"text": "max < 1 ms", "quantity": "max", "limit_ns": 1_000_000, "seen_ns": 8_000_000, "held": false}]);
+    document["documents"]["timer"]["limits"] = serde_json::json!([{
+        "text": "max=1ms", "quantity": "max", "limit_ns": 1_000_000, "limit_count": null, "seen_ns": 8_000_000.0,
+        "seen_count": null, "worst_row": "CPU 1", "samples": 100, "rows": 1, "held": false, "reason": null,
+    }]);
     fs::write(&data, document.to_string()).expect("ours");
     let output = hpt().args(["report", "--from", &data, "--svg"]).arg(&charts).output().expect("it runs");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(text(&charts.join("01-latency-timer.svg")).contains("limit: max &lt; 1 ms"));
+    assert!(text(&charts.join("01-latency-timer.svg")).contains("limit: max=1ms"));
 }
 
 #[test]

@@ -83,8 +83,11 @@ fn factor(text: &str) -> Result<f64, String> {
 /// A step whose command line is valid.
 pub(crate) struct Prepared {
     pub(crate) limits: Vec<Limit>,
-    pub(crate) run: Box<dyn Fn(&Context) -> Result<Document, Failure>>,
+    pub(crate) run: Measures,
 }
+
+/// A function that runs the measurement of a step.
+pub(crate) type Measures = Box<dyn Fn(&Context) -> Result<Document, Failure>>;
 
 /// A function that reads the command line of a step, or returns why it is no measurement with limits.
 pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Prepared, String>;

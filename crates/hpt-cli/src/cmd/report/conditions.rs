@@ -1,6 +1,6 @@
 //! The settings of the system that affect latency, and its load. Changes nothing.
 
-use hpt_core::Host;
+use hpt_core::{Host, host::CpuList};
 use hpt_document::report::ReportConditions;
 
 /// Reads the settings, and the load before the measurement.
@@ -11,7 +11,7 @@ pub(super) fn before(host: &Host) -> ReportConditions {
     };
     let cpus = host.online_cpus();
     let mut governors: Vec<String> = Vec::new();
-    for cpu in cpus.iter().flat_map(|cpus| cpus.iter()) {
+    for cpu in cpus.iter().flat_map(CpuList::iter) {
         let governor = text(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
         governors.extend(governor.filter(|name| !governors.contains(name)));
     }

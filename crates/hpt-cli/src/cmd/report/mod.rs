@@ -47,7 +47,7 @@ const EXAMPLES: &str = "  \
   hpt report --part bench,timer --svg charts  measure two parts, save charts
   hpt report --from hpt-report.json --output again.html
   hpt report --compare monday.json friday.json --output comparison.html
-  hpt report --compare machines/*.json --output machines.html   rank all machines";
+  hpt report --compare *.json --output all.html    rank machines";
 
 /// The default path of the page.
 const PAGE: &str = "hpt-report.html";

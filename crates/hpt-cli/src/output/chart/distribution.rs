@@ -209,7 +209,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         .map(|(look, curve)| Panel {
             title: curve.name.clone(),
             x: x(),
-            y: Axis::counts("samples per bin, log scale", whole(most), |samples| count_of(samples)),
+            y: Axis::counts("samples per bin, log scale", whole(most), count_of),
             height,
             series: vec![
                 outline(look, curve),
@@ -492,11 +492,10 @@ fn count_of(samples: f64) -> String {
 /// Returns the lines at p50, p99 and the maximum.
 fn rules(row: &Row) -> impl Iterator<Item = Mark> {
     let figures = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
-    let rules = (0..).zip(figures).filter_map(|(row, (name, ns))| {
+    (0..).zip(figures).filter_map(|(row, (name, ns))| {
         let ns = ns?.max(1.0);
         Some(Mark::Rule { x: ns, words: format!("{name} {}", time(ns)), row, is_limit: false })
-    });
-    rules
+    })
 }
 
 /// Returns the lines of limits.

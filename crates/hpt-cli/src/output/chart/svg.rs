@@ -177,6 +177,9 @@ pub(super) struct Cell {
     pub(super) shade: usize,
 }
 
+/// A shaded cell: its shade, and its ends from left to right and from top to bottom, in drawing units.
+type ShadedCell = (usize, (i32, i32), (i32, i32));
+
 /// Returns the shade of a cell on a logarithmic scale. Only a single sample has the faintest shade.
 pub(super) fn shade(count: u64, most: u64) -> usize {
     #[expect(clippy::cast_precision_loss, reason = "for drawing")]
@@ -243,10 +246,9 @@ impl Layers {
     }
 
     /// Adds the cells of each shade as one path. Neighboring cells of a row with the same shade become one.
-    fn add_cells(&mut self, cells: impl Iterator<Item = (usize, (i32, i32), (i32, i32))>) {
+    fn add_cells(&mut self, cells: impl Iterator<Item = ShadedCell>) {
         let mut paths: [String; SHADES.len()] = Default::default();
-        let mut rows: Vec<(usize, (i32, i32), (i32, i32))> =
-            cells.map(|(shade, x, y)| (shade.min(SHADES.len() - 1), y, x)).collect();
+        let mut rows: Vec<ShadedCell> = cells.map(|(shade, x, y)| (shade.min(SHADES.len() - 1), y, x)).collect();
         rows.sort_unstable();
         for run in rows.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1) && next.2.0 - one.2.1 < FINE / 2) {
             let ((shade, (top, bottom), (left, _)), (_, _, (_, right))) = (run[0], run[run.len() - 1]);

@@ -138,9 +138,9 @@ fn run(task: &Task) -> io::Result<std::convert::Infallible> {
 fn write_memory(bytes: u64) -> io::Result<std::convert::Infallible> {
     const LINE: usize = 64;
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut buffer: Vec<u8> = Vec::new();
-    buffer.try_reserve_exact(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    buffer.resize(bytes, 0);
+    // Without enough address space, a message is better than an abort.
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let mut buffer = vec![0_u8; bytes];
     say_ready()?;
     loop {
         for byte in buffer.iter_mut().step_by(LINE) {
