@@ -47,7 +47,7 @@ const EXAMPLES: &str = "  \
   hpt report --part bench,timer --svg charts  measure two parts, save charts
   hpt report --from hpt-report.json --output again.html
   hpt report --compare monday.json friday.json --output comparison.html
-  hpt report --compare *.json --output all.html    rank machines";
+  hpt report --compare a.json b.json c.json   rank any number of machines";
 
 /// The default path of the page.
 const PAGE: &str = "hpt-report.html";
