@@ -70,7 +70,7 @@ impl From<Unavailable> for NotCounted {
 
 /// Counts an event, or measures time on machines where it cannot be counted.
 ///
-/// The counter is opened at the first interval, so `cargo bench -- --list` opens nothing. If it cannot be opened, the
+/// The counter is opened at the first interval, or when [`name`](Self::name) is called. If it cannot be opened, the
 /// reason and the fix are printed on standard error, and time is measured with the best source of this machine.
 /// The printed values then have units of time. [`name`](Self::name) tells the two apart; use it in the name of the
 /// benchmark group, because Criterion compares a benchmark with the previous run of the same name. Use
@@ -80,15 +80,16 @@ impl From<Unavailable> for NotCounted {
 ///
 /// # Panics
 ///
-/// Converting a value panics with the reason if a count became unknown during the benchmark, for example because the
-/// kernel module that opens the counter was unloaded. Criterion has no way to return an error.
+/// Converting a value panics with the reason if the count of one of its intervals, or of an empty interval that
+/// measures the overhead, is unknown, for example because the kernel module that opens the counter was unloaded.
+/// Criterion has no way to return an error.
 pub struct Counting<E: Event> {
     state: Rc<State<E>>,
 }
 
 struct State<E: Event> {
     opened: OnceCell<Choice<E>>,
-    /// The reason why a count became unknown.
+    /// The reason why the count of the last unknown lap is unknown.
     fault: RefCell<Option<String>>,
     is_silent: Cell<bool>,
 }
@@ -178,6 +179,10 @@ impl<E: Event> Counting<E> {
 
     /// Returns the overhead of one interval in counted events; `None` if time is measured, see [`Time::report`].
     /// Measures it if necessary.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the reason if the count of an empty interval is unknown.
     #[must_use]
     pub fn overhead(&self) -> Option<u64> {
         match self.opened() {
@@ -212,7 +217,13 @@ impl<E: Event> Counting<E> {
 
     fn own_cost(&self, event: &E, own_cost: &OnceCell<u64>) -> u64 {
         *own_cost.get_or_init(|| {
-            let overhead = Overhead::measure(|| self.end(self.start()).ticks());
+            let mut empty_laps = Laps::default();
+            let overhead = Overhead::measure(|| {
+                let lap = self.end(self.start());
+                empty_laps = empty_laps.and(lap);
+                lap.ticks()
+            });
+            self.check(empty_laps);
             self.say(&format!(
                 "{} by {}; overhead {} per interval, subtracted",
                 E::UNITS.one,
@@ -221,6 +232,18 @@ impl<E: Event> Counting<E> {
             ));
             overhead.own_cost
         })
+    }
+
+    /// Panics with the reason if the count of a lap is unknown.
+    fn check(&self, laps: Laps) {
+        if laps.is_unknown() {
+            Self::panic(self.state.fault.borrow().as_deref().unwrap_or_default());
+        }
+    }
+
+    #[cold]
+    fn panic(reason: &str) -> ! {
+        panic!("hpt-criterion: {} are unknown: {reason}", E::UNITS.one)
     }
 
     fn say(&self, line: &str) {
@@ -256,7 +279,7 @@ impl<E: Event> Measurement for Counting<E> {
                 Ok(count) => Laps::one(count.cast_signed()),
                 Err(fault) => {
                     self.state.fault.replace(Some(fault));
-                    Laps::one(0)
+                    Laps::unknown()
                 }
             },
             (Choice::Time { time: Ok(time), .. }, Started::Time(start)) => time.end(start),
@@ -275,14 +298,11 @@ impl<E: Event> Measurement for Counting<E> {
     }
 
     fn to_f64(&self, laps: &Laps) -> f64 {
-        let unknown = |reason: &str| panic!("hpt-criterion: {} are unknown: {reason}", E::UNITS.one);
-        if let Some(fault) = &*self.state.fault.borrow() {
-            unknown(fault);
-        }
+        self.check(*laps);
         match self.opened() {
             Choice::Counter { event, own_cost, .. } => laps.without(self.own_cost(event, own_cost)),
             Choice::Time { time: Ok(time), .. } => time.to_f64(laps),
-            Choice::Time { refused, time: Err(no_clock) } => unknown(&format!("{refused}; no clock: {no_clock}")),
+            Choice::Time { refused, time: Err(no_clock) } => Self::panic(&format!("{refused}; no clock: {no_clock}")),
         }
     }
 
@@ -315,6 +335,7 @@ mod tests {
         static APPLES_SO_FAR: Cell<u64> = const { Cell::new(0) };
         static REFUSED: Cell<bool> = const { Cell::new(false) };
         static OPENED: Cell<u32> = const { Cell::new(0) };
+        static IS_CUT: Cell<bool> = const { Cell::new(false) };
     }
 
     fn grow(apples: u64) -> u64 {
@@ -349,7 +370,7 @@ mod tests {
         }
 
         fn stop(&self, started: u64) -> Result<u64, String> {
-            grow(5).checked_sub(started).ok_or_else(|| "the tree was cut".to_owned())
+            grow(5).checked_sub(started).filter(|_| !IS_CUT.get()).ok_or_else(|| "the tree was cut".to_owned())
         }
     }
 
@@ -403,5 +424,25 @@ mod tests {
         let lap = apples.end(start);
         let later = apples.end(apples.start());
         apples.to_f64(&apples.add(&lap, &later));
+    }
+
+    #[test]
+    fn a_discarded_unknown_count_is_forgotten() {
+        let apples = Counting::<Scripted>::new().silent();
+        grow(1_000);
+        let start = apples.start();
+        APPLES_SO_FAR.set(0);
+        let _ = apples.end(start);
+        let later = apples.end(apples.start());
+        assert_eq!((apples.overhead(), later.ticks()), (Some(5), 5));
+        assert!(apples.to_f64(&later) < 1.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "apples are unknown: the tree was cut")]
+    fn an_unknown_empty_lap_is_no_overhead() {
+        let apples = Counting::<Scripted>::new().silent();
+        IS_CUT.set(true);
+        let _ = apples.overhead();
     }
 }

@@ -62,6 +62,10 @@ impl Event for CoreCycles {
             Counter::Perf(stopwatch) => stopwatch.stop(started),
             Counter::Arm(stopwatch) => stopwatch.stop(started),
         };
-        lap.map(|lap| lap.cycles()).map_err(|refused| refused.to_string())
+        match lap.map(|lap| lap.cycles()) {
+            // Even an empty lap executes instructions, which take cycles.
+            Ok(0) => Err("the counter stands still: it was lost or revoked".to_owned()),
+            cycles => cycles.map_err(|refused| refused.to_string()),
+        }
     }
 }

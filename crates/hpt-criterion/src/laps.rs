@@ -16,19 +16,31 @@ const INSTEAD_OF_ZERO_TICKS: f64 = 1e-3;
 pub struct Laps {
     ticks: i64,
     laps: u64,
+    /// Whether the count of at least one lap is unknown.
+    is_unknown: bool,
 }
 
 impl Laps {
     /// One lap.
     #[inline]
     pub(crate) const fn one(ticks: i64) -> Self {
-        Self { ticks, laps: 1 }
+        Self { ticks, laps: 1, is_unknown: false }
+    }
+
+    /// One lap whose count is unknown.
+    #[inline]
+    pub(crate) const fn unknown() -> Self {
+        Self { ticks: 0, laps: 1, is_unknown: true }
     }
 
     /// Returns the sum of both.
     #[inline]
     pub(crate) const fn and(self, other: Self) -> Self {
-        Self { ticks: self.ticks.wrapping_add(other.ticks), laps: self.laps + other.laps }
+        Self {
+            ticks: self.ticks.wrapping_add(other.ticks),
+            laps: self.laps + other.laps,
+            is_unknown: self.is_unknown || other.is_unknown,
+        }
     }
 
     /// Returns the ticks of all laps, including their overhead.
@@ -41,6 +53,11 @@ impl Laps {
     #[must_use]
     pub const fn laps(&self) -> u64 {
         self.laps
+    }
+
+    /// Returns whether the count of at least one lap is unknown.
+    pub(crate) const fn is_unknown(self) -> bool {
+        self.is_unknown
     }
 
     /// Returns the ticks without an overhead of `own_cost` ticks per lap, as a number that is never exactly zero.
@@ -79,6 +96,12 @@ mod tests {
         let sample = Laps::one(130).and(Laps::one(140)).and(Laps::default());
         assert_eq!((sample.ticks(), sample.laps()), (270, 2));
         assert_eq!((sample.without(30), sample.without(0), sample.without(150)), (210.0, 270.0, -30.0));
+    }
+
+    #[test]
+    fn a_sample_with_an_unknown_lap_is_unknown() {
+        assert!(Laps::one(130).and(Laps::unknown()).is_unknown() && Laps::unknown().and(Laps::one(130)).is_unknown());
+        assert!(!Laps::one(130).and(Laps::default()).is_unknown());
     }
 
     #[test]

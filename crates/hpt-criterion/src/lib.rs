@@ -8,7 +8,8 @@
 //! | instructions, or time where they cannot be counted | [`Instructions::new`](Counting::new) |
 //!
 //! Each measurement reads its counter in order with the measured work, subtracts its own overhead, and prints the
-//! overhead and the granularity once on standard error. Nothing is opened or calibrated before it is needed.
+//! overhead and the granularity once on standard error. Nothing is calibrated before it is needed. [`Cycles`] and
+//! [`Instructions`] open their counter at the first interval, or when [`name`](Counting::name) is called.
 //!
 //! ```
 //! use std::hint::black_box;
@@ -49,6 +50,8 @@ mod format;
 mod instructions;
 mod laps;
 mod time;
+
+pub use hpt_core::Opened;
 
 pub use self::{
     counting::{Counting, Event, NotCounted, Started},

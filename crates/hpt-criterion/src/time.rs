@@ -32,6 +32,11 @@ const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
 ///
 /// Clones share the calibration. Use a clone to return values from `Bencher::iter_custom`.
 ///
+/// # Panics
+///
+/// Converting a value panics with the reason if the source states no frequency and its frequency cannot be measured.
+/// State it with [`with_frequency`](Self::with_frequency). Criterion has no way to return an error.
+///
 /// # Examples
 ///
 /// ```

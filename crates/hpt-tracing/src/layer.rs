@@ -177,14 +177,13 @@ where
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let now = Instant::now();
         let Some(span) = context.span(&id) else { return };
-        let Some((total_ns, busy_ns)) = span
-            .extensions()
-            .get::<Progress>()
-            .filter(|progress| progress.recorder == self.address())
-            .map(|progress| (now.nanos_since(progress.created), progress.busy_ns))
-        else {
+        let mut extensions = span.extensions_mut();
+        if extensions.get_mut::<Progress>().is_none_or(|progress| progress.recorder != self.address()) {
             return;
-        };
-        self.recorder.record(span.metadata(), total_ns, busy_ns);
+        }
+        // Without its state, another layer of the same recorder does not record the span again.
+        let Some(progress) = extensions.remove::<Progress>() else { return };
+        drop(extensions);
+        self.recorder.record(span.metadata(), now.nanos_since(progress.created), progress.busy_ns);
     }
 }

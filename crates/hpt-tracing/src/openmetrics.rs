@@ -47,7 +47,8 @@ const LIMITS_NS: [u64; 25] = [
 
 type Labels = [(&'static str, &'static str); 2];
 
-/// Returns the limit of each bucket in seconds with the number of durations in it. The last bucket has no limit.
+/// Returns the limit of each bucket in seconds with the number of durations in it. A bucket also includes durations
+/// that exceed its limit by less than the precision of the histogram. The last bucket has no limit.
 fn buckets(durations: &Durations) -> Vec<(f64, u64)> {
     let mut below = 0;
     let mut buckets: Vec<(f64, u64)> = LIMITS_NS
@@ -128,6 +129,9 @@ impl Collector for Once {
 impl Snapshot {
     /// Returns the times in the OpenMetrics text format, which Prometheus reads: the histograms
     /// `hpt_span_duration_seconds` and `hpt_span_busy_seconds`, with the labels `target` and `span`.
+    ///
+    /// A bucket also includes durations that exceed its limit by less than the precision of the histogram (1 % by
+    /// default).
     ///
     /// The counts of a histogram must never decrease, so export [`SpanTimes::snapshot`], not [`SpanTimes::take`].
     #[must_use]

@@ -162,6 +162,14 @@ fn of_two_layers_the_first_records() {
 }
 
 #[test]
+fn two_layers_of_the_same_times_record_a_span_once() {
+    let times = SpanTimes::new();
+    let subscriber = registry().with(times.layer()).with(times.layer());
+    tracing::subscriber::with_default(subscriber, || info_span!("task").in_scope(|| ()));
+    assert_eq!(times.snapshot().span("task").unwrap().total.count(), 1);
+}
+
+#[test]
 fn a_panic_within_a_span_is_recorded_as_its_end() {
     let times = SpanTimes::new();
     let dispatch = Dispatch::new(registry().with(times.layer()));
