@@ -242,10 +242,11 @@ fn spoiled(conditions: &Conditions) -> Vec<Spoiled> {
 
 /// Returns whether the hypervisor took a noticeable share of the time of a CPU.
 fn stolen(conditions: &Conditions) -> Option<Spoiled> {
-    let share = |cpu: &CpuConditions| Some((cpu.cpu, cpu.stolen_s? / conditions.elapsed_s));
+    // Steal time is counted in steps, and one step may be next to nothing.
+    let certain_s = |stolen_s: f64| (stolen_s - STOLEN_STEP_S).max(0.0);
+    let share = |cpu: &CpuConditions| Some((cpu.cpu, certain_s(cpu.stolen_s?) / conditions.elapsed_s));
     let shares = conditions.cpus.iter().filter_map(share);
     let (cpu, share) = shares.max_by(|one, other| one.1.total_cmp(&other.1))?;
-    // Steal time is counted in steps of 10 ms.
     (share.is_finite() && share >= NOTICEABLE).then(|| Spoiled {
         what: STOLEN,
         note: format!(
@@ -256,6 +257,16 @@ fn stolen(conditions: &Conditions) -> Option<Spoiled> {
 }
 
 const STOLEN: &str = "steal time";
+/// The step in which the kernel counts steal time, in seconds.
+const STOLEN_STEP_S: f64 = 0.01;
+/// The start of the note that says that `--strict` refused a result.
+const REFUSAL: &str = "--strict: ";
+
+/// Returns whether a note says that `--strict` refused a result.
+pub(crate) fn is_refusal(note: &str) -> bool {
+    note.starts_with(REFUSAL)
+}
+
 /// The words of the notes on time that a thread did not run because it was stolen.
 const STOLEN_WORDS: &str = "the hypervisor ran other guests on its CPU";
 
@@ -271,7 +282,7 @@ impl ConditionOptions {
         }
         let mut what: Vec<&str> = spoiled.iter().map(|one| one.what).collect();
         what.dedup();
-        notes.push(format!("--strict: the result is unknown (exit code 3) because of {}", what.join(", ")));
+        notes.push(format!("{REFUSAL}the result is unknown (exit code 3) because of {}", what.join(", ")));
         Answer::Unknown
     }
 }
@@ -458,7 +469,7 @@ pub(crate) mod tests {
             (of(|conditions| conditions.cpus[0].thermal_throttles = Some(1)), "thermal throttling"),
             (of(|conditions| conditions.cpus[0].smi_count = Some(2)), "firmware interrupts"),
             (of(|conditions| conditions.clocksource_changes = Some(1)), "a change of the clocksource"),
-            (of(|conditions| conditions.cpus[0].stolen_s = Some(1.21)), "steal time"),
+            (of(|conditions| conditions.cpus[0].stolen_s = Some(1.22)), "steal time"),
         ] {
             assert!(text.ends_with(&format!("because of {what}")) && text.lines().count() == 2, "{text}");
         }
@@ -467,7 +478,7 @@ pub(crate) mod tests {
     #[test]
     fn steal_time_is_reported_once_and_only_if_noticeable() {
         let mut conditions = example();
-        conditions.cpus[0].stolen_s = Some(1.19);
+        conditions.cpus[0].stolen_s = Some(1.2);
         assert_eq!(spoiled(&conditions), []);
         conditions.cpus[0].stolen_s = Some(30.0);
         let mut notes = vec!["the thread did not run, because the hypervisor ran other guests on its CPU".to_owned()];

@@ -168,7 +168,7 @@ fn no_process_is_left_after_hpt_was_killed_or_has_ended() {
     let run = |mark: &str| {
         let mut command = hpt();
         command.args(["latency", "timer", "--cpu", "any", "--interval", "10ms", "--count", "100"]);
-        command.args(["--load", "cpu,memory,fork,timers"]).env("PATH", NO_PROGRAMS).env("HPT_TEST_MARK", mark);
+        command.args(["--load", "cpu,fork,timers"]).env("PATH", NO_PROGRAMS).env("HPT_TEST_MARK", mark);
         Killed(command.stdout(Stdio::null()).spawn().expect("the binary was built"))
     };
     let mark = format!("hpt-killed-{}", std::process::id());
@@ -214,8 +214,14 @@ fn an_installed_stress_ng_generates_the_load_and_its_failure_is_reported() {
     );
     stress_ng(folder.path(), "exit 1");
     let output = run();
-    assert_eq!(code(&output), 3, "{}", stderr(&output));
-    assert!(stderr(&output).contains("cannot start the load: stress-ng ended at once"), "{}", stderr(&output));
+    // On a busy machine it may end only during the measurement.
+    let late = "a load ended before the measurement did: stress-ng";
+    if code(&output) == 0 {
+        assert!(json(&output)["notes"].to_string().contains(late), "{}", stderr(&output));
+    } else {
+        assert_eq!(code(&output), 3, "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot start the load: stress-ng ended at once"), "{}", stderr(&output));
+    }
 }
 
 #[test]

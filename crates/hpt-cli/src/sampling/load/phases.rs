@@ -9,12 +9,18 @@ use hpt_document::{
     load::{Load, LoadedPhase},
 };
 
-use super::{options::LoadOptions, running::RunningLoad};
+use super::{
+    options::LoadOptions,
+    running::{RunningLoad, check_space},
+};
 use crate::{
     context::Context,
     exit::Failure,
-    output::{Align, Block, Cell, Column, Document, Table, remarks},
-    sampling::limits::{self, verdict::of_both_phases},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, remarks},
+    sampling::{
+        conditions::is_refusal,
+        limits::{self, verdict::of_both_phases},
+    },
 };
 
 /// Measures once or, with `--load`, twice: idle and under load. `keys` is the number of columns of the first table that
@@ -30,6 +36,8 @@ pub(crate) fn in_phases(
         return measure();
     }
     let cpus = options.cpus(measured)?;
+    // A long idle phase must not be lost because the load cannot start.
+    check_space(&context.host, &kinds, &cpus)?;
     let idle = measure()?;
     // A run that ended early is not comparable, and neither Ctrl-C nor --stop-above asks for another one.
     if context.interrupted() || was_stopped(&idle.data) {
@@ -43,8 +51,9 @@ pub(crate) fn in_phases(
 
 /// Combines the documents of the two phases.
 fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
-    // An exceeded limit counts even if the result of the other phase is unknown.
-    let answer = idle.answer.and(loaded.answer);
+    // An exceeded limit counts even if the result of the other phase is unknown, except with --strict.
+    let is_strict = [&idle, &loaded].iter().any(|phase| notes_of(&phase.data).iter().any(|note| is_refusal(note)));
+    let answer = if is_strict { Answer::Unknown } else { idle.answer.and(loaded.answer) };
     let of_load = words(&load);
     let mut warnings = idle.warnings;
     warnings.extend(loaded.warnings.into_iter().map(under_load));

@@ -1,8 +1,10 @@
 //! A load that is running: it starts the processes, and ends them. The processes generate the load.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -22,8 +24,8 @@ use crate::exit::Failure;
 const STRESS_NG: &str = "stress-ng";
 /// The time for which stress-ng starts its processes before the measurement begins.
 const SETTLES: Duration = Duration::from_secs(1);
-/// The time in which stress-ng removes its files at the end.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time that stress-ng needs to start, and to remove its files at the end.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The time between two checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(20);
 /// The rate of the timers of stress-ng, in hertz. Its default of 1 MHz leaves no time for other threads.
@@ -53,11 +55,9 @@ struct Space {
     disk: Option<u64>,
 }
 
-impl RunningLoad {
-    /// Starts a load of these kinds on these CPUs, and returns when it is running.
-    pub(super) fn start(host: &Host, kinds: &[Kind], cpus: &[usize]) -> Result<Self, Failure> {
-        let folder = folder();
-        let workers = cpus.len() as u64;
+impl Space {
+    /// Returns the limits of a load of these kinds with this number of workers per kind. Fails if too little is free.
+    fn of(host: &Host, kinds: &[Kind], workers: u64, folder: &Path) -> Result<Self, Failure> {
         let bytes = |kind: Kind, free: Option<u64>, what: &str| {
             if !kinds.contains(&kind) {
                 return Ok(None);
@@ -66,10 +66,25 @@ impl RunningLoad {
                 || Failure::Load(format!("less than {workers} × 4 MiB of {what} is free; omit {}", kind.name()));
             free.and_then(|free| per_worker(free, workers)).map(Some).ok_or_else(least)
         };
-        let space = Space {
-            memory: bytes(Kind::Memory, free_memory(host), "memory")?,
-            disk: bytes(Kind::Disk, free_space(&folder), "disk space")?,
-        };
+        let memory = free_memory(host);
+        Ok(Self {
+            memory: bytes(Kind::Memory, memory, "memory")?,
+            disk: bytes(Kind::Disk, free_space(folder, memory), "disk space")?,
+        })
+    }
+}
+
+/// Fails if a load of these kinds on these CPUs cannot have the memory or the disk space that it needs.
+pub(super) fn check_space(host: &Host, kinds: &[Kind], cpus: &[usize]) -> Result<(), Failure> {
+    Space::of(host, kinds, cpus.len() as u64, &folder()).map(drop)
+}
+
+impl RunningLoad {
+    /// Starts a load of these kinds on these CPUs, and returns when it is running.
+    pub(super) fn start(host: &Host, kinds: &[Kind], cpus: &[usize]) -> Result<Self, Failure> {
+        let folder = folder();
+        let workers = cpus.len() as u64;
+        let space = Space::of(host, kinds, workers, &folder)?;
         let version = version_of_stress_ng();
         let mut running = Self {
             host: host.clone(),
@@ -91,6 +106,7 @@ impl RunningLoad {
             let mut command = command_of(STRESS_NG);
             command.args(arguments_of_stress_ng(kinds, cpus, space, &folder.display().to_string()));
             running.start_process(STRESS_NG.to_owned(), Signal::TERM, command.stdout(Stdio::null()))?;
+            running.wait_for_program(STRESS_NG)?;
             thread::sleep(SETTLES);
             running.check()?;
         } else {
@@ -111,6 +127,18 @@ impl RunningLoad {
         let child = command.spawn().map_err(|cause| Failure::Load(format!("{what}: {cause}")))?;
         self.processes.push(Process { what, child, signal });
         Ok(())
+    }
+
+    /// Waits until the newest process runs this program, which hpt replaces itself with.
+    fn wait_for_program(&mut self, name: &str) -> Result<(), Failure> {
+        let Some(process) = self.processes.last_mut() else { return Ok(()) };
+        let path = format!("/proc/{}/comm", process.child.id());
+        let begun = Instant::now();
+        let runs = || fs::read_to_string(&path).is_ok_and(|comm| comm.trim_end() == name);
+        while !runs() && !process.has_ended() && begun.elapsed() < PATIENCE {
+            thread::sleep(LOOK);
+        }
+        self.check()
     }
 
     /// Waits until the newest process says that its load is running.
@@ -183,7 +211,9 @@ fn version_in(text: &str) -> Option<String> {
 }
 
 fn arguments_of_stress_ng(kinds: &[Kind], cpus: &[usize], space: Space, folder: &str) -> Vec<String> {
-    let workers = cpus.len().to_string();
+    // stress-ng divides the size among its workers.
+    let total = |bytes: Option<u64>| (bytes.unwrap_or(0) * cpus.len() as u64).to_string();
+    let (memory, disk, workers) = (total(space.memory), total(space.disk), cpus.len().to_string());
     let cpus = cpus.iter().copied().collect::<CpuList>().to_string();
     let mut arguments: Vec<String> =
         ["--quiet", "--oomable", "--timeout", "0", "--taskset", &cpus].map(str::to_owned).to_vec();
@@ -191,11 +221,9 @@ fn arguments_of_stress_ng(kinds: &[Kind], cpus: &[usize], space: Space, folder: 
     for kind in kinds {
         match kind {
             Kind::Cpu => add(&["--cpu", &workers]),
-            Kind::Memory => add(&["--vm", &workers, "--vm-bytes", &space.memory.unwrap_or(0).to_string()]),
+            Kind::Memory => add(&["--vm", &workers, "--vm-bytes", &memory]),
             Kind::Fork => add(&["--fork", &workers]),
-            Kind::Disk => {
-                add(&["--hdd", &workers, "--hdd-bytes", &space.disk.unwrap_or(0).to_string(), "--temp-path", folder]);
-            }
+            Kind::Disk => add(&["--hdd", &workers, "--hdd-bytes", &disk, "--temp-path", folder]),
             Kind::Timers => add(&["--timer", &workers, "--timer-freq", &TIMER_HZ.to_string()]),
         }
     }
@@ -220,9 +248,9 @@ mod tests {
         assert_eq!(of(&[Kind::Cpu, Kind::Fork]), format!("{common} --cpu 3 --fork 3"));
         assert_eq!(
             of(&[Kind::Memory, Kind::Timers]),
-            format!("{common} --vm 3 --vm-bytes 4096 --timer 3 --timer-freq 10000")
+            format!("{common} --vm 3 --vm-bytes 12288 --timer 3 --timer-freq 10000")
         );
-        assert_eq!(of(&[Kind::Disk]), format!("{common} --hdd 3 --hdd-bytes 8192 --temp-path /var/tmp"));
+        assert_eq!(of(&[Kind::Disk]), format!("{common} --hdd 3 --hdd-bytes 24576 --temp-path /var/tmp"));
     }
 
     #[test]

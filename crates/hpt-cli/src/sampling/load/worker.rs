@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::realtime::Pinned;
+use hpt_core::realtime::{Pinned, Policy, PolicyGuard};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::kind::Kind;
@@ -59,10 +59,12 @@ pub(super) fn command_of(program: &str) -> Command {
     command
 }
 
-/// Returns hpt itself as a worker, without arguments. The name of the file may have changed, so the kernel's link to it
-/// is the fallback.
+/// Returns hpt itself as a worker, without arguments. The kernel's link works even if the file was replaced or removed
+/// in the meantime.
 fn own_program() -> Command {
-    let mut command = Command::new(env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()));
+    let link = PathBuf::from("/proc/self/exe");
+    let program = if link.exists() { link } else { env::current_exe().unwrap_or(link) };
+    let mut command = Command::new(program);
     command.arg(WORKER);
     command
 }
@@ -84,6 +86,9 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "wrong arguments of a load");
     let text = |index: usize| arguments.get(index).and_then(|argument| argument.to_str()).ok_or_else(invalid);
     let parent: i32 = text(0)?.parse().map_err(|_| invalid())?;
+    // A load with the real-time policy that hpt may have inherited would keep hpt from its CPU. An ordinary policy needs
+    // no permission.
+    let _ordinary = PolicyGuard::new(Policy::Other).ok();
     if text(1)? == PROGRAM {
         // A program that cleans up after itself gets the chance to do so.
         end_with(parent, Signal::TERM)?;
