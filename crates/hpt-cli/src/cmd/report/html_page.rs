@@ -12,8 +12,6 @@ use hpt_document::{
     wake_latency::WakeLatencyDocument,
 };
 
-use serde_json::Value;
-
 use super::{
     data_file::{Report, words},
     summary,
@@ -255,33 +253,23 @@ fn sources(probe: &ProbeDocument) -> Section {
 }
 
 fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unreadable> {
-    let mut there: Vec<(&str, &str, WakeLatencyDocument)> = Vec::new();
+    let mut there: Vec<(&str, WakeLatencyDocument)> = Vec::new();
     for (part, name) in WAKES {
-        there.extend(report.document(part)?.map(|document| (part, name, document)));
+        there.extend(report.document(part)?.map(|document| (name, document)));
     }
     if there.is_empty() {
         return Ok(None);
     }
-    let latencies = there.iter().map(|(part, name, document)| {
+    let latencies = there.iter().map(|(name, document)| {
         let latencies: chart::Latencies<'_> = document.into();
-        (*name, latencies.merged().with_limits(limits(&report.0, part)))
+        (*name, latencies.merged())
     });
     let latencies: Vec<_> = latencies.collect();
-    let there: Vec<_> = there.iter().map(|(_, name, document)| (*name, document)).collect();
+    let there: Vec<_> = there.iter().map(|(name, document)| (*name, document)).collect();
     let mut pieces = gallery.show(chart::distribution(&latencies))?;
     pieces.extend(gallery.show(chart::cpus(&there))?);
     pieces.extend(gallery.show(chart::time_series(&there))?);
     Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
-}
-
-/// Returns the limits that were given for a part, in nanoseconds, each with its text. Documents without limits have none.
-pub(super) fn limits(report: &ReportDocument, part: &str) -> Vec<(String, f64)> {
-    let limits = report.documents.get(part).and_then(|document| document.get("limits")).and_then(Value::as_array);
-    let limit = |limit: &Value| {
-        let ns = limit.get("limit_ns")?.as_f64().filter(|ns| *ns > 0.0)?;
-        Some((limit.get("text").and_then(Value::as_str).map_or_else(|| short_time(ns), str::to_owned), ns))
-    };
-    limits.into_iter().flatten().filter_map(limit).collect()
 }
 
 /// Formats the section about how the report was created.

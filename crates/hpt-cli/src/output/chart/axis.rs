@@ -76,7 +76,8 @@ impl Axis {
         let sound = values.into_iter().filter(|value| value.abs() < 1e18);
         let (least, most) = sound.fold(begin, |(least, most): (f64, f64), value| (least.min(value), most.max(value)));
         let (least, most) = if least > most { (0.0, 1.0) } else { (least, most) };
-        let run_length = if most > least { most - least } else { least.abs().max(1.0) };
+        // The step of a shorter run would be zero.
+        let run_length = if most - least > 1e-300 { most - least } else { least.abs().max(1.0) };
         let step = round_step(run_length / 5.0);
         let (low, high) = ((least / step).floor() * step, (most / step).ceil() * step);
         let high = if high > low { high } else { low + step };
@@ -181,9 +182,15 @@ mod tests {
 
     #[test]
     fn values_that_are_not_finite_do_not_break_a_scale() {
-        for values in
-            [vec![], vec![f64::NAN, f64::INFINITY], vec![0.0], vec![5.0, 5.0], vec![1e300, 1e-300], vec![-1e300]]
-        {
+        for values in [
+            vec![],
+            vec![f64::NAN, f64::INFINITY],
+            vec![0.0],
+            vec![5.0, 5.0],
+            vec![1e300, 1e-300],
+            vec![-1e300],
+            vec![0.0, 5e-324],
+        ] {
             for axis in [
                 Axis::log("", values.clone(), time),
                 Axis::linear("", values.clone(), false, time),

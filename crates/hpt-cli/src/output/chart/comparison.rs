@@ -9,6 +9,9 @@ use super::{
     titled_chart::{Figures, TitledChart, count, counted},
 };
 
+/// The maximum length of the name of a file, without its suffix.
+const LONGEST_FILE_NAME: usize = 64;
+
 /// A quantity with a figure from each side.
 #[derive(Clone, Debug)]
 pub(crate) struct Compared {
@@ -104,6 +107,12 @@ fn ns_in(unit: &str) -> Option<f64> {
     }
 }
 
+/// Returns a name for the file of a chart. The name of an experiment in a report can be any text.
+fn file_name(name: &str) -> String {
+    let sound = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+    name.chars().take(LONGEST_FILE_NAME).map(sound).collect()
+}
+
 /// Returns charts that compare published measurements with measurements on this system: one chart per
 /// experiment, with one panel per unit.
 pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
@@ -153,7 +162,7 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
         });
         let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
         charts.push(TitledChart {
-            name: format!("experiment-{}", made.name),
+            name: file_name(&format!("experiment-{}", made.name)),
             title: format!("Published and measured: {}", made.title),
             says: format!("Published: {}, on {}. Differences: {}.", made.published_in, made.hardware, made.differences),
             chart: Chart { panels, side_by_side: false },
@@ -171,7 +180,7 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Compared, panel};
+    use super::{Compared, file_name, panel};
     use crate::output::chart::{axis::time, svg::Mark};
 
     #[test]
@@ -192,6 +201,13 @@ mod tests {
         assert_eq!(labels, [(1_000.0, "1 µs"), (20.0, "20 ns")]);
         // The labels are on the outer sides of the markers, so that they do not overlap.
         assert!(marks().any(|mark| matches!(mark, Mark::WordsBefore { x, .. } if *x < 100.0)));
+    }
+
+    #[test]
+    fn the_file_of_a_chart_stays_in_its_folder() {
+        assert_eq!(file_name("experiment-calls"), "experiment-calls");
+        assert_eq!(file_name("experiment-../é b"), "experiment-_____b");
+        assert_eq!(file_name(&"a".repeat(999)).len(), 64);
     }
 
     #[test]

@@ -27,16 +27,21 @@ pub(crate) fn cpus(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledC
     let x = Axis::log("latency, log scale", ends, time);
     let panels = several.iter().map(|(name, document)| panel(name, &drawn(&document.results), &x, most));
     let panels = panels.collect();
-    let worst = rows().max_by_key(|row| row.figures.max_ns);
-    let best = rows().min_by_key(|row| row.figures.max_ns);
+    let named = || several.iter().flat_map(|(name, document)| document.results.iter().map(move |row| (*name, row)));
+    let worst = named().max_by_key(|(_, row)| row.figures.max_ns);
+    let best = named().min_by_key(|(_, row)| row.figures.max_ns);
+    // Documents can have the same CPUs.
+    let of = |name: &str, row: &WakeLatencyRow| {
+        if documents.len() > 1 { format!("{name}, {}", name_of(row)) } else { name_of(row) }
+    };
     let says = match (worst, best) {
-        (Some(worst), Some(best)) if most > 0 => format!(
+        (Some((slowest, worst)), Some((fastest, best))) if most > 0 => format!(
             "Each row is the distribution of one CPU: the faintest cells are single samples, the strongest {} samples. The highest maximum is {} ({}), the lowest {} ({}).",
             count(most),
             time(whole(worst.figures.max_ns)),
-            name_of(worst),
+            of(slowest, worst),
             time(whole(best.figures.max_ns)),
-            name_of(best)
+            of(fastest, best)
         ),
         _ => "Each row is one CPU.".to_owned(),
     };

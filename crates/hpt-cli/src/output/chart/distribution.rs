@@ -4,6 +4,7 @@
 use hpt_document::{
     gpio_latency::GpioLatencyDocument,
     latency::{HistogramBin, LatencyFigures, MicrosecondCount},
+    limit::LimitRow,
     pairs::{PairsDocument, PairsRow},
     stall::{StallDocument, StallThreadRow},
     wake_latency::{WaitMethod, WakeLatencyDocument},
@@ -13,7 +14,7 @@ use super::{
     super::text::tail,
     axis::{Axis, time},
     provenance::{Origin, about, about_all},
-    svg::{Chart, Mark, Panel, Series},
+    svg::{Chart, MOST_PANELS, Mark, Panel, Series},
     titled_chart::{Figures, TitledChart, Unreadable, count, counted, whole},
 };
 
@@ -45,11 +46,15 @@ impl Latencies<'_> {
     pub(crate) fn merged(self) -> Self {
         Self { merged: true, ..self }
     }
+}
 
-    /// Draws these limits, in nanoseconds, as lines.
-    pub(crate) fn with_limits(self, limits: Vec<(String, f64)>) -> Self {
-        Self { limits, ..self }
-    }
+/// Returns the limits of times, in nanoseconds, each with its text.
+fn given(limits: &[LimitRow]) -> Vec<(String, f64)> {
+    let times = limits.iter().filter_map(|limit| {
+        let ns = limit.limit_ns.filter(|ns| *ns > 0)?;
+        Some((limit.text.clone(), whole(ns)))
+    });
+    times.collect()
 }
 
 /// The figures that rows of wake-ups, edges and stalls have in common.
@@ -120,7 +125,7 @@ impl<'a> From<&'a WakeLatencyDocument> for Latencies<'a> {
             interval_ns: Some(document.interval_ns),
             rows: document.results.iter().map(|row| Row { cpu: row.cpu, ..Row::from(&row.figures) }).collect(),
             merged: false,
-            limits: Vec::new(),
+            limits: given(&document.limits),
         }
     }
 }
@@ -135,7 +140,7 @@ impl<'a> From<&'a StallDocument> for Latencies<'a> {
             interval_ns: None,
             rows: document.results.iter().map(Row::from).collect(),
             merged: false,
-            limits: Vec::new(),
+            limits: given(&document.limits),
         }
     }
 }
@@ -152,7 +157,7 @@ impl<'a> From<&'a GpioLatencyDocument> for Latencies<'a> {
             interval_ns: Some(document.interval_ns),
             rows: rows.collect(),
             merged: false,
-            limits: Vec::new(),
+            limits: given(&document.limits),
         }
     }
 }
@@ -193,7 +198,12 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         _ if documents.len() == 1 => ("latency", "Wake-up latency of kernel timers"),
         _ => ("latency", "Latency from a deadline to its detection"),
     };
-    let limits: Vec<(String, f64)> = documents.iter().flat_map(|(_, document)| document.limits.clone()).collect();
+    let mut limits: Vec<(String, f64)> = Vec::new();
+    for limit in documents.iter().flat_map(|(_, document)| &document.limits) {
+        if !limits.contains(limit) {
+            limits.push(limit.clone());
+        }
+    }
     let x = || {
         let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0) * 3.0]);
         let mut axis = Axis::log("", ends.chain(limits.iter().map(|(_, ns)| *ns)), time);
@@ -206,6 +216,8 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     let mut panels: Vec<Panel> = curves
         .iter()
         .enumerate()
+        // The last panel shows the shares.
+        .take(MOST_PANELS - 1)
         .map(|(look, curve)| Panel {
             title: curve.name.clone(),
             x: x(),
@@ -272,10 +284,19 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         })
         .collect::<Vec<_>>()
         .join(" ");
+    let omitted = if curves.len() >= MOST_PANELS {
+        format!(
+            " The chart shows the histograms of the first {} of {} rows; the table contains all of them.",
+            MOST_PANELS - 1,
+            curves.len()
+        )
+    } else {
+        String::new()
+    };
     Ok(TitledChart {
         name: kind.to_owned(),
         title: title.to_owned(),
-        says,
+        says: says + &omitted,
         chart: Chart { panels, side_by_side: false },
         figures: Figures {
             head: ["", "samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "max"].map(str::to_owned).to_vec(),
@@ -433,7 +454,7 @@ fn drawn_bins(bins: &[HistogramBin]) -> Vec<(f64, f64, u64)> {
     let mut drawn: Vec<(u64, u64, u64)> = Vec::new();
     for &HistogramBin(start, end, count) in bins {
         // Two neighboring bins become one, except for bins of one nanosecond.
-        let width = end.saturating_sub(start).max(1);
+        let width = end.saturating_sub(start).clamp(1, 1 << 62);
         let (start, end) = if width > 1 {
             let start = start / (2 * width) * (2 * width);
             (start, start.saturating_add(2 * width))
@@ -498,9 +519,15 @@ fn rules(row: &Row) -> impl Iterator<Item = Mark> {
     })
 }
 
-/// Returns the lines of limits.
+/// Returns the lines of limits, with labels below those of [`rules`]. The lowest panel has room for four of them.
 fn limit_rules(limits: &[(String, f64)]) -> impl Iterator<Item = Mark> {
-    limits.iter().map(|(text, ns)| Mark::Rule { x: *ns, words: format!("limit: {text}"), row: 3, is_limit: true })
+    let rule = |(row, (text, ns)): (i32, &(String, f64))| Mark::Rule {
+        x: *ns,
+        words: format!("limit: {text}"),
+        row,
+        is_limit: true,
+    };
+    (3..=6).cycle().zip(limits).map(rule)
 }
 
 /// Returns the share of samples above each time. The times are the quantiles in nanoseconds, the ends of the bins, the
@@ -532,6 +559,7 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
     points.push((worst, 1.0 / all));
     points.retain(|(ns, _)| ns.is_finite() && *ns <= worst);
     points.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
+    let end = points.last().copied();
     let (mut thinned, mut share) = (vec![begin], 1.0_f64);
     for (ns, own) in points {
         share = share.min(own);
@@ -540,6 +568,12 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
             Some(last) if !is_first && ns < last.0 * LEAST_RATIO && share > last.1 / 1.05 => last.1 = share,
             _ => thinned.push((ns, share)),
         }
+    }
+    // The curve ends at the maximum, also if a neighboring point was so close that they became one.
+    if let Some((ns, _)) = end
+        && thinned.last().is_some_and(|last| last.0 < ns)
+    {
+        thinned.push((ns, share));
     }
     thinned
 }
@@ -600,9 +634,10 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::latency::MicrosecondCount;
+    use hpt_document::latency::{HistogramBin, MicrosecondCount};
 
-    use super::{Row, classes, later, least, short_percent, together};
+    use super::{Row, classes, later, least, limit_rules, short_percent, together};
+    use crate::output::chart::svg::Mark;
 
     fn row(counts: &[(u64, u64)], samples: u64) -> Row {
         Row {
@@ -670,6 +705,22 @@ mod tests {
         let all = together(&[broken(), broken()]);
         assert!(all.p50_ns.is_some_and(|ns| ns > 1e21), "{all:?}");
         assert!(!later(&all).is_empty() && !classes(&all).is_empty());
+        let bins = vec![HistogramBin(0, u64::MAX, 3), HistogramBin(1 << 63, u64::MAX, 1), HistogramBin(9, 3, 1)];
+        let wide = Row { bins, ..row(&[], 5) };
+        assert!(!later(&wide).is_empty() && !classes(&wide).is_empty());
+    }
+
+    #[test]
+    fn a_curve_ends_at_the_maximum_even_if_another_point_is_close() {
+        let points = later(&row(&[(0, 1), (29_998, 8)], 10));
+        assert_eq!(points.last(), Some(&(3e7, 0.1)), "{points:?}");
+    }
+
+    #[test]
+    fn labels_of_limits_have_different_rows() {
+        let limits = [("max=1ms".to_owned(), 1e6), ("p99=900us".to_owned(), 9e5)];
+        let rows = limit_rules(&limits).map(|mark| if let Mark::Rule { row, .. } = mark { row } else { -1 });
+        assert_eq!(rows.collect::<Vec<_>>(), [3, 4]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use super::{
     titled_chart::{Figures, TitledChart, Unreadable, count, counted},
 };
 
+/// The maximum number of methods in a panel.
+const MOST_METHODS: usize = 36;
+
 /// Returns the share of a CPU that a method takes, as a percentage.
 fn percent(row: &SleepRow) -> String {
     row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
@@ -67,8 +70,8 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     let y = Axis::linear("share of sleeps that are at most this late", [0.0, 1.0], true, |share| {
         format!("{:.0} %", share * 100.0)
     });
-    let panels = lengths.iter().map(|length| {
-        let series = methods.iter().enumerate().map(|(look, method)| {
+    let panels = lengths.iter().take(MOST_PANELS).map(|length| {
+        let series = methods.iter().take(MOST_METHODS).enumerate().map(|(look, method)| {
             let rows = all().filter(|row| row.duration_ns == *length && row.method == *method);
             let marks = rows.flat_map(|row| {
                 let words = format!(
@@ -101,7 +104,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
         head.into_iter().chain(times.map(super::titled_chart::time)).chain([count(row.early), share]).collect()
     });
     let longest = lengths.iter().max().copied().unwrap_or(0);
-    let drawn = if lengths.len() > MOST_PANELS {
+    let mut drawn = if lengths.len() > MOST_PANELS {
         format!(
             " The chart shows the first {MOST_PANELS} of {} durations; the table contains all of them.",
             lengths.len()
@@ -109,6 +112,12 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     } else {
         String::new()
     };
+    if methods.len() > MOST_METHODS {
+        drawn += &format!(
+            " The chart shows the first {MOST_METHODS} of {} methods; the table contains all of them.",
+            methods.len()
+        );
+    }
     let of_longest =
         |method: &str| document.results.iter().find(|row| row.duration_ns == longest && row.method == method);
     let says = match (of_longest("std"), of_longest("hpt")) {

@@ -74,7 +74,14 @@ pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<
     let points = || curves.iter().flat_map(|(_, points, _)| points);
     let bins = || curves.iter().flat_map(|(.., row)| &row.heat_map).flat_map(|HeatMapColumn(_, bins)| bins);
     let most = bins().map(|bin| bin.2).max().unwrap_or(0);
-    let x = Axis::run("seconds from the first deadline", points().map(|point| point.0));
+    // The axis includes the end of the last interval.
+    let run_ends = curves.iter().flat_map(|(.., row)| {
+        let last = row.time_series.last().map(|window| window.0.saturating_add(row.time_series_interval_ns));
+        let last_cells =
+            row.heat_map.last().map(|HeatMapColumn(start, _)| start.saturating_add(row.heat_map_interval_ns));
+        [last, last_cells].into_iter().flatten()
+    });
+    let x = Axis::run("seconds from the first deadline", run_ends.map(|ns| ns as f64 / 1e9));
     let ends = bins().flat_map(|bin| [bin.0 as f64, bin.1 as f64]);
     let title = format!("latency; line: max per {}", time(every as f64));
     let y = Axis::log(&title, points().map(|point| point.1).chain(ends), time);

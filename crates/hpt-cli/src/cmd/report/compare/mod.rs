@@ -36,8 +36,8 @@ pub(super) fn run(paths: &[PathBuf], keeping: &ReportFiles<'_>, context: &Contex
     let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let unreadable = |why: Unreadable| Failure::NotAReport { path: all.join(" or ").into(), why: causes(&why) };
     let data = data(&reports, context).map_err(unreadable)?;
-    let (page, files) = page::page(&reports, &data).map_err(unreadable)?;
-    let written = keeping.page.is_some().then(|| keeping.keep(&html::page(&page), "", &files)).transpose()?;
+    let page = keeping.page.is_some().then(|| page::page(&reports, &data)).transpose().map_err(unreadable)?;
+    let written = page.map(|(page, files)| keeping.keep(&html::page(&page), "", &files)).transpose()?;
     let mut blocks = terminal::blocks(&data);
     if let Some(path) = written.and_then(|kept| kept.page) {
         blocks.push(Block::Section("Files".to_owned(), vec![page_line(path)]));

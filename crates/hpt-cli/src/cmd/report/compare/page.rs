@@ -10,7 +10,7 @@ use hpt_document::{
 use super::{
     super::{
         data_file::Report,
-        html_page::{Gallery, WAKES, limits},
+        html_page::{Gallery, WAKES},
     },
     shown::{RANKING_HEAD, RULE, cells, differences, differs, head, headline, quantities, ranked, title},
 };
@@ -95,7 +95,7 @@ fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery
         } else {
             let more = found.len() - times.len();
             let says = format!(
-                "The {} with the largest ratios{}.",
+                "The {} with the ratios furthest from 1{}.",
                 one_or_many(times.len(), "difference", "differences"),
                 if more > 0 { format!("; the table contains {more} more") } else { String::new() }
             );
@@ -225,10 +225,10 @@ fn of_part(
     let provenance = chart::about_all(&provenance.collect::<Vec<_>>());
     let mut pieces = Vec::new();
     if WAKES.iter().any(|(wake, _)| *wake == part) {
-        let latencies = documents.iter().filter_map(|(side, report, document)| match document {
+        let latencies = documents.iter().filter_map(|(side, _, document)| match document {
             AnyDocument::WakeLatency(document) => {
                 let latencies: Latencies<'_> = document.into();
-                Some((*side, latencies.merged().with_limits(limits(&report.0, part))))
+                Some((*side, latencies.merged()))
             }
             _ => None,
         });

@@ -26,16 +26,30 @@ pub(super) fn differs(rows: &[ComparedFigureRow]) -> bool {
     rows.iter().any(|row| row.verdict == CompareVerdict::Differs)
 }
 
-/// Returns the largest ratio to the first report, or its inverse if that is larger.
-pub(super) fn factor(rows: &[ComparedFigureRow]) -> f64 {
-    let ratios = rows.iter().filter_map(|row| row.ratio).filter(|ratio| *ratio > 0.0);
-    ratios.map(|ratio| ratio.max(1.0 / ratio)).fold(1.0, f64::max)
+/// Returns the ratio to the value of the first report, not rounded. Frequency errors have none.
+fn ratio(first: &ComparedFigureRow, other: &ComparedFigureRow) -> Option<f64> {
+    let reference = first.value.filter(|value| first.unit != "ppm" && *value > 0.0)?;
+    Some(other.value? / reference).filter(|ratio| ratio.is_finite() && *ratio >= 0.0)
 }
 
-/// Returns the quantities that differ, those with the largest ratio first.
+/// Returns the distance of a ratio from 1, on a logarithmic scale.
+fn distance(ratio: f64) -> f64 {
+    ratio.ln().abs()
+}
+
+/// Returns the ratio to the first report that is furthest from 1, of the values that differ.
+fn factor(rows: &[ComparedFigureRow]) -> Option<f64> {
+    let (first, others) = rows.split_first()?;
+    let differing = others.iter().filter(|row| row.verdict == CompareVerdict::Differs);
+    let ratios = differing.filter_map(|row| ratio(first, row));
+    ratios.max_by(|one, other| distance(*one).total_cmp(&distance(*other)))
+}
+
+/// Returns the quantities that differ, those with the ratio furthest from 1 first.
 pub(super) fn differences(data: &ReportCompareDocument) -> Vec<&[ComparedFigureRow]> {
     let mut found: Vec<_> = quantities(data).filter(|rows| differs(rows)).collect();
-    found.sort_by(|one, other| factor(other).total_cmp(&factor(one)));
+    let far = |rows: &[ComparedFigureRow]| factor(rows).map_or(0.0, distance);
+    found.sort_by(|one, other| far(other).total_cmp(&far(one)));
     found
 }
 
@@ -49,7 +63,7 @@ pub(super) fn head(names: &[&str]) -> Vec<String> {
     let values = names.iter().map(|name| (*name).to_owned());
     match names {
         [first, second] => values.chain([format!("{second}/{first}"), "verdict".to_owned()]).collect(),
-        _ => values.chain(["highest ratio".to_owned(), "verdict".to_owned()]).collect(),
+        _ => values.chain(["furthest ratio".to_owned(), "verdict".to_owned()]).collect(),
     }
 }
 
@@ -64,8 +78,8 @@ pub(super) fn cells(rows: &[ComparedFigureRow]) -> Vec<String> {
         }
     };
     let ratio = match rows {
-        [_, second] => second.ratio,
-        _ => rows.iter().any(|row| row.ratio.is_some()).then(|| factor(rows)),
+        [first, second] => ratio(first, second),
+        _ => factor(rows),
     };
     let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("× {ratio:.2}"));
     rows.iter().map(value).chain([ratio, verdict(rows)]).collect()
@@ -84,7 +98,11 @@ fn verdict(rows: &[ComparedFigureRow]) -> String {
             let differing = rows.iter().filter(|row| row.verdict == CompareVerdict::Differs).count();
             let missing = rows.iter().filter(|row| row.value.is_none()).count();
             match (differing, missing) {
-                (0, 0) => "within spread".to_owned(),
+                (0, 0) => {
+                    let unknown = [CompareVerdict::SpreadUnknown, CompareVerdict::DifferentNominalRates];
+                    let row = rows.iter().find(|row| unknown.contains(&row.verdict));
+                    row.map_or("within spread", |row| row.verdict.name()).to_owned()
+                }
                 (0, missing) => format!("missing in {missing}"),
                 (differing, _) => format!("{differing} {}", one_or_many(differing, "differs", "differ")),
             }
@@ -104,13 +122,9 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
     let largest: Vec<String> = differences(data)
         .iter()
         .take(MOST_NAMED)
-        .map(|rows| {
-            let ratio = if let [_, second] = rows { second.ratio.unwrap_or(1.0) } else { factor(rows) };
-            if rows[0].unit == "ppm" {
-                rows[0].quantity.clone()
-            } else {
-                format!("{} (×\u{a0}{ratio:.2})", rows[0].quantity)
-            }
+        .map(|rows| match factor(rows) {
+            Some(ratio) => format!("{} (×\u{a0}{ratio:.2})", rows[0].quantity),
+            None => rows[0].quantity.clone(),
         })
         .collect();
     if !largest.is_empty() {
@@ -167,5 +181,50 @@ pub(super) fn title(part: &str) -> &str {
         "watch" => "Frequency errors of clocks",
         "experiment" => "Published experiments",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_document::report_compare::{CompareVerdict, ComparedFigureRow};
+
+    use super::{cells, factor};
+
+    /// Returns the rows of one quantity.
+    fn rows(unit: &str, values: &[(f64, CompareVerdict)]) -> Vec<ComparedFigureRow> {
+        let row = |&(value, verdict): &(f64, CompareVerdict)| ComparedFigureRow {
+            part: "bench".to_owned(),
+            quantity: "tsc".to_owned(),
+            unit: unit.to_owned(),
+            report: "A".to_owned(),
+            value: Some(value),
+            low: None,
+            high: None,
+            max: None,
+            samples: None,
+            ratio: None,
+            verdict,
+            outlier: false,
+        };
+        values.iter().map(row).collect()
+    }
+
+    #[test]
+    fn the_furthest_ratio_is_of_a_value_that_differs() {
+        use CompareVerdict::{Differs, Reference, WithinSpread};
+        let of = |unit: &str, first: f64| {
+            factor(&rows(unit, &[(first, Reference), (15.0, Differs), (2.5, Differs), (900.0, WithinSpread)]))
+        };
+        assert_eq!((of("ns", 10.0), of("ns", 0.0), of("ppm", 10.0)), (Some(0.25), None, None));
+        assert_eq!(factor(&rows("ns", &[(10.0, Reference), (20.0, WithinSpread), (30.0, WithinSpread)])), None);
+    }
+
+    #[test]
+    fn a_value_without_a_spread_is_not_within_it() {
+        for verdict in [CompareVerdict::SpreadUnknown, CompareVerdict::DifferentNominalRates] {
+            let within = CompareVerdict::WithinSpread;
+            let cells = cells(&rows("ns", &[(1.0, CompareVerdict::Reference), (1.0, within), (9.0, verdict)]));
+            assert_eq!(cells[3..], ["-", verdict.name()]);
+        }
     }
 }

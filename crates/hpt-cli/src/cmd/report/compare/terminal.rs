@@ -86,7 +86,7 @@ fn values<'a>(
     let is_by_letter = names.iter().zip(letters).all(|(name, letter)| name == letter);
     let header = if is_by_letter { letters } else { &NUMBERED };
     columns.extend((0..count).map(|at| Column(header.get(at).copied().unwrap_or(""), Align::Right)));
-    columns.push(Column(if count == 2 { "ratio" } else { "highest ratio" }, Align::Right));
+    columns.push(Column(if count == 2 { "ratio" } else { "furthest ratio" }, Align::Right));
     columns.push(Column("", Align::Left));
     let mut before = "";
     let rows = quantities.map(|rows| {
