@@ -173,9 +173,10 @@ fn step(line: &[String]) -> Result<Prepared, String> {
     }
     let command = cli.command.ok_or("the command is missing")?;
     // A check may come from another user, and must not make root write a file.
-    let names_a_file = |word: &String| ["--raw", "--write", "--svg"].contains(&word.split('=').next().unwrap_or(word));
+    let options = ["--raw", "--write", "--svg", "--journal"];
+    let names_a_file = |word: &String| options.contains(&word.split('=').next().unwrap_or(word));
     if line.iter().any(names_a_file) {
-        return Err("a step writes no files, so it has no --raw, --write or --svg".to_owned());
+        return Err("a step writes no files, so it has no --raw, --write, --svg or --journal".to_owned());
     }
     let limits = command.limits().ok_or_else(|| {
         format!(

@@ -134,7 +134,7 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
 fn a_step_of_a_check_does_not_make_root_write_a_file() {
     let scene = scene!();
     let path = scene.path("sticky/check.toml");
-    for option in ["--raw", "--write", "--svg"] {
+    for option in ["--raw", "--write", "--svg", "--journal"] {
         let format = if option == "--write" { "line=" } else { "" };
         let victim = scene.word("victim");
         for words in [format!("\"{option}\", \"{format}{victim}\""), format!("\"{option}={format}{victim}\"")] {

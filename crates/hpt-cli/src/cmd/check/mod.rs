@@ -116,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, prepares: Prepares<'
     }
     // A step may change settings of the system, and restores them at its end. No signal may end hpt before that.
     context.signals.listen_until_the_end()?;
+    context.signals.listen_for_requests()?;
     let (data, mut warnings) = measure(path, &steps, &prepared, context);
     let mut answer = answer_of(data.verdict);
     if let Some(path) = &arguments.junit
@@ -162,6 +163,8 @@ fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context
     let (began, start) = (SystemTime::now(), Instant::now());
     let (mut done, mut results, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for (step, prepared) in steps.iter().zip(prepared) {
+        // A request during the previous step is not for this one.
+        let _ = context.signals.take_request();
         let (done_step, rows, said) = one(step, prepared, context);
         done.push(done_step);
         results.extend(rows);
@@ -232,7 +235,8 @@ fn own_reason(document: &Document) -> String {
     if document.warnings.is_empty() {
         let no = document.answer == Answer::No;
         let text = if no { "a sample exceeded --stop-above, or an edge was lost" } else { "nothing was measured" };
-        return text.to_owned();
+        let refusal = document.data.notes().iter().find(|note| !no && note.contains("--strict: "));
+        return refusal.cloned().unwrap_or_else(|| text.to_owned());
     }
     document.warnings.join("; ")
 }
@@ -263,9 +267,10 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     // Create the file first, so that nothing is measured if it cannot be written.
     let mut file = Unfinished::next_to(path).map_err(failed)?;
     context.signals.listen_until_the_end()?;
+    context.signals.listen_for_requests()?;
     let steps = init::steps();
     let prepared = prepare(&steps, prepares).expect("the command lines of the usual steps are valid");
-    let (mut data, warnings) = measure(path, &steps, &prepared, context);
+    let (mut data, mut warnings) = measure(path, &steps, &prepared, context);
     data.init = true;
     data.results = data
         .results
@@ -283,12 +288,18 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
         }
     }
     let is_complete = data.results.iter().len() > 0 && !data.interrupted;
-    data.verdict = if is_complete { CheckVerdict::Held } else { CheckVerdict::Unknown };
+    let failed_steps = data.steps.iter().filter(|step| step.state == CheckStepState::Failed);
+    let left_out: Vec<String> = failed_steps
+        .map(|step| format!("step {:?} failed: {}", step.name, step.reason.as_deref().unwrap_or("unknown")))
+        .collect();
+    data.verdict = if is_complete && left_out.is_empty() { CheckVerdict::Held } else { CheckVerdict::Unknown };
+    warnings.extend(left_out);
     let mut document = Document::new(data.clone(), Vec::new());
     if is_complete {
         let text = init::text(&data, arguments.headroom);
         file.fill(text.as_bytes()).and_then(|()| file.put(arguments.force)).map_err(failed)?;
         document.blocks = page(&data);
+        document.answer = answer_of(data.verdict);
     } else {
         data.notes.push(format!("{} was not written, because the measurement is incomplete", path.display()));
         data.init = false;

@@ -10,7 +10,10 @@ use crate::{
 
 /// Returns the verdict in one sentence.
 fn headline(data: &CheckDocument) -> String {
-    let steps = format!("{} {}", data.steps.len(), one_or_many(data.steps.len() as u64, "step", "steps"));
+    // The file of --init contains only steps with limits.
+    let is_counted = |step: &&CheckStep| !data.init || data.results.iter().any(|row| row.step == step.name);
+    let count = data.steps.iter().filter(is_counted).count();
+    let steps = format!("{count} {}", one_or_many(count as u64, "step", "steps"));
     let limits = summary(data.results.iter().map(|row| &row.limit));
     if data.init {
         return format!("Wrote {}: {steps} with {} limits", data.file, data.results.len());

@@ -476,9 +476,11 @@ impl OneThread<'_> {
         let watched = watch.with_check(check).with_counters(deltas).run(each);
         let not_run = not_run::field_of(&not_run.read());
         drop(lines);
-        // Publish the final counts of this thread now, because other threads may continue for a long time.
-        self.copy.answer(account.stalls.lengths(), u64::MAX);
         let absences = presence.map_or_else(Vec::new, |presence| presence.absences().to_vec());
+        // Publish the final counts of this thread now, because other threads may continue for a long time.
+        let last = outcome_of(account.clone(), on_other_cpus, absences.clone(), began.elapsed());
+        *self.copy.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+        self.copy.answer(account.stalls.lengths(), u64::MAX);
         Ok(ThreadOutcome {
             not_run,
             watched,
