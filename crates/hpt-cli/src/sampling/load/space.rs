@@ -12,7 +12,7 @@ const MOST_PER_WORKER: u64 = 256 << 20;
 /// The least with which a worker makes sense.
 const LEAST_PER_WORKER: u64 = 1 << 20;
 /// The type of a file system in memory. statfs(2).
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 /// A load uses at most this part of what is free.
 const PART: u64 = 4;
 
@@ -75,7 +75,7 @@ pub(super) fn folder() -> PathBuf {
 pub(super) fn free_space(folder: &Path, memory: Option<u64>) -> Option<u64> {
     let about = rustix::fs::statvfs(folder).ok()?;
     let free = about.f_bavail.checked_mul(about.f_frsize)?;
-    let is_tmpfs = rustix::fs::statfs(folder).is_ok_and(|about| i64::from(about.f_type) == TMPFS);
+    let is_tmpfs = rustix::fs::statfs(folder).is_ok_and(|about| about.f_type == TMPFS);
     Some(if is_tmpfs { free.min(memory.unwrap_or(0)) } else { free })
 }
 
@@ -105,7 +105,7 @@ mod tests {
     fn the_folder_for_files_has_a_size() {
         assert!(free_space(&folder(), Some(0)).is_some());
         let tmpfs = std::path::Path::new("/dev/shm");
-        if rustix::fs::statfs(tmpfs).is_ok_and(|about| i64::from(about.f_type) == super::TMPFS) {
+        if rustix::fs::statfs(tmpfs).is_ok_and(|about| about.f_type == super::TMPFS) {
             assert_eq!(free_space(tmpfs, Some(7)), Some(7), "its files use memory");
         }
     }
