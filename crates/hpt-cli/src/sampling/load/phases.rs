@@ -5,7 +5,6 @@ use hpt_core::host::CpuList;
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
-    limit::LimitRow,
     load::{Load, LoadedPhase},
 };
 
@@ -52,47 +51,23 @@ pub(crate) fn in_phases(
 /// Combines the documents of the two phases.
 fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
     // An exceeded limit counts even if the result of the other phase is unknown, except with --strict.
-    let is_strict = [&idle, &loaded].iter().any(|phase| notes_of(&phase.data).iter().any(|note| is_refusal(note)));
+    let is_strict = [&idle, &loaded].iter().any(|phase| phase.data.notes().iter().any(|note| is_refusal(note)));
     let answer = if is_strict { Answer::Unknown } else { idle.answer.and(loaded.answer) };
     let of_load = words(&load);
     let mut warnings = idle.warnings;
     warnings.extend(loaded.warnings.into_iter().map(under_load));
-    notes.extend(notes_of(&loaded.data).iter().cloned().map(under_load));
+    notes.extend(loaded.data.notes().iter().cloned().map(under_load));
     let data = with_phase(idle.data, loaded.data, load, notes);
     let blocks = side_by_side(idle.blocks, loaded.blocks, of_load, keys)
         .into_iter()
-        .chain(limits::table::blocks(limits_of(&data)))
-        .chain(remarks(data.interrupted(), notes_of(&data)))
+        .chain(limits::table::blocks(data.limits()))
+        .chain(remarks(data.interrupted(), data.notes()))
         .collect();
     Document { warnings, answer, ..Document::new(data, blocks) }
 }
 
 fn under_load(text: impl AsRef<str>) -> String {
     format!("under load: {}", text.as_ref())
-}
-
-/// Returns the notes of a document that can have a loaded phase.
-fn notes_of(data: &hpt_document::Document) -> &[String] {
-    use hpt_document::Document;
-    match data {
-        Document::WakeLatency(data) => &data.notes,
-        Document::Stall(data) => &data.notes,
-        Document::Sleep(data) => &data.notes,
-        Document::Bench(data) => &data.notes,
-        _ => &[],
-    }
-}
-
-/// Returns the limits of a document that can have a loaded phase.
-fn limits_of(data: &hpt_document::Document) -> &[LimitRow] {
-    use hpt_document::Document;
-    match data {
-        Document::WakeLatency(data) => &data.limits,
-        Document::Stall(data) => &data.limits,
-        Document::Sleep(data) => &data.limits,
-        Document::Bench(data) => &data.limits,
-        _ => &[],
-    }
 }
 
 /// Returns whether `--stop-above` ended the run.
