@@ -102,7 +102,9 @@ fn a_limit_applies_to_every_row_and_names_the_worst() {
         cost(one).total_cmp(&cost(other))
     });
     let slowest = slowest.expect("two rows");
-    assert_eq!((&limit["rows"], &limit["worst_row"]), (&json!(2), &slowest["id"]), "{document:#}");
+    // A row whose clock takes a system call has that in its name, too.
+    let worst = limit["worst_row"].as_str().expect("a name");
+    assert_eq!((&limit["rows"], worst.split(" (").next()), (&json!(2), slowest["id"].as_str()), "{document:#}");
     assert_eq!(limit["seen_ns"], slowest["per_read_ns"]);
 }
 
