@@ -23,7 +23,7 @@ fn main() {
     }
     println!(
         "woken {:?} before each deadline; {:.1} % of the time spent spinning",
-        report.reserve,
+        report.margin,
         report.spinning_share * 100.0
     );
 }

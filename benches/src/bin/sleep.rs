@@ -10,6 +10,7 @@ use hpt_core::{
     Sleeper, Spread, clock,
     measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::{AwakeCpus, Fifo, Pinned},
+    sleep::Target,
 };
 use serde::Serialize;
 
@@ -68,9 +69,10 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     clock::prime();
     let mut sleeps = Vec::new();
     for duration in [100, 250, 1_000, 10_000].map(Duration::from_micros) {
-        let (mut sleeper, mut often) = (Sleeper::new(), Sleeper::new().with_quantile(0.95));
+        let (mut sleeper, mut often) =
+            (Sleeper::new(), Sleeper::new().with_target(Target::P99(Duration::from_micros(1))));
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
-        methods.push(SleepMethod::new("hpt, p95", |_, deadline| {
+        methods.push(SleepMethod::new("hpt, p99 1 µs", |_, deadline| {
             let _ = often.sleep_until(deadline);
         }));
         // Default configuration: the kernel sleeps until 125 µs before the end.

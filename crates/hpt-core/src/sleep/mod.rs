@@ -1,46 +1,55 @@
 //! Sleeps precisely until a deadline: the thread blocks in the kernel for most of the time and spins for the rest. Does
 //! not schedule periods; `pace` does. Measures only its own overshoot.
 
+mod contention;
 #[cfg(feature = "embedded-hal")]
 mod delay;
+mod lateness;
+mod margins;
 mod overshoot;
-mod reserve;
 mod word;
 
 use std::{
-    fmt,
+    fmt, fs,
     marker::PhantomData,
+    mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
+pub use self::margins::Target;
 use self::{
+    contention::Contention,
+    margins::{Choice, Margins, SHORTEST_PARK_NS},
     overshoot::Overshoots,
-    reserve::{Aim, Reserve},
     word::Word,
 };
 #[cfg(feature = "testing")]
 use crate::clock::frozen;
 use crate::{
     clock::{Instant, kernels_clock},
-    slack::NoSlack,
+    host,
+    slack::KnownSlack,
     stats::Spread,
     sys::{
-        clock::ClockId,
+        clock::{Clock, ClockId, Route},
         wait::{self, Till},
     },
     units::saturating_nanos,
 };
 
-/// The limit of the learned margin. It prevents a hypervisor that preempts a virtual CPU for milliseconds from
-/// extending the margin to milliseconds.
-const LONGEST_RESERVE: Duration = Duration::from_micros(200);
-/// The shortest time for which a thread blocks. If less time remains, blocking and waking up would take longer than
-/// the remaining time.
-const SHORTEST_PARK_NS: u64 = 5_000;
 /// If the margin leaves no time to block, one in this many sleeps blocks for half of its length anyway. Otherwise, the
 /// margin for such sleeps would never be learned again, even if the wake-up latency had decreased.
 const TRY_EVERY: u32 = 16;
+/// The statistics are brought up to date after this many sleeps, or if the oldest of them is older than this.
+const TOGETHER: usize = 16;
+const LONGEST_UNLEARNED_NS: u64 = 100_000_000;
+/// Stands for the latency of a block that did not happen or was interrupted.
+const NOT_BLOCKED: u32 = u32::MAX;
+/// One in this many sleeps measures its CPU time until it begins to spin, and so do the first few.
+const MEASURE_EVERY: u32 = 16;
+/// The time that a measurement of CPU time may take while a thread would spin anyway.
+const MEASURING_NS: u64 = 3_000;
 /// The change of the wall clock relative to `CLOCK_MONOTONIC` above which the wall clock is considered to have been
 /// set. It is larger than the error of `Instant` relative to `CLOCK_MONOTONIC`.
 const LEAST_STEP: Duration = Duration::from_micros(200);
@@ -53,7 +62,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Blocks in the kernel until a learned margin before the deadline, then spins.
+    /// Blocks in the kernel until a learned margin before the deadline, once or twice, then spins.
     #[default]
     Precise,
     /// Spins until the deadline. This is the most precise strategy, but it occupies a whole CPU.
@@ -113,8 +122,34 @@ pub struct Report {
     /// The share of the total sleep time that was spent spinning, from 0 to 1. The CPU time for blocking is not
     /// included.
     pub spinning_share: f64,
-    /// The margin of the last sleep.
-    pub reserve: Duration,
+    /// The share of the total sleep time for which the thread used its CPU, from 0 to 1: the time that it spun, and the
+    /// CPU time of blocking, which is measured in one of 16 sleeps.
+    pub cpu_share: f64,
+    /// The margin of the last sleep, from which on it spun.
+    pub margin: Duration,
+    /// The number of sleeps that blocked a second time.
+    pub two_stage: u64,
+    /// The number of sleeps that did not spin, because other threads took the CPU away from a spinning thread.
+    pub contended: u64,
+    /// Whether the target is met.
+    pub target: TargetStatus,
+}
+
+/// Whether a [`Sleeper`] meets its [`Target`], and what that takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TargetStatus {
+    /// The target.
+    pub target: Target,
+    /// Whether all its limits are met; `None` for [`Target::Balanced`], which has none, and with too few sleeps to tell:
+    /// a quantile takes ten sleeps beyond it.
+    pub is_met: Option<bool>,
+    /// The share of CPU time that the target's quantile takes for sleeps as long as the last one, from 0 to 1; `None` for
+    /// targets without a quantile, or if nothing is known.
+    pub needed_cpu_share: Option<f64>,
+    /// The share of the wake-ups that came 0.5 ms late or later, from 0 to 1. No margin covers them. They are usually
+    /// caused by a hypervisor or by threads with a higher priority.
+    pub out_of_reach: f64,
 }
 
 /// A sleeper for one thread, which learns the wake-up latency of that thread.
@@ -125,13 +160,17 @@ pub struct Report {
 /// # Punctuality
 ///
 /// Unless it is interrupted, a sleep never ends before its deadline, as measured with [`Instant`]. The thread blocks
-/// until a *margin* before the deadline, and then spins. The margin is learned from the wake-up latency of the last 64
-/// sleeps of similar length, and never exceeds 200 µs.
+/// until a *margin* before the deadline, and then spins. If that takes less CPU time, it blocks twice: until an early
+/// margin, and again for the short rest, from which it is woken more evenly. Preemption by other threads or by a
+/// hypervisor can still delay the end of a sleep.
 ///
-/// By default, the margin covers at least three quarters of these wake-ups. It covers more of them if spinning then
-/// takes, on average, no more than 3.5 µs plus 0.2 % of the length of the sleep. [`with_quantile`](Self::with_quantile)
-/// and [`with_cpu_budget`](Self::with_cpu_budget) change this goal. Preemption by other threads or by a hypervisor can
-/// still delay the end of a sleep.
+/// The margins are learned from the wake-up latencies of sleeps of similar length. Their histograms have a fixed size and
+/// forget: the weight of a latency falls to 1/e after 2048 more. A lasting change, such as another governor or load,
+/// outweighs the past within 500 sleeps. Latencies of 0.5 ms and more do not change a margin. [`Target`] determines how
+/// many of the wake-ups the margins cover.
+///
+/// If other threads want the CPU, spinning uses up the thread's share of it, and the thread is preempted when it should
+/// run. A sleeper that is preempted repeatedly while it spins therefore does not spin for 0.25 s to 1 s.
 ///
 /// # Examples
 ///
@@ -148,13 +187,26 @@ pub struct Report {
 pub struct Sleeper {
     word: Arc<Word>,
     strategy: Strategy,
-    reserve: Reserve,
-    last_reserve_ns: u64,
+    margins: Margins,
+    contention: Contention,
+    /// The last margin, and the length of the last sleep.
+    last_margin_ns: u64,
+    last_length_ns: u64,
     untried: u32,
+    /// The number of sleeps since the last one whose CPU time was measured.
+    unmeasured: u32,
     done: Done,
     /// The last sleep, which is not yet included in the statistics. On the return path of a sleep, every access to cold
     /// memory would add to the overshoot.
     last: Option<Slept>,
+    /// The sleeps before it, which are not yet included either. After a sleep, most memory is cold, so the statistics
+    /// are brought up to date once in several sleeps.
+    recent: [Slept; TOGETHER],
+    recents: usize,
+    oldest: Instant,
+    /// How to wait for the next sleep, if its length is similar.
+    ready: Ready,
+    slack: KnownSlack,
     /// Binds the learned statistics to one thread.
     bound_to_its_thread: PhantomData<*const ()>,
 }
@@ -172,11 +224,19 @@ impl Sleeper {
         Self {
             word: Arc::default(),
             strategy: Strategy::Precise,
-            reserve: reserve(Aim::Balanced),
-            last_reserve_ns: 0,
+            margins: Margins::new(Target::Balanced),
+            contention: Contention::default(),
+            last_margin_ns: 0,
+            last_length_ns: 0,
             untried: 0,
+            unmeasured: 0,
             done: Done::default(),
             last: None,
+            recent: [Slept::NONE; TOGETHER],
+            recents: 0,
+            oldest: Instant::EPOCH,
+            ready: Ready::NONE,
+            slack: KnownSlack::default(),
             bound_to_its_thread: PhantomData,
         }
     }
@@ -188,21 +248,24 @@ impl Sleeper {
         self
     }
 
-    /// Sets the share of wake-ups that the margin covers (0 to 1, clamped). A higher share costs more CPU time for
-    /// spinning. Discards the learned statistics.
+    /// Sets the target, and discards the learned margins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Sleeper, sleep::Target};
+    ///
+    /// let mut sleeper = Sleeper::new().with_target(Target::P99(Duration::from_micros(1)));
+    /// for _ in 0..20 {
+    ///     let _ = sleeper.sleep(Duration::from_millis(1));
+    /// }
+    /// let status = sleeper.report().target;
+    /// println!("met: {:?}; it takes {:?} of a CPU", status.is_met, status.needed_cpu_share);
+    /// ```
     #[must_use]
-    pub fn with_quantile(mut self, quantile: f64) -> Self {
-        self.reserve = reserve(Aim::quantile(quantile));
-        self
-    }
-
-    /// Limits the average share of the sleep time that is spent spinning to `part` (0 to 1, clamped), and makes the
-    /// sleeper as precise as possible within this limit. The limit does not include the CPU time for blocking, about 10
-    /// µs per sleep. It does not apply to sleeps that are too short to block, which only spin. Discards the
-    /// learned statistics.
-    #[must_use]
-    pub fn with_cpu_budget(mut self, part: f64) -> Self {
-        self.reserve = reserve(Aim::budget(part));
+    pub fn with_target(mut self, target: Target) -> Self {
+        self.margins = Margins::new(target);
         self
     }
 
@@ -232,14 +295,14 @@ impl Sleeper {
         loop {
             let start = Instant::now();
             self.settle();
-            self.park(deadline, start);
+            let stages = self.park(deadline, start);
             // This call is a dry run. The return path was last used one sleep ago, and cold memory on it would add to
             // the overshoot.
-            let woken = self.spin_until(start, deadline, start);
+            let woken = self.spin_until(start, deadline, start, stages);
             if !woken.is_in_time() {
                 return woken;
             }
-            let woken = self.spin_until(deadline, deadline, start);
+            let woken = self.spin_until(deadline, deadline, start, stages);
             match self.last {
                 // `CLOCK_MONOTONIC` went back. The sleep starts over with its full length.
                 Some(Slept { now, .. }) if now < start && woken.is_in_time() => {
@@ -261,6 +324,8 @@ impl Sleeper {
         let before = WallOffset::now();
         self.settle();
         let (start, mut spun_ns) = (before.earliest, 0);
+        let mut blocks = Blocks::none(0);
+        let mut choice: Option<Choice> = None;
         let woken = loop {
             // The instant is read before the wall clock, so that `due` is too early rather than too late. The next
             // iteration reads both again.
@@ -275,18 +340,29 @@ impl Sleeper {
             }
             let due = now.saturating_add(left);
             let length_ns = due.nanos_since(now);
-            let reserve_ns = self.reserve_for(due, now);
-            if self.parks(length_ns, reserve_ns) {
-                let _slack = NoSlack::hold();
-                let until = deadline - Duration::from_nanos(reserve_ns);
+            let (margin_ns, is_second) = match choice {
+                // After the first stage, the thread blocks again, or else spins.
+                Some(Choice { first_ns, second_ns }) if length_ns <= first_ns => (second_ns.unwrap_or(u64::MAX), true),
+                _ => {
+                    let chosen = self.choose(length_ns, now);
+                    (choice, blocks.length_ns) = (Some(chosen), length_ns);
+                    (chosen.first_ns, false)
+                }
+            };
+            if self.parks(length_ns, margin_ns) {
+                self.last_margin_ns = margin_ns;
+                let _slack = self.slack.hold();
+                let until = deadline - Duration::from_nanos(margin_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // Waits once, then reads the clock again. The kernel's wait follows the wall clock even if the clock is
                 // set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
+                blocks.count = 1 + u8::from(is_second);
                 if let Ok(late) = SystemTime::now().duration_since(until)
-                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanos_since(due), reserve_ns)
+                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanos_since(due), margin_ns)
                 {
-                    self.reserve.learn(length_ns, saturating_nanos(late));
+                    let late_ns = u32::try_from(saturating_nanos(late)).unwrap_or(NOT_BLOCKED);
+                    blocks.late_ns[usize::from(is_second)] = late_ns.min(NOT_BLOCKED - 1);
                 }
             } else {
                 let until = due.min(now + LOOK_AGAIN);
@@ -298,7 +374,8 @@ impl Sleeper {
             Woken::InTime { late } => Some(saturating_nanos(late)),
             Woken::Interrupted { .. } => None,
         };
-        self.last = Some(Slept { start, now: Instant::now(), spun_ns, late });
+        self.last_length_ns = blocks.length_ns;
+        self.last = Some(Slept { start, now: Instant::now(), spun_ns, longest_gap_ns: 0, late, blocks });
         WokenByWall { woken, clock_was_set: before.differs_from(WallOffset::now()) }
     }
 
@@ -308,12 +385,12 @@ impl Sleeper {
         let start = Instant::from_nanos(frozen::now_ns()?);
         self.settle();
         if self.word.take() {
-            self.last = Some(Slept { start, now: start, spun_ns: 0, late: None });
+            self.last = Some(Slept { late: None, ..Slept::unblocked(start, start) });
             return Some(Woken::Interrupted { left: deadline - start });
         }
         let now = Instant::from_nanos(frozen::sleep_until(deadline.as_nanos())?);
         let late = now - deadline;
-        self.last = Some(Slept { start, now, spun_ns: 0, late: Some(saturating_nanos(late)) });
+        self.last = Some(Slept { late: Some(saturating_nanos(late)), ..Slept::unblocked(start, now) });
         Some(Woken::InTime { late })
     }
 
@@ -322,54 +399,140 @@ impl Sleeper {
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn report(&self) -> Report {
         let mut done = self.done.clone();
-        done.extend(self.last);
+        for slept in self.recent[..self.recents].iter().chain(&self.last) {
+            done.extend(slept, &self.margins);
+        }
+        let share = |ns: f64| if done.slept_ns == 0 { 0.0 } else { (ns / done.slept_ns as f64).min(1.0) };
+        let late = done.late.spread();
+        let cpu_share = share(done.spun_ns as f64 + done.blocks_ns);
         Report {
             in_time: done.late.samples(),
             interrupted: done.interrupted,
-            late: done.late.spread(),
-            spinning_share: if done.slept_ns == 0 { 0.0 } else { done.spun_ns as f64 / done.slept_ns as f64 },
-            reserve: Duration::from_nanos(self.last_reserve_ns),
+            late,
+            spinning_share: share(done.spun_ns as f64),
+            cpu_share,
+            margin: Duration::from_nanos(self.last_margin_ns),
+            two_stage: done.two_stage,
+            contended: done.contended,
+            target: TargetStatus {
+                target: self.margins.target(),
+                is_met: self.margins.target().is_met(late, cpu_share),
+                needed_cpu_share: self.margins.needed_share(self.last_length_ns),
+                out_of_reach: self.margins.share_beyond(self.last_length_ns),
+            },
         }
     }
 
-    /// Adds the last sleep to the statistics.
+    /// Stores the last sleep for the statistics.
     fn settle(&mut self) {
-        self.done.extend(self.last.take());
+        let Some(last) = self.last.take() else { return };
+        let late_ns = last.longest_gap_ns.max(last.blocks.late_ns());
+        if self.strategy == Strategy::Precise
+            && self.contention.is_suspicious(last.now, late_ns)
+            && let Some(waited_ns) = waited_ns()
+        {
+            self.contention.record(last.now, waited_ns);
+        }
+        if self.recents == 0 {
+            self.oldest = last.now;
+        }
+        self.recent[self.recents] = last;
+        self.recents += 1;
+        if self.recents == TOGETHER || last.now.nanos_since(self.oldest) > LONGEST_UNLEARNED_NS {
+            self.learn();
+        }
     }
 
-    fn reserve_for(&mut self, deadline: Instant, now: Instant) -> u64 {
-        self.last_reserve_ns = match self.strategy {
-            Strategy::Precise => self.reserve.for_length(deadline.nanos_since(now)),
-            Strategy::SpinOnly | Strategy::KernelOnly => 0,
-        };
-        self.last_reserve_ns
+    /// Adds the stored sleeps to the statistics.
+    fn learn(&mut self) {
+        for slept in &self.recent[..mem::take(&mut self.recents)] {
+            self.done.extend(slept, &self.margins);
+            let Blocks { length_ns, late_ns, is_contended, .. } = slept.blocks;
+            // The latencies in a time of contention are those of the other threads.
+            for (is_second, late_ns) in [false, true].into_iter().zip(late_ns) {
+                if !is_contended && late_ns != NOT_BLOCKED {
+                    self.margins.learn(length_ns, is_second, late_ns.into());
+                }
+            }
+        }
+        self.ready = Ready::NONE;
+    }
+
+    /// Chooses how to wait for `length_ns`.
+    fn choose(&mut self, length_ns: u64, now: Instant) -> Choice {
+        match self.strategy {
+            Strategy::Precise if self.contention.is_contended(now) => Choice { first_ns: 0, second_ns: None },
+            Strategy::Precise if self.ready.is_for(length_ns) => {
+                self.ready.uses_left -= 1;
+                self.ready.choice
+            }
+            Strategy::Precise => {
+                let (choice, uses) = self.margins.choose(length_ns);
+                self.ready = Ready { length_ns, choice, uses_left: uses - 1 };
+                choice
+            }
+            Strategy::SpinOnly | Strategy::KernelOnly => Choice { first_ns: 0, second_ns: None },
+        }
     }
 
     /// Returns whether a sleep of this length is long enough to block in the kernel.
-    fn parks(&self, length_ns: u64, reserve_ns: u64) -> bool {
-        self.strategy != Strategy::SpinOnly && length_ns > reserve_ns.saturating_add(SHORTEST_PARK_NS)
+    fn parks(&self, length_ns: u64, margin_ns: u64) -> bool {
+        self.strategy != Strategy::SpinOnly && length_ns > margin_ns.saturating_add(SHORTEST_PARK_NS)
     }
 
     /// Blocks the thread until the margin before `deadline` begins, or until an interruption.
-    fn park(&mut self, deadline: Instant, start: Instant) {
+    fn park(&mut self, deadline: Instant, start: Instant) -> Blocks {
         let length_ns = deadline.nanos_since(start);
-        let mut reserve_ns = self.reserve_for(deadline, start);
-        if !self.parks(length_ns, reserve_ns) {
+        let mut blocks = Blocks::none(length_ns);
+        self.last_length_ns = length_ns;
+        let mut choice = self.choose(length_ns, start);
+        if !self.parks(length_ns, choice.first_ns) {
             self.untried = self.untried.saturating_add(1);
             if self.untried < TRY_EVERY || !self.parks(length_ns, length_ns / 2) {
-                return;
+                return blocks;
             }
             self.untried = 0;
-            reserve_ns = length_ns / 2;
+            choice = Choice { first_ns: length_ns / 2, second_ns: None };
         }
-        let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
-        let moment = Duration::from_nanos(until.kernel_nanos());
+        let until = deadline.saturating_sub(Duration::from_nanos(choice.first_ns));
         // The kernel waits on its own clock. If that clock went back, `Instant` follows within a millisecond. Until
         // then, blocking would last too long.
         if clock_went_back(until, length_ns) {
-            return;
+            return blocks;
         }
-        let _slack = NoSlack::hold();
+        let is_contended = self.strategy == Strategy::Precise && self.contention.is_contended(start);
+        let cpu_before_ns = if is_contended { None } else { self.begin_measurement(length_ns) };
+        // Without a margin, a wake-up may as well be combined with others.
+        let _slack = if is_contended { None } else { self.slack.hold() };
+        self.last_margin_ns = choice.first_ns;
+        let mut now = self.block_until(until, start);
+        blocks.late_ns[0] = late_ns(now, until);
+        blocks.count = 1;
+        blocks.is_contended = is_contended;
+        if let Some(second_ns) = choice.second_ns
+            && now >= until
+            && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS
+        {
+            self.last_margin_ns = second_ns;
+            let until = deadline.saturating_sub(Duration::from_nanos(second_ns));
+            now = self.block_until(until, start);
+            blocks.late_ns[1] = late_ns(now, until);
+            blocks.count = 2;
+        }
+        // This thread would spin in the time that is left.
+        let left_ns = deadline.nanos_since(now);
+        if let Some(before_ns) = cpu_before_ns
+            && (left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns))
+        {
+            self.unmeasured = 0;
+            self.margins.learn_cpu(length_ns, blocks.count > 1, cpu_time_ns().saturating_sub(before_ns));
+        }
+        blocks
+    }
+
+    /// Blocks until `until` or an interruption. Returns the time. The sleep began at `start`.
+    fn block_until(&self, until: Instant, start: Instant) -> Instant {
+        let moment = Duration::from_nanos(until.kernel_nanos());
         let mut now = start;
         self.word.until_set_or(
             || {
@@ -378,40 +541,117 @@ impl Sleeper {
             },
             |word| wait::wait_while_zero(word, Till::Monotonic, moment),
         );
-        if now >= until {
-            self.reserve.learn(length_ns, now.nanos_since(until));
+        now
+    }
+
+    /// Returns the CPU time of the thread if this sleep is one of those whose CPU time is measured.
+    fn begin_measurement(&mut self, length_ns: u64) -> Option<u64> {
+        self.unmeasured = self.unmeasured.saturating_add(1);
+        if self.unmeasured < MEASURE_EVERY && self.margins.knows_cpu(length_ns) {
+            return None;
         }
+        // If a sandbox forbids this clock, its reading is zero.
+        Some(cpu_time_ns()).filter(|&ns| ns > 0)
     }
 
     /// Spins until `until` or an interruption. Returns how the sleep that began at `start` and is due at `due` ended.
     ///
     /// This function is never inlined, so that the second call returns through code that is already cached.
     #[inline(never)]
-    fn spin_until(&mut self, until: Instant, due: Instant, start: Instant) -> Woken {
+    fn spin_until(&mut self, until: Instant, due: Instant, start: Instant, blocks: Blocks) -> Woken {
         let began = Instant::now();
-        let mut now = began;
+        let (mut now, mut longest_gap_ns) = (began, 0);
         self.word.until_set_or(
             || {
-                now = Instant::now();
+                let before = mem::replace(&mut now, Instant::now());
+                longest_gap_ns = now.nanos_since(before).max(longest_gap_ns);
                 is_over(now, until, start)
             },
             |_| std::hint::spin_loop(),
         );
         let interrupted = self.word.take();
         let late = (!interrupted).then(|| now.nanos_since(due));
-        self.last = Some(Slept { start, now, spun_ns: now.nanos_since(began), late });
+        self.last = Some(Slept { start, now, spun_ns: now.nanos_since(began), longest_gap_ns, late, blocks });
         if interrupted { Woken::Interrupted { left: due - now } } else { Woken::InTime { late: now - due } }
     }
 }
 
-/// A finished sleep: its start, its end, its spinning time and, unless it was interrupted, its overshoot in
-/// nanoseconds.
+/// The blocks of a sleep.
+#[derive(Clone, Copy, Debug)]
+struct Blocks {
+    /// The length of the sleep when it was chosen how to wait.
+    length_ns: u64,
+    /// The latencies of the first and the second block; [`NOT_BLOCKED`] if there was none, or if it was interrupted.
+    late_ns: [u32; 2],
+    count: u8,
+    is_contended: bool,
+}
+
+impl Blocks {
+    const fn none(length_ns: u64) -> Self {
+        Self { length_ns, late_ns: [NOT_BLOCKED; 2], count: 0, is_contended: false }
+    }
+}
+
+impl Blocks {
+    /// Returns the longest latency of a block.
+    fn late_ns(&self) -> u64 {
+        self.late_ns.iter().filter(|&&late_ns| late_ns != NOT_BLOCKED).max().copied().unwrap_or(0).into()
+    }
+}
+
+/// Returns the latency of a block that ended at `now`; [`NOT_BLOCKED`] if it was interrupted.
+fn late_ns(now: Instant, until: Instant) -> u32 {
+    if now < until {
+        NOT_BLOCKED
+    } else {
+        u32::try_from(now.nanos_since(until)).unwrap_or(NOT_BLOCKED).min(NOT_BLOCKED - 1)
+    }
+}
+
+/// A choice that several sleeps of similar length use.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    length_ns: u64,
+    choice: Choice,
+    uses_left: u32,
+}
+
+impl Ready {
+    const NONE: Self = Self { length_ns: 0, choice: Choice { first_ns: 0, second_ns: None }, uses_left: 0 };
+
+    /// Returns whether the choice can be used for this length.
+    const fn is_for(&self, length_ns: u64) -> bool {
+        self.uses_left > 0 && self.length_ns.abs_diff(length_ns) <= self.length_ns / 64
+    }
+}
+
+/// A finished sleep: its start, its end, its spinning time, the longest time between two readings of the clock while it
+/// spun and, unless it was interrupted, its overshoot in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Slept {
     start: Instant,
     now: Instant,
     spun_ns: u64,
+    longest_gap_ns: u64,
     late: Option<u64>,
+    blocks: Blocks,
+}
+
+impl Slept {
+    const NONE: Self = Self {
+        start: Instant::EPOCH,
+        now: Instant::EPOCH,
+        spun_ns: 0,
+        longest_gap_ns: 0,
+        late: None,
+        blocks: Blocks::none(0),
+    };
+
+    #[cfg(feature = "testing")]
+    fn unblocked(start: Instant, now: Instant) -> Self {
+        Self { start, now, ..Self::NONE }
+    }
 }
 
 /// The statistics of the sleeps so far.
@@ -420,19 +660,33 @@ struct Done {
     late: Overshoots,
     interrupted: u64,
     spun_ns: u64,
+    /// The CPU time of blocking.
+    blocks_ns: f64,
     slept_ns: u64,
+    two_stage: u64,
+    contended: u64,
 }
 
 impl Done {
-    fn extend(&mut self, slept: Option<Slept>) {
-        let Some(slept) = slept else { return };
-        match slept.late {
+    fn extend(&mut self, slept: &Slept, margins: &Margins) {
+        let &Slept { start, now, spun_ns, late, blocks, .. } = slept;
+        match late {
             Some(late_ns) => self.late.record(late_ns),
             None => self.interrupted += 1,
         }
-        self.spun_ns += slept.spun_ns;
-        self.slept_ns += slept.now.nanos_since(slept.start);
+        self.spun_ns += spun_ns;
+        self.slept_ns += now.nanos_since(start);
+        if blocks.count > 0 {
+            self.blocks_ns += margins.blocks_ns(blocks.length_ns, blocks.count > 1);
+        }
+        self.two_stage += u64::from(blocks.count > 1);
+        self.contended += u64::from(blocks.is_contended);
     }
+}
+
+/// Returns the CPU time of this thread; zero if a sandbox forbids this clock.
+fn cpu_time_ns() -> u64 {
+    Clock::unasked(ClockId::ThreadCpu, Route::Library).nanos()
 }
 
 /// Returns the time until the wall clock shows `deadline`; zero if the deadline has passed.
@@ -441,8 +695,10 @@ fn until(deadline: SystemTime) -> Duration {
     deadline.duration_since(SystemTime::now()).unwrap_or_default()
 }
 
-fn reserve(aim: Aim) -> Reserve {
-    Reserve::new(aim, saturating_nanos(LONGEST_RESERVE))
+/// Returns how long this thread has waited for a CPU since its start, in nanoseconds; `None` if the kernel does not count
+/// this time.
+fn waited_ns() -> Option<u64> {
+    host::waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
 /// Returns whether a wait until `until` that began at `start` is over. It is also over if `now` is before `start`,
@@ -465,8 +721,8 @@ fn clock_went_back(until: Instant, length_ns: u64) -> bool {
 /// `late_ns` is the lateness on the wall clock, relative to the start of the margin. `past_due_ns` is the lateness on
 /// [`Instant`], relative to the deadline. If the wall clock was set forward during the wait, the wake-up is late only
 /// on the wall clock.
-fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
-    late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
+fn is_late_by_itself(late_ns: u64, past_due_ns: u64, margin_ns: u64) -> bool {
+    late_ns.saturating_sub(past_due_ns) < margin_ns + saturating_nanos(LEAST_STEP)
 }
 
 /// A handle that wakes a [`Sleeper`] from another thread or from a signal handler.

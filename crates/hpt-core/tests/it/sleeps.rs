@@ -14,7 +14,7 @@ use std::{
 
 use hpt_core::{
     Host, Instant, Sleeper, clock,
-    sleep::{Strategy, Waker, Woken, WokenByWall},
+    sleep::{Strategy, Target, Waker, Woken, WokenByWall},
     source,
 };
 
@@ -268,14 +268,14 @@ extern "C" fn disturb(_signal: libc::c_int) {
 /// These sleeps contribute to the wake-up statistics as well.
 #[test]
 fn wall_clock_sleeps_are_learned_from() {
-    let mut sleeper = Sleeper::new().with_cpu_budget(0.0);
+    let mut sleeper = Sleeper::new().with_target(Target::CpuShare(0.0));
     for _ in 0..200 {
         let _ = sleeper.sleep_until_wall(SystemTime::now() + Duration::from_micros(500));
     }
     let report = sleeper.report();
     assert_eq!(report.in_time, 200);
     // 60 µs is the initial margin.
-    assert_ne!(report.reserve, Duration::from_micros(60), "{:?}", report.late);
+    assert_ne!(report.margin, Duration::from_micros(60), "{:?}", report.late);
 }
 
 /// Even while spinning: sleeps that would end by themselves are interrupted at some time.

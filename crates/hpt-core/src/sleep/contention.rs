@@ -1,0 +1,106 @@
+//! Detects that other threads want the CPU of a thread that sleeps. Spinning would then use up the thread's share of the
+//! CPU, so that it waits for other threads when it should run. Reads no clock and no counter.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// A wake-up that is this late, or a gap of this length between two readings of a spinning thread, is a reason to ask
+/// the kernel how long the thread has waited for a CPU.
+pub(super) const SUSPICIOUS_NS: u64 = 300_000;
+/// The thread is asked about no more often than this.
+const LEAST_APART_NS: u64 = 5_000_000;
+/// The longest time between two questions whose answers are compared.
+const LONGEST_APART_NS: u64 = 1_000_000_000;
+/// The wait for a CPU, relative to the elapsed time, that shows contention.
+const LEAST_SHARE: u64 = 100;
+/// The time for which the thread then does not spin. It doubles each time that the contention continues.
+const SHORTEST_NS: u64 = 250_000_000;
+const LONGEST_NS: u64 = 1_000_000_000;
+/// The time after a pause within which contention continues.
+const CLOSE_NS: u64 = 250_000_000;
+
+/// What is known about other threads that want the CPU.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contention {
+    /// The time of the last question, and how long the thread had waited for a CPU since its start.
+    last: Option<(Instant, u64)>,
+    /// The end of the time without spinning.
+    until: Option<Instant>,
+    pause_ns: u64,
+}
+
+impl Contention {
+    /// Returns whether a late wake-up or a gap of this length is to be reported with [`record`](Self::record).
+    pub(super) fn is_suspicious(&self, now: Instant, late_ns: u64) -> bool {
+        late_ns >= SUSPICIOUS_NS && self.last.is_none_or(|(last, _)| now.nanos_since(last) >= LEAST_APART_NS)
+    }
+
+    /// Records how long the thread has waited for a CPU since its start, in nanoseconds. If a hypervisor takes the CPU,
+    /// this time does not increase.
+    pub(super) fn record(&mut self, now: Instant, waited_ns: u64) {
+        let Some((last, before_ns)) = self.last.replace((now, waited_ns)) else { return };
+        let (elapsed_ns, waited_ns) = (now.nanos_since(last), waited_ns.saturating_sub(before_ns));
+        if elapsed_ns > LONGEST_APART_NS || waited_ns < elapsed_ns / LEAST_SHARE || waited_ns < SUSPICIOUS_NS {
+            return;
+        }
+        let continues = self.until.is_some_and(|until| now.nanos_since(until) < CLOSE_NS);
+        let longer_ns = self.pause_ns.saturating_mul(2).min(LONGEST_NS);
+        self.pause_ns = if continues { longer_ns } else { SHORTEST_NS };
+        self.until = Some(now.saturating_add(Duration::from_nanos(self.pause_ns)));
+    }
+
+    /// Returns whether the thread should leave its CPU to others instead of spinning.
+    pub(super) fn is_contended(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Contention;
+    use crate::clock::Instant;
+
+    fn at(ms: i64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn waits_for_a_cpu_pause_the_spinning_and_more_of_them_extend_the_pause() {
+        let mut contention = Contention::default();
+        contention.record(at(0), 500 * MS);
+        assert!(!contention.is_contended(at(1)), "the wait may have been long ago");
+        contention.record(at(20), 502 * MS);
+        assert!(contention.is_contended(at(269)) && !contention.is_contended(at(271)));
+        contention.record(at(300), 510 * MS);
+        assert!(contention.is_contended(at(799)) && !contention.is_contended(at(801)));
+        contention.record(at(900), 520 * MS);
+        contention.record(at(1_850), 540 * MS);
+        assert!(contention.is_contended(at(2_849)) && !contention.is_contended(at(2_851)));
+        // After a time without waits, a pause is short again.
+        contention.record(at(9_000), 560 * MS);
+        assert!(!contention.is_contended(at(9_001)), "the wait may have been long ago");
+        contention.record(at(9_100), 580 * MS);
+        assert!(contention.is_contended(at(9_349)) && !contention.is_contended(at(9_351)));
+    }
+
+    #[test]
+    fn a_hypervisor_or_a_rare_wait_does_not_pause_the_spinning() {
+        let mut contention = Contention::default();
+        // The thread was late, but did not wait for a CPU; later, it waited for less than a hundredth of the time.
+        for (ms, waited_ns) in [(0, 0), (10, 0), (20, MS / 10), (900, MS), (1_800, 2 * MS)] {
+            contention.record(at(ms), waited_ns);
+            assert!(!contention.is_contended(at(ms)));
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_not_asked_about_each_late_wake_up() {
+        let mut contention = Contention::default();
+        assert!(contention.is_suspicious(at(0), MS) && !contention.is_suspicious(at(0), MS / 10));
+        contention.record(at(0), 0);
+        assert!(!contention.is_suspicious(at(4), MS) && contention.is_suspicious(at(5), MS));
+    }
+}
