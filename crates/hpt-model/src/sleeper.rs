@@ -110,3 +110,35 @@ pub fn each_interruption_has_its_sleep() {
         }
     });
 }
+
+/// Checks a sleep of two stages with an interruption at any moment: before it, in the first block, in the second one, or
+/// in between. The kernel's timer ends the first block unless the interruption does. Only the interruption ends the
+/// second one.
+pub fn an_interruption_in_any_stage_ends_the_sleep() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let world = Arc::new(World::default());
+        let has_expired = Arc::new(AtomicU32::new(0));
+        let (other, timer, clock) = (Arc::clone(&world), Arc::clone(&world), Arc::clone(&has_expired));
+        let waker = thread::spawn(move || other.interrupt());
+        let timer = thread::spawn(move || {
+            let _list = timer.waiting.lock().expect("no thread panics");
+            clock.store(1, Ordering::Relaxed);
+            timer.woken.notify_all();
+        });
+        let is_over = || has_expired.load(Ordering::Relaxed) == 1;
+        world.word.until_set_or(is_over, |word| {
+            let list = world.waiting.lock().expect("no thread panics");
+            // If the timer expired before the thread was on the list, the wait ends at once.
+            if word.load(Ordering::Relaxed) == 0 && !is_over() {
+                drop(world.woken.wait(list).expect("no thread panics"));
+            }
+        });
+        world.sleep_for_ever();
+        assert_eq!(world.left.load(Ordering::Relaxed), 1, "data written before the interruption");
+        waker.join().expect("a waker that does not panic");
+        timer.join().expect("a timer that does not panic");
+        assert!(!world.word.is_set(), "one was left over");
+    });
+}

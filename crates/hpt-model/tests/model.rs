@@ -46,3 +46,8 @@ fn no_interruption_is_lost() {
 fn each_interruption_has_its_sleep() {
     hpt_model::sleeper::each_interruption_has_its_sleep();
 }
+
+#[test]
+fn an_interruption_ends_a_sleep_of_two_stages() {
+    hpt_model::sleeper::an_interruption_in_any_stage_ends_the_sleep();
+}

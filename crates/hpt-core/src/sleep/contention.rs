@@ -9,11 +9,12 @@ use crate::clock::Instant;
 /// the kernel how long the thread has waited for a CPU.
 pub(super) const SUSPICIOUS_NS: u64 = 300_000;
 /// The thread is asked about no more often than this.
-const LEAST_APART_NS: u64 = 5_000_000;
+const LEAST_APART_NS: u64 = 20_000_000;
 /// The longest time between two questions whose answers are compared.
 const LONGEST_APART_NS: u64 = 1_000_000_000;
-/// The wait for a CPU, relative to the elapsed time, that shows contention.
-const LEAST_SHARE: u64 = 100;
+/// The wait for a CPU that shows contention: this long, and at least one part in this many of the elapsed time.
+const LEAST_WAIT_NS: u64 = 1_000_000;
+const LEAST_PART: u64 = 50;
 /// The time for which the thread then does not spin. It doubles each time that the contention continues.
 const SHORTEST_NS: u64 = 250_000_000;
 const LONGEST_NS: u64 = 1_000_000_000;
@@ -41,7 +42,7 @@ impl Contention {
     pub(super) fn record(&mut self, now: Instant, waited_ns: u64) {
         let Some((last, before_ns)) = self.last.replace((now, waited_ns)) else { return };
         let (elapsed_ns, waited_ns) = (now.nanos_since(last), waited_ns.saturating_sub(before_ns));
-        if elapsed_ns > LONGEST_APART_NS || waited_ns < elapsed_ns / LEAST_SHARE || waited_ns < SUSPICIOUS_NS {
+        if elapsed_ns > LONGEST_APART_NS || waited_ns < LEAST_WAIT_NS.max(elapsed_ns / LEAST_PART) {
             return;
         }
         let continues = self.until.is_some_and(|until| now.nanos_since(until) < CLOSE_NS);
@@ -76,21 +77,21 @@ mod tests {
         assert!(contention.is_contended(at(269)) && !contention.is_contended(at(271)));
         contention.record(at(300), 510 * MS);
         assert!(contention.is_contended(at(799)) && !contention.is_contended(at(801)));
-        contention.record(at(900), 520 * MS);
-        contention.record(at(1_850), 540 * MS);
+        contention.record(at(900), 530 * MS);
+        contention.record(at(1_850), 560 * MS);
         assert!(contention.is_contended(at(2_849)) && !contention.is_contended(at(2_851)));
         // After a time without waits, a pause is short again.
-        contention.record(at(9_000), 560 * MS);
+        contention.record(at(9_000), 580 * MS);
         assert!(!contention.is_contended(at(9_001)), "the wait may have been long ago");
-        contention.record(at(9_100), 580 * MS);
+        contention.record(at(9_100), 600 * MS);
         assert!(contention.is_contended(at(9_349)) && !contention.is_contended(at(9_351)));
     }
 
     #[test]
     fn a_hypervisor_or_a_rare_wait_does_not_pause_the_spinning() {
         let mut contention = Contention::default();
-        // The thread was late, but did not wait for a CPU; later, it waited for less than a hundredth of the time.
-        for (ms, waited_ns) in [(0, 0), (10, 0), (20, MS / 10), (900, MS), (1_800, 2 * MS)] {
+        // The thread was late, but did not wait for a CPU; later, it waited for less than a fiftieth of the time.
+        for (ms, waited_ns) in [(0, 0), (20, 0), (40, MS / 2), (900, 10 * MS), (1_800, 20 * MS)] {
             contention.record(at(ms), waited_ns);
             assert!(!contention.is_contended(at(ms)));
         }
@@ -101,6 +102,6 @@ mod tests {
         let mut contention = Contention::default();
         assert!(contention.is_suspicious(at(0), MS) && !contention.is_suspicious(at(0), MS / 10));
         contention.record(at(0), 0);
-        assert!(!contention.is_suspicious(at(4), MS) && contention.is_suspicious(at(5), MS));
+        assert!(!contention.is_suspicious(at(19), MS) && contention.is_suspicious(at(20), MS));
     }
 }

@@ -1,0 +1,281 @@
+//! Measures the frontier of a sleep: the overshoot against the CPU time, for many settings of hpt, for the crate
+//! spin_sleep, and for the kernel's sleep alone. The settings take turns in one run.
+//! With `--contended`, compares how many periods a pacer and a loop of clock_nanosleep begin beside busy threads.
+
+use std::{
+    error::Error,
+    hint,
+    num::NonZeroU64,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use clap::Parser;
+use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, exit_code, table};
+use hpt_core::{Instant, Pacer, Sleeper, clock, realtime::Pinned, sleep::Target};
+use rustix::{
+    thread::{ClockId as SleepClock, clock_nanosleep_absolute, set_current_timer_slack},
+    time::{ClockId, Timespec, clock_gettime},
+};
+use serde::Serialize;
+use spin_sleep::{SpinSleeper, SpinStrategy};
+
+const EXAMPLES: &str = "\
+Examples:
+  frontier 1000               sleeps of 1 ms with all settings
+  frontier 100 --contended    periods of 100 µs beside four busy threads";
+
+/// Measure the overshoot of sleeps against their CPU time, for many settings.
+#[derive(Debug, Parser)]
+#[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+struct Args {
+    /// Length of each sleep, or of a period, in microseconds
+    #[arg(value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(50..=10_000_000))]
+    length: u64,
+    /// Rounds; the first one is discarded
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(2..))]
+    rounds: u32,
+    /// Sleeps of each setting in a round
+    #[arg(long, value_name = "N", default_value = "150", value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// Count the periods that a pacer and a loop of clock_nanosleep begin beside four busy threads
+    #[arg(long)]
+    contended: bool,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// A way of sleeping, and what was measured.
+struct Setting {
+    name: String,
+    sleep: Box<dyn FnMut(Duration, Instant)>,
+    late_ns: Vec<u64>,
+    early: u64,
+    cpu_ns: u64,
+    wall_ns: u64,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct Found {
+    length_us: u64,
+    interrupted: bool,
+    settings: Vec<Line>,
+    contended: Vec<Periods>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    name: String,
+    samples: usize,
+    early: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+    /// The mean without the largest hundredth.
+    trimmed_mean_ns: u64,
+    /// The CPU time of the thread over the time that passed.
+    cpu_share: f64,
+}
+
+/// The share of its periods that each kind of loop began in one run.
+#[derive(Debug, Serialize)]
+struct Periods {
+    nanosleep: f64,
+    pacer: f64,
+}
+
+fn main() -> ExitCode {
+    exit_code("frontier", run(Args::parse()))
+}
+
+fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
+    let interrupt = Interrupt::listen()?;
+    set_current_timer_slack(NonZeroU64::new(1))?;
+    clock::prime();
+    let mut found = Found { length_us: args.length, interrupted: false, settings: Vec::new(), contended: Vec::new() };
+    let mut cpu = None;
+    if args.contended {
+        found.contended = contended(Duration::from_micros(args.length), args.rounds, &interrupt);
+    } else {
+        let pinned = hpt_benches::pin()?;
+        cpu = Some(Pinned::cpu(&pinned));
+        found.settings = frontier(Duration::from_micros(args.length), &args, &interrupt);
+    }
+    found.interrupted = interrupt.came();
+    let early = found.settings.iter().any(|line| line.name.starts_with("hpt") && line.early > 0);
+    args.keep.publish("frontier", cpu, &found, &found.text())?;
+    Ok(if early { Outcome::Broken } else { Outcome::Kept })
+}
+
+fn settings() -> Vec<Setting> {
+    let mut settings = Vec::new();
+    let mut add = |name: String, sleep: Box<dyn FnMut(Duration, Instant)>| {
+        settings.push(Setting { name, sleep, late_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 });
+    };
+    add("nanosleep".to_owned(), Box::new(|_, deadline| nanosleep_until(deadline)));
+    for margin_us in [20_u32, 50, 125, 200] {
+        let sleeper = SpinSleeper::new(margin_us * 1_000).with_spin_strategy(SpinStrategy::SpinLoopHint);
+        add(format!("spin_sleep {margin_us} µs"), Box::new(move |duration, _| sleeper.sleep(duration)));
+    }
+    let targets = [("default", Target::Balanced)];
+    let late = [1, 5, 10, 20].map(|us| (format!("p99 {us} µs"), Target::P99(Duration::from_micros(us))));
+    let cpu = [0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 8.0, 11.0, 16.0, 18.0, 40.0, 70.0]
+        .map(|percent| (format!("cpu {percent} %"), Target::CpuShare(percent / 100.0)));
+    let targets = targets.map(|(name, target)| (name.to_owned(), target));
+    for (name, target) in targets.into_iter().chain(late).chain(cpu) {
+        let mut sleeper = Sleeper::new().with_target(target);
+        let sleep = move |_, deadline| {
+            let _ = sleeper.sleep_until(deadline);
+        };
+        add(format!("hpt {name}"), Box::new(sleep));
+    }
+    settings
+}
+
+fn frontier(length: Duration, args: &Args, interrupt: &Interrupt) -> Vec<Line> {
+    let mut settings = settings();
+    for round in 0..args.rounds {
+        for setting in &mut settings {
+            if interrupt.came() {
+                break;
+            }
+            let (begun, cpu_before_ns) = (Instant::now(), cpu_ns());
+            for _ in 0..args.count {
+                let deadline = Instant::now() + length;
+                (setting.sleep)(length, deadline);
+                let now = Instant::now();
+                if round > 0 {
+                    setting.early += u64::from(now < deadline);
+                    setting.late_ns.push(now.nanos_since(deadline));
+                }
+            }
+            if round > 0 {
+                setting.cpu_ns += cpu_ns() - cpu_before_ns;
+                setting.wall_ns += begun.elapsed_nanos();
+            }
+        }
+    }
+    settings.into_iter().filter(|setting| !setting.late_ns.is_empty()).map(Setting::line).collect()
+}
+
+impl Setting {
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    fn line(mut self) -> Line {
+        self.late_ns.sort_unstable();
+        let late_ns = &self.late_ns;
+        let quantile = |permille: usize| late_ns[(late_ns.len() * permille / 1_000).min(late_ns.len() - 1)];
+        let kept = &late_ns[..(late_ns.len() * 99 / 100).max(1)];
+        Line {
+            samples: late_ns.len(),
+            early: self.early,
+            p50_ns: quantile(500),
+            p90_ns: quantile(900),
+            p99_ns: quantile(990),
+            p999_ns: quantile(999),
+            trimmed_mean_ns: kept.iter().sum::<u64>() / kept.len() as u64,
+            cpu_share: self.cpu_ns as f64 / self.wall_ns as f64,
+            name: self.name,
+        }
+    }
+}
+
+/// Counts, in short turns, the periods that begin beside four busy threads.
+fn contended(period: Duration, rounds: u32, interrupt: &Interrupt) -> Vec<Periods> {
+    const TURN: Duration = Duration::from_millis(500);
+    const TURNS: u32 = 10;
+    let is_over = AtomicBool::new(false);
+    let mut pacer = Pacer::new(period);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let mut runs = Vec::new();
+        for _ in 0..rounds {
+            let (mut nanosleep, mut paced) = (0.0, 0.0);
+            for _ in 0..TURNS {
+                nanosleep += share_begun(period, TURN, &mut |next| {
+                    // As the pacer: a period that has passed completely is skipped.
+                    let now = Instant::now();
+                    let missed = now.nanos_since(*next) / saturating_nanos(period);
+                    *next += Duration::from_nanos(missed * saturating_nanos(period));
+                    if *next > now {
+                        nanosleep_until(*next);
+                    }
+                    *next += period;
+                });
+                paced += share_begun(period, TURN, &mut |_| {
+                    let _ = pacer.wait();
+                });
+            }
+            if interrupt.came() {
+                break;
+            }
+            runs.push(Periods { nanosleep: nanosleep / f64::from(TURNS), pacer: paced / f64::from(TURNS) });
+        }
+        is_over.store(true, Ordering::Relaxed);
+        runs
+    })
+}
+
+/// Returns the share of the periods of `turn` that `wait` begins.
+fn share_begun(period: Duration, turn: Duration, wait: &mut dyn FnMut(&mut Instant)) -> f64 {
+    let start = Instant::now();
+    let (mut next, mut begun) = (start + period, 0_u32);
+    while start.elapsed() < turn {
+        wait(&mut next);
+        begun += 1;
+    }
+    f64::from(begun) * period.as_secs_f64() / start.elapsed().as_secs_f64()
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn nanosleep_until(deadline: Instant) {
+    let (tv_sec, nanoseconds) = deadline.to_timespec();
+    let moment = Timespec { tv_sec, tv_nsec: nanoseconds.into() };
+    while clock_nanosleep_absolute(SleepClock::Monotonic, &moment).is_err() {}
+}
+
+/// Returns the CPU time of this thread.
+fn cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+impl Found {
+    fn text(&self) -> String {
+        if self.settings.is_empty() {
+            let percent = |part: f64| format!("{:.1}", part * 100.0);
+            let rows = (1..).zip(&self.contended);
+            let rows = rows
+                .map(|(run, periods): (u32, _)| [run.to_string(), percent(periods.nanosleep), percent(periods.pacer)]);
+            return format!(
+                "{}\n\nThe share of periods of {} µs that began, in percent, beside four busy threads.\n",
+                table(["run", "clock_nanosleep", "Pacer"], rows),
+                self.length_us
+            );
+        }
+        let us = |ns: u64| format!("{}.{:02}", ns / 1_000, ns % 1_000 / 10);
+        let rows = self.settings.iter().map(|line| {
+            let percent = format!("{:.2}", line.cpu_share * 100.0);
+            let [p50, p90, p99] = [line.p50_ns, line.p90_ns, line.p99_ns].map(us);
+            [line.name.clone(), p50, p90, p99, us(line.p999_ns), us(line.trimmed_mean_ns), percent]
+        });
+        format!(
+            "{}\n\nThe overshoot of sleeps of {} µs, in microseconds. trimmed: mean without the largest hundredth. CPU: CPU time of the thread \
+             divided by the elapsed time.\n",
+            table(["setting", "p50", "p90", "p99", "p99.9", "trimmed", "CPU %"], rows),
+            self.length_us
+        )
+    }
+}
