@@ -28,23 +28,57 @@ pub(super) fn per_worker(free: u64, workers: u64) -> Option<u64> {
 pub(super) fn free_memory(host: &Host) -> Option<u64> {
     let text = |path: &str| host.read(path).ok().and_then(|content| String::from_utf8(content).ok());
     let of_machine = text("/proc/meminfo").as_deref().and_then(available);
-    let group = text("/proc/self/cgroup").as_deref().and_then(group_of).unwrap_or_default();
-    let of_group = |group: &str| {
-        let file = |name: &str| text(&format!("/sys/fs/cgroup{group}/{name}"));
+    let groups = text("/proc/self/cgroup").unwrap_or_default();
+    let of_group = |names: &Hierarchy, group: &str| {
+        let file = |name: &str| text(&format!("{}{group}/{name}", names.directory));
         let number = |name: &str| file(name)?.trim().parse::<u64>().ok();
         // The kernel frees the cache of files when memory is needed.
-        let cache = file("memory.stat").as_deref().and_then(cached).unwrap_or(0);
-        Some(number("memory.max")?.saturating_sub(number("memory.current")?.saturating_sub(cache)))
+        let cache = file("memory.stat").as_deref().and_then(|text| cached(text, names.cache)).unwrap_or(0);
+        Some(number(names.limit)?.saturating_sub(number(names.usage)?.saturating_sub(cache)))
     };
-    // Each parent group may have a limit, too.
-    let ends = group.match_indices('/').map(|(at, _)| at).chain([group.len()]);
-    let of_groups = ends.filter_map(|end| of_group(&group[..end])).min();
+    let of_hierarchy = |names: &Hierarchy| {
+        // A container may see the group under another path. Its own limit is then at the top.
+        let group = group_of(&groups, names.controller).unwrap_or_default();
+        // Each parent group may have a limit, too.
+        let ends = group.match_indices('/').map(|(at, _)| at).chain([group.len()]);
+        ends.filter_map(|end| of_group(names, &group[..end])).min()
+    };
+    let of_groups = HIERARCHIES.iter().filter_map(of_hierarchy).min();
     of_machine.map(|free| free.min(of_groups.unwrap_or(u64::MAX)))
 }
 
+/// The names of a hierarchy of control groups. cgroups(7).
+struct Hierarchy {
+    /// The controller in /proc/self/cgroup; empty in version 2.
+    controller: &'static str,
+    directory: &'static str,
+    limit: &'static str,
+    usage: &'static str,
+    /// The line of memory.stat with the file cache of a group and of its children that the kernel frees first.
+    cache: &'static str,
+}
+
+/// Version 2, and version 1, which has a hierarchy for each controller.
+const HIERARCHIES: [Hierarchy; 2] = [
+    Hierarchy {
+        controller: "",
+        directory: "/sys/fs/cgroup",
+        limit: "memory.max",
+        usage: "memory.current",
+        cache: "inactive_file",
+    },
+    Hierarchy {
+        controller: "memory",
+        directory: "/sys/fs/cgroup/memory",
+        limit: "memory.limit_in_bytes",
+        usage: "memory.usage_in_bytes",
+        cache: "total_inactive_file",
+    },
+];
+
 /// Returns the size of the file cache of a control group that the kernel frees first, in bytes.
-fn cached(statistics: &str) -> Option<u64> {
-    statistics.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
+fn cached(statistics: &str, name: &str) -> Option<u64> {
+    statistics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.trim().parse().ok()
 }
 
 /// Returns the available memory according to /proc/meminfo, in bytes. proc_meminfo(5).
@@ -53,10 +87,13 @@ fn available(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns the control group of this process in the unified hierarchy. cgroups(7).
-fn group_of(text: &str) -> Option<String> {
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    Some(if path == "/" { String::new() } else { path.to_owned() })
+/// Returns the control group of this process in the hierarchy of this controller. cgroups(7).
+fn group_of<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
+    let path = text.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|one| one == controller).then_some(path)
+    })?;
+    Some(if path == "/" { "" } else { path })
 }
 
 /// Returns the directory for files of the load: one that keeps them on a disk if possible.
@@ -81,7 +118,12 @@ pub(super) fn free_space(folder: &Path, memory: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{available, cached, folder, free_space, group_of, per_worker};
+    use hpt_core::{
+        Host,
+        host::{Capture, Entry, Facts},
+    };
+
+    use super::{available, cached, folder, free_memory, free_space, group_of, per_worker};
 
     #[test]
     fn a_load_uses_at_most_a_quarter_of_what_is_free() {
@@ -96,9 +138,56 @@ mod tests {
     fn free_memory_is_read_from_the_kernels_texts() {
         assert_eq!(available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
         assert_eq!((available(""), available("MemAvailable: many kB\n")), (None, None));
-        assert_eq!(group_of("1:cpu:/x\n0::/user.slice\n").as_deref(), Some("/user.slice"));
-        assert_eq!(cached("file 9\ninactive_file 4096\nactive_file 1\n"), Some(4096));
-        assert_eq!((group_of("0::/\n").as_deref(), group_of("1:cpu:/x\n")), (Some(""), None));
+        let statistics = "file 9\ninactive_file 4096\ntotal_inactive_file 7\n";
+        assert_eq!(cached(statistics, "inactive_file"), Some(4096));
+        assert_eq!((cached(statistics, "total_inactive_file"), cached(statistics, "total")), (Some(7), None));
+        let groups = "9:name=systemd:/s\n4:memory,hugetlb:/docker/a:b\n1:cpu:/\n0::/user.slice\n";
+        let of = |controller| group_of(groups, controller);
+        assert_eq!((of(""), of("memory"), of("cpu")), (Some("/user.slice"), Some("/docker/a:b"), Some("")));
+        assert_eq!((group_of("1:cpu:/x\n", ""), of("mem")), (None, None));
+    }
+
+    /// A machine with 1 GiB of available memory and these files.
+    fn machine(files: &[(&str, &str)]) -> Host {
+        let mut capture = Capture::default();
+        for (path, content) in [&[("proc/meminfo", "MemAvailable: 1048576 kB\n")], files].concat() {
+            capture.insert(path, Entry::File(content.into())).expect("a file of the machine");
+        }
+        Host::captured(capture, Facts::live())
+    }
+
+    #[test]
+    fn the_limit_of_a_control_group_bounds_the_free_memory() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(free_memory(&machine(&[])), Some(1024 * MIB));
+        let unlimited = "9223372036854771712\n";
+        let version_1 = [
+            ("proc/self/cgroup", "4:memory:/a/b\n0::/\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", unlimited),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n"),
+            ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "104857600\n"),
+            ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "41943040\n"),
+            ("sys/fs/cgroup/memory/a/memory.stat", "inactive_file 0\ntotal_inactive_file 20971520\n"),
+            ("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", unlimited),
+            ("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "1048576\n"),
+        ];
+        // The parent's 100 MiB without the 40 MiB in use, of which 20 MiB are cache.
+        assert_eq!(free_memory(&machine(&version_1)), Some(80 * MIB));
+        // A container without a namespace of its own sees its group at the top, and the path of the host.
+        let container = [
+            ("proc/self/cgroup", "4:memory:/docker/1234\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "67108864\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "2097152\n"),
+        ];
+        assert_eq!(free_memory(&machine(&container)), Some(62 * MIB));
+        let version_2 = [
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/memory.current", "0\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "52428800\n"),
+            ("sys/fs/cgroup/a/b/memory.current", "52428801\n"),
+        ];
+        assert_eq!(free_memory(&machine(&version_2)), Some(0));
     }
 
     #[test]
