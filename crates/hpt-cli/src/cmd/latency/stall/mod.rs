@@ -20,7 +20,7 @@ use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
     measure::{
-        CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, StallWatchStats, Window, poll_cost,
+        CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, StallWatchStats, Wake, Window, poll_cost,
     },
     realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
@@ -51,9 +51,10 @@ use crate::{
             quantity::Limit,
             verdict::{self, verdicts},
         },
+        live_lines::{LiveLines, Snapshot},
         load::{LoadOptions, in_phases},
         not_run,
-        raw_samples::{BACKLOG, Raw, RawSample},
+        raw_samples::{BACKLOG, Backlog, Raw, RawSample},
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
         run::{Attention, Run, SO_FAR},
@@ -190,9 +191,10 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     clock::prime();
 
     let conditions = ConditionsThread::begin(context, &cpus);
-    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 0);
     let wanted = AtomicU64::new(0);
     let copies: Vec<_> = cpus.iter().map(|&cpu| Copied::new(cpu)).collect();
+    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 0);
+    run.live = LiveLines::of(&cpus, || copies.iter().map(Copied::snapshot).collect());
     let start = Instant::now();
     let works = copies.iter().map(|copy| {
         let (shared, raw) = (&run.shared, run.raw());
@@ -318,10 +320,25 @@ impl Asked<'_> {
     }
 }
 
+/// The lengths of the stalls so far, for the line on a terminal.
+#[derive(Debug)]
+struct Lengths {
+    latencies: Latencies,
+    last_ns: Option<u64>,
+}
+
+impl Lengths {
+    fn record(&mut self, stall: Stall) {
+        self.latencies.record(Wake::new(stall.start, stall.length_ns));
+        self.last_ns = Some(stall.length_ns);
+    }
+}
+
 /// A copy of a thread's counts, made at the request of another thread.
 #[derive(Debug)]
 struct Copied {
     cpu: Option<usize>,
+    lengths: Mutex<Lengths>,
     /// The number of the request that this copy answers.
     answered: AtomicU64,
     latencies: Mutex<Latencies>,
@@ -331,7 +348,19 @@ struct Copied {
 
 impl Copied {
     fn new(cpu: Option<usize>) -> Self {
-        Self { cpu, answered: AtomicU64::new(0), latencies: Mutex::new(Latencies::new()), outcome: Mutex::new(None) }
+        Self {
+            cpu,
+            lengths: Mutex::new(Lengths { latencies: Latencies::new(), last_ns: None }),
+            answered: AtomicU64::new(0),
+            latencies: Mutex::new(Latencies::new()),
+            outcome: Mutex::new(None),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        // The thread that measures does not wait for this copy.
+        let lengths = self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
+        Snapshot { cpu: self.cpu, latencies: lengths.latencies.clone(), last_ns: lengths.last_ns }
     }
 
     fn answer(&self, latencies: &Latencies, wanted: u64) {
@@ -430,6 +459,7 @@ impl OneThread<'_> {
             }
         };
         let mut account = Account::new();
+        let mut lengths = Backlog::new(&self.copy.lengths, Lengths::record);
         let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
         let limit_ns = arguments.keeping.limit_ns();
         let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
@@ -451,6 +481,7 @@ impl OneThread<'_> {
                 if let Some(lines) = &mut lines {
                     lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
                 }
+                lengths.add(*stall);
                 if stall.length_ns - stall.uncertainty_ns > limit_ns {
                     self.shared.stop_at(stall.start);
                 }
@@ -475,7 +506,7 @@ impl OneThread<'_> {
         let watch = StallWatch::new(source, rate).with_threshold(above);
         let watched = watch.with_check(check).with_counters(deltas).run(each);
         let not_run = not_run::field_of(&not_run.read());
-        drop(lines);
+        drop((lines, lengths));
         let absences = presence.map_or_else(Vec::new, |presence| presence.absences().to_vec());
         // Publish the final counts of this thread now, because other threads may continue for a long time.
         let last = outcome_of(account.clone(), on_other_cpus, absences.clone(), began.elapsed());
