@@ -28,7 +28,7 @@ const NO_BREAK: char = '\u{e000}';
 const LONGEST_TEXT: usize = 4_000;
 
 /// A block of output.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     /// Pairs of a name and a value, one pair per line.
     Facts(Vec<(&'static str, String)>),
@@ -52,7 +52,7 @@ impl Block {
 }
 
 /// A table with a header.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
@@ -76,7 +76,7 @@ fn retain<T>(of: &mut Vec<T>, kept: &[bool]) {
 }
 
 /// A column's heading and alignment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Column(pub(crate) &'static str, pub(crate) Align);
 
 /// The alignment of a column.
@@ -101,7 +101,7 @@ pub(crate) enum Tone {
 }
 
 /// A text and its tone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell(pub(crate) String, pub(crate) Tone);
 
 impl Cell {

@@ -13,9 +13,12 @@ use hpt_core::{
     measure::{self, ConditionsWatch},
     realtime::{Pinned, allowed_cpus},
 };
-use hpt_document::conditions::{ClockSlew, Conditions, CpuConditions, FirmwareStates, IdleResidency, ZoneTemperature};
+use hpt_document::{
+    conditions::{ClockSlew, Conditions, CpuConditions, FirmwareStates, IdleResidency, ZoneTemperature},
+    limit::LimitRow,
+};
 
-use super::not_run::NOTICEABLE;
+use super::{limits::verdict::doubt, not_run::NOTICEABLE};
 use crate::{
     context::Context,
     output::{
@@ -260,20 +263,20 @@ const STOLEN: &str = "steal time";
 /// The step in which the kernel counts steal time, in seconds.
 const STOLEN_STEP_S: f64 = 0.01;
 /// The start of the note that says that `--strict` refused a result.
-const REFUSAL: &str = "--strict: ";
-
-/// Returns whether a note says that `--strict` refused a result.
-pub(crate) fn is_refusal(note: &str) -> bool {
-    note.starts_with(REFUSAL)
-}
+pub(crate) const REFUSAL: &str = "--strict: ";
 
 /// The words of the notes on time that a thread did not run because it was stolen.
 const STOLEN_WORDS: &str = "the hypervisor ran other guests on its CPU";
 
 impl ConditionOptions {
-    /// Adds a note for each condition that spoils the result. With `--strict`, the answer is then unknown, and a further
-    /// note says so.
-    pub(crate) fn judge(self, conditions: &Conditions, notes: &mut Vec<String>, answer: Answer) -> Answer {
+    /// Adds a note for each condition that spoils the result. With `--strict`, limits that held are then unknown, and so
+    /// is the answer, unless it is no. A further note says so.
+    pub(crate) fn judge(
+        self,
+        conditions: &Conditions,
+        (notes, limits): (&mut Vec<String>, &mut [LimitRow]),
+        answer: Answer,
+    ) -> Answer {
         let spoiled = spoiled(conditions);
         let is_said = notes.iter().any(|note| note.contains(STOLEN_WORDS));
         notes.extend(spoiled.iter().filter(|one| !(one.what == STOLEN && is_said)).map(|one| one.note.clone()));
@@ -282,8 +285,13 @@ impl ConditionOptions {
         }
         let mut what: Vec<&str> = spoiled.iter().map(|one| one.what).collect();
         what.dedup();
-        notes.push(format!("{REFUSAL}the result is unknown (exit code 3) because of {}", what.join(", ")));
-        Answer::Unknown
+        let what = what.join(", ");
+        doubt(limits, &format!("{REFUSAL}the value does not count because of {what}"));
+        notes.push(match answer {
+            Answer::No => format!("{REFUSAL}the answer is no (exit code 1) despite {what}; other values do not count"),
+            Answer::Yes | Answer::Unknown => format!("{REFUSAL}the result is unknown (exit code 3) because of {what}"),
+        });
+        answer.and(Answer::Unknown)
     }
 }
 
@@ -360,7 +368,11 @@ pub(crate) mod tests {
     };
 
     use super::{ConditionOptions, field_of, pace, spoiled, unmeasured_cpu};
-    use crate::{golden, output::Answer};
+    use crate::{
+        golden,
+        output::Answer,
+        sampling::limits::{table::tests::examples, verdict},
+    };
 
     const STRICT: ConditionOptions = ConditionOptions { strict: true };
     const NOT_STRICT: ConditionOptions = ConditionOptions { strict: false };
@@ -413,8 +425,8 @@ pub(crate) mod tests {
     #[test]
     fn usual_conditions_spoil_nothing() {
         let mut notes = Vec::new();
-        assert_eq!(STRICT.judge(&example(), &mut notes, Answer::No), Answer::No);
-        assert_eq!(STRICT.judge(&Conditions::default(), &mut notes, Answer::Yes), Answer::Yes);
+        assert_eq!(STRICT.judge(&example(), (&mut notes, &mut []), Answer::No), Answer::No);
+        assert_eq!(STRICT.judge(&Conditions::default(), (&mut notes, &mut []), Answer::Yes), Answer::Yes);
         assert_eq!(notes, Vec::<String>::new());
     }
 
@@ -443,10 +455,10 @@ pub(crate) mod tests {
         ] {
             let conditions = run(before, after);
             let mut notes = Vec::new();
-            assert_eq!(NOT_STRICT.judge(&conditions, &mut notes, Answer::Yes), Answer::Yes);
+            assert_eq!(NOT_STRICT.judge(&conditions, (&mut notes, &mut []), Answer::Yes), Answer::Yes);
             assert!(notes.len() == 1 && notes[0].starts_with(what), "{notes:?}");
             let mut notes = Vec::new();
-            assert_eq!(STRICT.judge(&conditions, &mut notes, Answer::Yes), Answer::Unknown);
+            assert_eq!(STRICT.judge(&conditions, (&mut notes, &mut []), Answer::Yes), Answer::Unknown);
             assert!(
                 notes.len() == 2 && notes[1].starts_with("--strict: the result is unknown (exit code 3)"),
                 "{notes:?}"
@@ -457,12 +469,40 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_exceeded_limit_outweighs_a_spoiled_result_and_a_held_one_becomes_unknown() {
+        let mut conditions = example();
+        conditions.cpus[0].thermal_throttles = Some(1);
+        let judged = |wanted: &[Option<bool>]| {
+            let mut limits = examples();
+            limits.retain(|limit| wanted.contains(&limit.held));
+            let (mut notes, answer) = (Vec::new(), verdict::answer(&limits));
+            let answer = STRICT.judge(&conditions, (&mut notes, &mut limits), answer);
+            // The exit code and the verdicts agree.
+            assert_eq!(answer, verdict::answer(&limits));
+            let held: Vec<_> = limits.iter().map(|limit| limit.held).collect();
+            (answer, held, notes.last().cloned().unwrap_or_default(), limits)
+        };
+        let (answer, held, note, limits) = judged(&[Some(true), Some(false), None]);
+        assert_eq!((answer, held), (Answer::No, vec![None, Some(false), None]));
+        assert_eq!(
+            note,
+            "--strict: the answer is no (exit code 1) despite thermal throttling; other values do not count"
+        );
+        let reason = "--strict: the value does not count because of thermal throttling";
+        assert_eq!(limits[0].reason.as_deref(), Some(reason));
+        assert!(limits[0].seen_ns.is_some() && limits[1].reason == examples()[1].reason, "{limits:?}");
+        let (answer, held, note, _) = judged(&[Some(true)]);
+        assert_eq!((answer, held), (Answer::Unknown, vec![None]));
+        assert!(note.starts_with("--strict: the result is unknown (exit code 3)"), "{note}");
+    }
+
+    #[test]
     fn each_condition_that_spoils_a_result_is_named() {
         let of = |change: fn(&mut Conditions)| {
             let mut conditions = example();
             change(&mut conditions);
             let mut notes = Vec::new();
-            assert_eq!(STRICT.judge(&conditions, &mut notes, Answer::Yes), Answer::Unknown);
+            assert_eq!(STRICT.judge(&conditions, (&mut notes, &mut []), Answer::Yes), Answer::Unknown);
             notes.join("\n")
         };
         for (text, what) in [
@@ -482,7 +522,7 @@ pub(crate) mod tests {
         assert_eq!(spoiled(&conditions), []);
         conditions.cpus[0].stolen_s = Some(30.0);
         let mut notes = vec!["the thread did not run, because the hypervisor ran other guests on its CPU".to_owned()];
-        assert_eq!(STRICT.judge(&conditions, &mut notes, Answer::Yes), Answer::Unknown);
+        assert_eq!(STRICT.judge(&conditions, (&mut notes, &mut []), Answer::Yes), Answer::Unknown);
         assert_eq!(notes.len(), 2, "{notes:?}");
     }
 

@@ -1,6 +1,9 @@
 //! The conditions that a measurement records, on this machine and on one whose firmware reports throttling.
 
-use std::process::{Command, Output};
+use std::{
+    fs,
+    process::{Command, Output},
+};
 
 use serde_json::Value;
 
@@ -54,6 +57,42 @@ fn on_raspberry_pi(flags: &str, arguments: &[&str]) -> Option<Output> {
     (!is_refused).then_some(output)
 }
 
+/// Returns the verdicts in a list of limits.
+fn held(limits: &Value) -> Vec<Option<bool>> {
+    limits.as_array().expect("a list").iter().map(|limit| limit["held"].as_bool()).collect()
+}
+
+#[test]
+fn in_a_check_an_exceeded_limit_outweighs_a_spoiled_result() {
+    if !runner().is_empty() {
+        return skipped!("the emulator may not find its files in the namespace");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (file, xml) = (path("check.toml"), path("check.xml"));
+    let line = "[[step]]\nname = \"a\"\ncommand = \"bench -n 1000 -s monotonic --strict\"\nlimits = ";
+    for (limits, expected, verdicts, words, junit) in [
+        (r#"["max=1ns"]"#, 1, vec![Some(false)], "limit: exceeded", [1, 0]),
+        (r#"["max=1ns", "read=1h"]"#, 1, vec![Some(false), None], "limits: 1 of 2 exceeded, 1 unknown", [1, 1]),
+        (r#"["read=1h"]"#, 3, vec![None], "limit: unknown", [0, 1]),
+    ] {
+        fs::write(&file, format!("{line}{limits}\n")).expect("ours");
+        let Some(output) = on_raspberry_pi("4", &["check", &file, "--junit", &xml]) else {
+            return skipped!("no mount namespace with a different /sys for this user");
+        };
+        assert_eq!(code(&output), expected, "{limits}: {}{}", stdout(&output), stderr(&output));
+        assert!(stdout(&output).contains(words), "{limits}: {}", stdout(&output));
+        let text = fs::read_to_string(&xml).expect("it was written");
+        let [failures, errors] = junit;
+        let count = format!("tests=\"{}\" skipped=\"0\" errors=\"{errors}\" failures=\"{failures}\"", verdicts.len());
+        assert!(text.contains(&count), "{limits}: {text}");
+        let document = json(&on_raspberry_pi("4", &["check", &file, "--json"]).expect("as before"));
+        assert_eq!(held(&document["results"]), verdicts, "{document:#}");
+        let word = if expected == 1 { "exceeded" } else { "unknown" };
+        assert_eq!((&document["verdict"], &document["steps"][0]["verdict"]), (&word.into(), &word.into()));
+    }
+}
+
 #[test]
 fn throttling_is_a_note_and_with_strict_the_result_is_unknown() {
     if !runner().is_empty() {
@@ -78,6 +117,11 @@ fn throttling_is_a_note_and_with_strict_the_result_is_unknown() {
         let strict = on_raspberry_pi("4", &[arguments, &["--json", "--strict"]].concat()).expect("as before");
         assert_eq!(code(&strict), 3, "{arguments:?}: {}", stderr(&strict));
         assert!(notes(&json(&strict)).contains("--strict: the result is unknown"), "{}", json(&strict));
+        // An exceeded limit counts nevertheless, and a limit that held does not.
+        let limits = ["--json", "--strict", "--limit", "max=1ns,p50=1h"];
+        let strict = on_raspberry_pi("4", &[arguments, &limits].concat()).expect("as before");
+        assert_eq!(code(&strict), 1, "{arguments:?}: {}", stderr(&strict));
+        assert_eq!(held(&json(&strict)["limits"]), [Some(false), None], "{arguments:?}: {}", json(&strict));
         // It occurred before the run, but is over.
         let before = on_raspberry_pi("50000", &[arguments, &["--json"]].concat()).expect("as before");
         assert_eq!(json(&before)["conditions"]["firmware"]["throttled"], false, "{arguments:?}");

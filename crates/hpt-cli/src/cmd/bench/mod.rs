@@ -140,9 +140,9 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         .chain(parts.notes())
         .collect();
     let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
+    let mut limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
     let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
+    let answer = arguments.conditions.judge(&conditions, (&mut notes, &mut limits), answer);
     let data = BenchDocument {
         head: head_of("bench", &context.host),
         cpu,

@@ -27,9 +27,12 @@ use crate::{
         files::{self, Unfinished, WriteError},
         message, rounded,
     },
-    sampling::limits::{
-        quantity::Limit,
-        verdict::{self, verdicts},
+    sampling::{
+        conditions::REFUSAL,
+        limits::{
+            quantity::Limit,
+            verdict::{self, verdicts},
+        },
     },
 };
 
@@ -235,7 +238,7 @@ fn own_reason(document: &Document) -> String {
     if document.warnings.is_empty() {
         let no = document.answer == Answer::No;
         let text = if no { "a sample exceeded --stop-above, or an edge was lost" } else { "nothing was measured" };
-        let refusal = document.data.notes().iter().find(|note| !no && note.contains("--strict: "));
+        let refusal = document.data.notes().iter().find(|note| !no && note.contains(REFUSAL));
         return refusal.cloned().unwrap_or_else(|| text.to_owned());
     }
     document.warnings.join("; ")

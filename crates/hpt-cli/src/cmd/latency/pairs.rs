@@ -175,9 +175,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
     let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
     let limited = rows.iter().zip(&differences).map(|(row, ticks)| limited_row(row, ticks));
-    let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
+    let mut limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
     let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
+    let answer = arguments.conditions.judge(&conditions, (&mut notes, &mut limits), answer);
     let data = PairsDocument {
         head: head_of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),

@@ -169,9 +169,9 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     ]
     .concat();
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
-    let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
+    let mut limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
     let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, &mut notes, answer);
+    let answer = arguments.conditions.judge(&conditions, (&mut notes, &mut limits), answer);
     let data = SleepDocument {
         head: head_of("sleep", &context.host),
         cpu,

@@ -211,6 +211,13 @@ fn is_within(seen: &Seen, most: Most) -> bool {
     }
 }
 
+/// Makes each limit that held unknown, because the result does not prove it.
+pub(crate) fn doubt(limits: &mut [LimitRow], reason: &str) {
+    for limit in limits.iter_mut().filter(|limit| limit.held == Some(true)) {
+        (limit.held, limit.reason) = (None, Some(reason.to_owned()));
+    }
+}
+
 /// Returns the answer to whether all limits held. Without limits, the answer is yes.
 pub(crate) fn answer(limits: &[LimitRow]) -> Answer {
     let answers = limits.iter().map(|limit| match limit.held {

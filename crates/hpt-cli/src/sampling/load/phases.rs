@@ -5,6 +5,7 @@ use hpt_core::host::CpuList;
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
+    limit::LimitRow,
     load::{Load, LoadedPhase},
 };
 
@@ -16,9 +17,9 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{Align, Answer, Block, Cell, Column, Document, Table, remarks},
-    sampling::{
-        conditions::is_refusal,
-        limits::{self, verdict::of_both_phases},
+    sampling::limits::{
+        self,
+        verdict::{doubt, of_both_phases},
     },
 };
 
@@ -42,23 +43,62 @@ pub(crate) fn in_phases(
     if context.interrupted() || was_stopped(&idle.data) {
         return Ok(idle);
     }
-    let running = RunningLoad::start(&context.host, &kinds, &cpus)?;
-    let loaded = measure()?;
-    let (load, notes) = running.end();
-    Ok(combined(idle, loaded, (load, notes), keys))
+    let loaded = || {
+        let running = RunningLoad::start(&context.host, &kinds, &cpus)?;
+        Ok((measure()?, running.end()))
+    };
+    Ok(match loaded() {
+        Ok((loaded, load)) => combined(idle, loaded, load, keys),
+        Err(failure) => only_idle(idle, &failure),
+    })
+}
+
+/// Returns the document of the idle phase, which is not lost if the loaded phase fails.
+fn only_idle(idle: Document, failure: &Failure) -> Document {
+    let why = format!("there is no loaded phase: {}", failure.text());
+    let Document { mut warnings, answer, mut data, blocks, .. } = idle;
+    let parts = Parts::of(blocks, data.limits());
+    let (limits, notes) = limits_and_notes(&mut data);
+    doubt(limits, &why);
+    notes.push(why.clone());
+    warnings.push(why);
+    let blocks = (parts.headline.map(|text| Block::Headline(format!("Idle: {text}"))).into_iter())
+        .chain(limits::table::blocks(data.limits()))
+        .chain(parts.table.map(Block::Table))
+        .chain(parts.details)
+        .chain(remarks(data.interrupted(), data.notes()))
+        .collect();
+    Document { warnings, answer: answer.and(Answer::Unknown), ..Document::new(data, blocks) }
+}
+
+/// Returns the limits and the notes of a document of a command with `--load`.
+fn limits_and_notes(data: &mut hpt_document::Document) -> (&mut [LimitRow], &mut Vec<String>) {
+    use hpt_document::Document;
+    match data {
+        Document::WakeLatency(data) => (&mut data.limits, &mut data.notes),
+        Document::Stall(data) => (&mut data.limits, &mut data.notes),
+        Document::Sleep(data) => (&mut data.limits, &mut data.notes),
+        Document::Bench(data) => (&mut data.limits, &mut data.notes),
+        other => unreachable!("no other command has --load: {other:?}"),
+    }
 }
 
 /// Combines the documents of the two phases.
 fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
-    // An exceeded limit counts even if the result of the other phase is unknown, except with --strict.
-    let is_strict = [&idle, &loaded].iter().any(|phase| phase.data.notes().iter().any(|note| is_refusal(note)));
-    let answer = if is_strict { Answer::Unknown } else { idle.answer.and(loaded.answer) };
+    // An exceeded limit counts even if the result of the other phase is unknown.
+    let mut answer = idle.answer.and(loaded.answer);
+    let ended_early = notes.first().cloned();
     let of_load = words(&load);
     let mut warnings = idle.warnings;
     warnings.extend(loaded.warnings.into_iter().map(under_load));
     notes.extend(loaded.data.notes().iter().cloned().map(under_load));
-    let data = with_phase(idle.data, loaded.data, load, notes);
-    let blocks = side_by_side(idle.blocks, loaded.blocks, of_load, keys)
+    let parts = (Parts::of(idle.blocks, idle.data.limits()), Parts::of(loaded.blocks, loaded.data.limits()));
+    let mut data = with_phase(idle.data, loaded.data, load, notes);
+    if let Some(why) = ended_early {
+        doubt(limits_and_notes(&mut data).0, &why);
+        answer = answer.and(Answer::Unknown);
+    }
+    let blocks = side_by_side(parts, of_load, keys)
         .into_iter()
         .chain(limits::table::blocks(data.limits()))
         .chain(remarks(data.interrupted(), data.notes()))
@@ -153,8 +193,7 @@ fn words(load: &Load) -> String {
 }
 
 /// Returns the headlines of both phases, one table with the rows of both, the load, and the details of both.
-fn side_by_side(idle: Vec<Block>, loaded: Vec<Block>, load: String, keys: usize) -> Vec<Block> {
-    let (idle, loaded) = (Parts::of(idle), Parts::of(loaded));
+fn side_by_side((idle, loaded): (Parts, Parts), load: String, keys: usize) -> Vec<Block> {
     let headline = |phase: &str, text: Option<String>| text.map(|text| Block::Headline(format!("{phase}: {text}")));
     let table = match (idle.table, loaded.table) {
         (Some(idle), Some(loaded)) => Some(Block::Table(merged(idle, loaded, keys))),
@@ -179,9 +218,11 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(blocks: Vec<Block>) -> Self {
+    /// The verdicts on the limits of the phase are left out. The combined result has its own.
+    fn of(blocks: Vec<Block>, limits: &[LimitRow]) -> Self {
         let mut parts = Self::default();
-        for block in blocks {
+        let of_limits = limits::table::blocks(limits);
+        for block in blocks.into_iter().filter(|block| !of_limits.contains(block)) {
             match block {
                 Block::Headline(text) if parts.headline.is_none() => parts.headline = Some(text),
                 Block::Table(table) if parts.table.is_none() => parts.table = Some(table),
@@ -248,10 +289,12 @@ fn filled(table: Table, columns: &[Column], keys: usize) -> Vec<Vec<Cell>> {
 mod tests {
     use hpt_document::load::{Load, LoadKind};
 
-    use super::{combined, merged, words};
+    use super::{combined, merged, only_idle, words};
     use crate::{
+        exit::Failure,
         golden,
-        output::{Align, Answer, Block, Cell, Column, Document, Table},
+        output::{Align, Answer, Block, Cell, Column, Document, Format, Look, Table, rendered},
+        sampling::limits::{self, table::tests::examples, verdict},
     };
 
     fn table(columns: &[&'static str], rows: &[&[&str]]) -> Table {
@@ -318,14 +361,13 @@ mod tests {
                 answer,
                 ..Document::new(golden::empty(kind), vec![Block::Headline(headline.to_owned())])
             };
-            let both =
-                combined(document(Answer::Yes, "a"), document(Answer::No, "b"), (load(), vec!["c".to_owned()]), 1);
+            let both = combined(document(Answer::Yes, "a"), document(Answer::No, "b"), (load(), Vec::new()), 1);
             assert_eq!(both.answer, Answer::No, "{kind}");
             let value = both.value();
             assert_eq!(value["loaded"]["load"]["program"], "stress-ng", "{kind}");
             assert_eq!(
                 (&value["loaded"]["results"], &value["notes"]),
-                (&serde_json::json!([]), &serde_json::json!(["c"]))
+                (&serde_json::json!([]), &serde_json::json!([]))
             );
             let headlines = both.blocks.iter().filter_map(|block| match block {
                 Block::Headline(text) => Some(text.as_str()),
@@ -337,5 +379,63 @@ mod tests {
             let both = combined(document(Answer::Yes, ""), document(Answer::Unknown, ""), (load(), Vec::new()), 1);
             assert_eq!(both.answer, Answer::Unknown);
         }
+    }
+
+    /// Returns a document with a limit of each verdict, or only with one that held.
+    fn limited(only_held: bool) -> Document {
+        let hpt_document::Document::WakeLatency(mut data) = golden::empty("latency-timer") else {
+            panic!("it is that kind");
+        };
+        data.limits = examples();
+        data.limits.truncate(if only_held { 1 } else { 3 });
+        let answer = verdict::answer(&data.limits);
+        let mut blocks = vec![Block::Headline("a".to_owned())];
+        blocks.extend(limits::table::blocks(&data.limits));
+        Document { answer, ..Document::new(data, blocks) }
+    }
+
+    fn held(document: &Document) -> Vec<Option<bool>> {
+        document.data.limits().iter().map(|limit| limit.held).collect()
+    }
+
+    #[test]
+    fn the_idle_phase_is_kept_if_the_loaded_phase_fails() {
+        let failure = Failure::Load("cpu on CPU 0: out of memory".to_owned());
+        let idle = only_idle(limited(true), &failure);
+        let why = "there is no loaded phase: cannot start the load: cpu on CPU 0: out of memory";
+        assert_eq!((idle.answer, held(&idle)), (Answer::Unknown, vec![None]));
+        assert_eq!((idle.warnings.as_slice(), idle.data.notes()), (&[why.to_owned()][..], &[why.to_owned()][..]));
+        assert_eq!(idle.data.limits()[0].reason.as_deref(), Some(why));
+        let text = rendered(&idle, Format::Human, Look { width: 80, color: false, verbose: false });
+        assert!(text.contains("Idle: a") && text.contains("Limit: unknown") && !text.contains("held"), "{text}");
+        let idle = only_idle(limited(false), &failure);
+        assert_eq!((idle.answer, held(&idle)), (Answer::No, vec![None, Some(false), None]));
+    }
+
+    #[test]
+    fn limits_do_not_hide_the_results() {
+        let document = || {
+            let mut document = limited(true);
+            document.blocks.push(Block::Table(table(&["CPU", "max"], &[&["1", "3.85 ms"]])));
+            document
+        };
+        let both = combined(document(), document(), (load(), Vec::new()), 1);
+        let text = rendered(&both, Format::Human, Look { width: 80, color: false, verbose: false });
+        let count = |part: &str| text.matches(part).count();
+        assert_eq!([count("CPU phase "), count("max=5ms "), count("Limit: held")], [1; 3], "{text}");
+        let idle = only_idle(document(), &Failure::Load("none".to_owned()));
+        assert!(idle.blocks.contains(&Block::Table(table(&["CPU", "max"], &[&["1", "3.85 ms"]]))), "{idle:?}");
+    }
+
+    #[test]
+    fn a_load_that_ended_early_proves_no_limit() {
+        let early = || (load(), vec!["a load ended early".to_owned()]);
+        let both = combined(limited(true), limited(true), early(), 1);
+        assert_eq!((both.answer, held(&both)), (Answer::Unknown, vec![None]));
+        assert_eq!(both.data.notes(), ["a load ended early"]);
+        let both = combined(limited(true), limited(true), (load(), Vec::new()), 1);
+        assert_eq!((both.answer, held(&both)), (Answer::Yes, vec![Some(true)]));
+        let both = combined(limited(false), limited(false), early(), 1);
+        assert_eq!(both.answer, Answer::No);
     }
 }

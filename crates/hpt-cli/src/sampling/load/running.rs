@@ -62,9 +62,10 @@ impl Space {
             if !kinds.contains(&kind) {
                 return Ok(None);
             }
-            let least =
-                || Failure::Load(format!("less than {workers} × 4 MiB of {what} is free; omit {}", kind.name()));
-            free.and_then(|free| per_worker(free, workers)).map(Some).ok_or_else(least)
+            let failed = |why| Failure::Load(format!("{why}; omit {}", kind.name()));
+            let free = free.ok_or_else(|| failed(format!("hpt cannot read how much {what} is free")))?;
+            let least = || failed(format!("less than {workers} × 4 MiB of {what} is free"));
+            per_worker(free, workers).map(Some).ok_or_else(least)
         };
         let memory = free_memory(host);
         Ok(Self {
@@ -238,6 +239,11 @@ fn loadavg(host: &Host) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use hpt_core::{
+        Host,
+        host::{Capture, Entry, Facts},
+    };
+
     use super::{Kind, Space, arguments_of_stress_ng, version_in};
 
     #[test]
@@ -251,6 +257,21 @@ mod tests {
             format!("{common} --vm 3 --vm-bytes 12288 --timer 3 --timer-freq 10000")
         );
         assert_eq!(of(&[Kind::Disk]), format!("{common} --hdd 3 --hdd-bytes 24576 --temp-path /var/tmp"));
+    }
+
+    #[test]
+    fn too_little_space_and_unknown_space_are_refused_with_the_reason() {
+        let why = |meminfo: &[u8]| {
+            let mut capture = Capture::default();
+            capture.insert("proc/meminfo", Entry::File(meminfo.to_vec())).expect("a sound path");
+            let host = Host::captured(capture, Facts::live());
+            Space::of(&host, &[Kind::Memory], 2, "/".as_ref()).map(|_| ()).map_err(|failure| failure.text())
+        };
+        assert!(why(b"MemAvailable: 1048576 kB\n").is_ok());
+        let error = why(b"MemAvailable: 1 kB\n").expect_err("1 KiB is free");
+        assert_eq!(error, "cannot start the load: less than 2 × 4 MiB of memory is free; omit memory");
+        let error = why(b"").expect_err("nothing is known");
+        assert_eq!(error, "cannot start the load: hpt cannot read how much memory is free; omit memory");
     }
 
     #[test]

@@ -281,7 +281,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
-    let answer = arguments.conditions.judge(&data.conditions, &mut data.notes, answer);
+    let remarks = (&mut data.notes, &mut *data.limits);
+    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, three.of(arguments.figure));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }

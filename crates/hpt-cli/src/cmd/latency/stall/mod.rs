@@ -239,14 +239,16 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let threads: Vec<_> = ended.iter().map(of_threads).collect();
     warnings.extend(run.finish(&threads));
     let (mut data, words) = asked.data(&run, &ended, (settings, warnings.clone(), elapsed));
-    let answer = match (!warnings.is_empty(), data.end.stopped_at_ns) {
-        (true, _) => Answer::Unknown,
-        (false, Some(_)) => Answer::No,
-        (false, None) => Answer::Yes,
+    // A stall above --stop-above counts even if a file could not be written.
+    let answer = match (data.end.stopped_at_ns, warnings.is_empty()) {
+        (Some(_), _) => Answer::No,
+        (None, false) => Answer::Unknown,
+        (None, true) => Answer::Yes,
     };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
-    let answer = arguments.conditions.judge(&data.conditions, &mut data.notes, answer);
+    let remarks = (&mut data.notes, &mut *data.limits);
+    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, &words, &all_of(&ended));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }

@@ -357,14 +357,16 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let mut data = asked.data(&run, &counts, (settings, warnings.clone(), pulse_name));
     data.time.elapsed_s = rounded(ended.as_secs_f64());
     drop(timed_by);
-    let answer = match (data.results.is_empty() || !warnings.is_empty(), data.end.stopped_at_ns) {
-        (true, _) => Answer::Unknown,
-        (false, Some(_)) => Answer::No,
-        (false, None) => Answer::Yes,
+    // A sample above --stop-above counts even if a file could not be written.
+    let answer = match (data.end.stopped_at_ns, data.results.is_empty() || !warnings.is_empty()) {
+        (Some(_), _) => Answer::No,
+        (None, true) => Answer::Unknown,
+        (None, false) => Answer::Yes,
     };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
-    let answer = arguments.conditions.judge(&data.conditions, &mut data.notes, answer);
+    let remarks = (&mut data.notes, &mut *data.limits);
+    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, &all_of(&counts));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
