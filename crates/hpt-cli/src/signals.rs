@@ -103,9 +103,15 @@ impl Signals {
         signal_hook::flag::register(request, Arc::clone(&self.wants_result)).map(drop).map_err(Failure::Signals)
     }
 
+    /// Returns whether SIGUSR1 has asked for the result so far, and nothing has taken the request.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.wants_result.load(Ordering::Relaxed)
+    }
+
     /// Returns whether SIGUSR1 has asked for the result so far since the last call.
     pub(crate) fn take_request(&self) -> bool {
-        self.wants_result.swap(false, Ordering::Relaxed)
+        // Without a request, a measuring thread only loads the flag.
+        self.is_asked() && self.wants_result.swap(false, Ordering::Relaxed)
     }
 
     /// Makes Ctrl-C and SIGTERM interrupt a sleep until the returned value is dropped.

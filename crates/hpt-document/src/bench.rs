@@ -10,6 +10,7 @@ use crate::{
     load::LoadedPhase,
     not_run::NotRun,
     read_cost::{RepeatedReads, SingleReads},
+    warm_up::DiscardedSamples,
     words::word_enum,
 };
 
@@ -35,6 +36,9 @@ pub struct BenchDocument {
     /// The source that counts cycles. `arm-cycles` counts all cycles of the core; `perf-cycles` counts only the cycles
     /// of the thread in user mode. Null if neither source is available.
     pub cycles_source: Option<String>,
+    /// The warm-up: `warm_up_ns` and `warm_up_samples`.
+    #[serde(flatten)]
+    pub warm_up: DiscardedSamples,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these

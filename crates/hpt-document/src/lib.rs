@@ -37,6 +37,7 @@ pub mod sleep;
 pub mod stall;
 pub mod thread;
 pub mod wake_latency;
+pub mod warm_up;
 pub mod watch;
 pub mod words;
 

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions::Conditions, cpu_absence::CpuAbsence, head::Head, limit::LimitRow, not_run::NotRun};
+use crate::{
+    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, limit::LimitRow, not_run::NotRun,
+    warm_up::DiscardedSamples,
+};
 
 /// The interval between back-to-back reads of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +17,9 @@ pub struct PairsDocument {
     pub head: Head,
     /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
+    /// The warm-up: `warm_up_ns` and `warm_up_samples`.
+    #[serde(flatten)]
+    pub warm_up: DiscardedSamples,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, limit::LimitRow,
-    load::LoadedPhase, not_run::NotRun, thread::Thread,
+    load::LoadedPhase, not_run::NotRun, thread::Thread, warm_up::DiscardedSamples,
 };
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
@@ -21,6 +21,9 @@ pub struct SleepDocument {
     pub thread: Thread,
     /// The time source that measured the sleeps: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
+    /// The warm-up: `warm_up_ns` and `warm_up_samples`.
+    #[serde(flatten)]
+    pub warm_up: DiscardedSamples,
     /// Whether Ctrl-C or another signal ended the run early.
     pub interrupted: bool,
     /// Periods in which a pinned thread did not run on its CPU, in chronological order. Values measured in these

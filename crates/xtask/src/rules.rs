@@ -113,7 +113,7 @@ pub const RULES: &[Rules] = &[
         package: "hpt-document",
         layers: &[
             &["words"],
-            &["constraints", "head", "not_run", "read_cost"],
+            &["constraints", "head", "not_run", "read_cost", "warm_up"],
             &["conditions"],
             &["cpu_absence", "gpio_line", "limit", "thread"],
             &["latency", "load"],

@@ -76,8 +76,8 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
     let mut sleeper = Sleeper::new();
     let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
     methods.retain(|method| names.iter().any(|(name, _)| *name == method.name()));
-    let overshoots = sleep_overshoot(length, run.count, &mut methods, |done| {
-        (run.progress)(done as f64 / run.count as f64 / 3.0);
+    let overshoots = sleep_overshoot(length, run.count, &mut methods, |so_far| {
+        (run.progress)(so_far.made() as f64 / run.count as f64 / 3.0);
         run.context.check()
     });
     let mut found = Vec::new();

@@ -41,6 +41,17 @@ const REQUESTS: Duration = Duration::from_secs(1);
 /// The note in a result that SIGUSR1 asked for.
 pub(crate) const SO_FAR: &str = "this is the result so far (SIGUSR1); the run continues";
 
+/// Prints the result so far if SIGUSR1 has asked for it. A thread that measures calls this function only between samples.
+pub(crate) fn answer_request(context: &Context, so_far: impl FnOnce() -> Option<Document>) {
+    if !context.signals.take_request() {
+        return;
+    }
+    match so_far() {
+        Some(document) => output::print_so_far(document, context.format_of_request()),
+        None => message::note("SIGUSR1: there is no result yet"),
+    }
+}
+
 /// The frequency with which the calling thread checks the other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attention {
@@ -170,9 +181,7 @@ impl<'a, S: RawSample> Run<'a, S> {
                 // If this write fails, the final write also fails and reports the error.
                 let _ = write();
             }
-            if self.context.signals.take_request() {
-                self.show(so_far());
-            }
+            answer_request(self.context, &so_far);
             match attention {
                 Attention::Constant => {
                     let now = WallOffset::now();
@@ -189,14 +198,6 @@ impl<'a, S: RawSample> Run<'a, S> {
                     Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 },
             }
-        }
-    }
-
-    /// Prints the result so far, which SIGUSR1 has asked for.
-    fn show(&self, so_far: Option<Document>) {
-        match so_far {
-            Some(document) => output::print_so_far(document, self.context.format_of_request()),
-            None => message::note("SIGUSR1: there is no result yet"),
         }
     }
 

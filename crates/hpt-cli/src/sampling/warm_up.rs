@@ -4,9 +4,16 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::Instant;
+use hpt_document::warm_up::DiscardedSamples;
 
 use super::run_length::long;
-use crate::output::{one_or_many, short_time};
+use crate::{
+    context::Context,
+    output::{one_or_many, progress::Progress, saturating_nanos, short_time},
+};
+
+/// The help of `--warm-up` for a command without `--duration`.
+pub(crate) const COUNT_HELP: &str = "Discard the samples of the first TIME\n\n--count begins after the warm-up.";
 
 /// The option `--warm-up`.
 #[derive(Clone, Copy, Debug, Args)]
@@ -26,6 +33,24 @@ impl WarmUpOption {
     /// Returns the warm-up of a thread. It begins at the time of the first sample.
     pub(crate) fn of_thread(self) -> WarmUp {
         WarmUp { length: self.length(), end: None }
+    }
+
+    /// Warms up a measurement with one thread. `take` takes samples until the given time at the latest, and returns their
+    /// number. Ctrl-C ends the warm-up.
+    pub(crate) fn spend(
+        self,
+        (context, progress): (&Context, &Progress),
+        mut take: impl FnMut(Instant) -> u64,
+    ) -> DiscardedSamples {
+        if self.warm_up.is_some() {
+            progress.name("warm-up");
+        }
+        let end = Instant::now().saturating_add(self.length());
+        let mut warm_up_samples = 0;
+        while !self.length().is_zero() && Instant::now() < end && !context.interrupted() {
+            warm_up_samples += take(end);
+        }
+        DiscardedSamples { warm_up_ns: saturating_nanos(self.length()), warm_up_samples }
     }
 
     /// Returns a note on the samples that were discarded, or `None` without a warm-up.

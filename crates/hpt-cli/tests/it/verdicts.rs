@@ -136,16 +136,66 @@ fn a_warm_up_is_discarded_and_stated() {
 }
 
 #[test]
+fn commands_with_one_thread_warm_up_before_they_count() {
+    for (line, samples, key) in [
+        (&["sleep", "-n", "3", "-l", "100us,200us", "--strategy", "nanosleep"][..], 3, "samples"),
+        (&["bench", "-n", "1000", "-s", "monotonic,boottime"], 1_000, "reads"),
+        (&["latency", "pairs", "-n", "5", "-i", "0s,1ms", "-s", "monotonic"], 5, "samples"),
+        (&["latency", "pairs", "-n", "5", "-i", "1ms", "-s", "monotonic"], 5, "samples"),
+    ] {
+        let with = |warm_up: &[&str]| {
+            let document = json(&run(&[line, &["--json"], warm_up].concat()));
+            validate(&document);
+            let rows = document["results"].as_array().expect("rows");
+            assert!(!rows.is_empty() && rows.iter().all(|row| row[key] == samples), "{line:?}: {document:#}");
+            document
+        };
+        let without = with(&[]);
+        assert_eq!((&without["warm_up_ns"], &without["warm_up_samples"]), (&json!(0), &json!(0)));
+        let with = with(&["--warm-up", "20ms"]);
+        assert_eq!(with["warm_up_ns"], 20_000_000);
+        assert!(with["warm_up_samples"].as_u64() > Some(0), "{line:?}: {with:#}");
+        assert!(with["notes"].to_string().contains("of the warm-up (20 ms)"), "{line:?}: {with:#}");
+    }
+}
+
+#[test]
+fn a_warm_up_that_is_interrupted_has_no_result() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    for line in [&["sleep"][..], &["bench"], &["latency", "pairs"]] {
+        let mut command = hpt();
+        let mut running = AtATerminal::start(command.args(line).args(["--warm-up", "1day", "--json"]));
+        running.wait_until_shown("it warms up", |shown| shown.contains("warm-up"));
+        running.interrupt();
+        let output = running.output();
+        assert_eq!(code(&output), 130, "{line:?}: {}", stderr(&output));
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+        validate(&document);
+        assert_eq!((&document["interrupted"], &document["results"]), (&json!(true), &json!([])), "{line:?}");
+    }
+}
+
+#[test]
 fn sigusr1_prints_the_result_so_far_on_standard_error() {
     if !runner().is_empty() {
         return skipped!("the emulator stands between hpt and its signals");
     }
-    // A thread of `latency stall` that is pinned leaves a CPU for answers, if there are two.
-    for (mode, cpu) in [("timer", &["--cpu", "any"][..]), ("poll", &["--cpu", "any"]), ("stall", &[])] {
+    for line in [
+        &["latency", "timer", "--duration", "1day", "--cpu", "any"][..],
+        &["latency", "poll", "--duration", "1day", "--cpu", "any"],
+        // A pinned thread leaves a CPU for answers, if there are two.
+        &["latency", "stall", "--duration", "1day"],
+        &["latency", "pairs", "--interval", "0s,1ms/2ms", "--count", "100000000", "--cpu", "any"],
+        &["sleep", "--length", "1ms", "--count", "100000000", "--cpu", "any"],
+        // There is a result as soon as the first source is complete.
+        &["bench", "--source", "monotonic,boottime,tai,realtime,monotonic-raw", "--count", "5e7", "--cpu", "any"],
+    ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let said = folder.path().join("said");
         let mut command = hpt();
-        command.args(["latency", mode, "--duration", "1day", "--json"]).args(cpu);
+        command.args(line).arg("--json");
         let file = fs::File::create(&said).expect("ours");
         let mut child = command.stdout(Stdio::piped()).stderr(file).spawn().expect("the binary was built");
         // Before hpt listens, SIGUSR1 would end it.

@@ -35,7 +35,7 @@ pub use self::{
     loop_jitter::{LoopJitter, PollLoop},
     not_run::{NotRun, NotRunWatch},
     read_cost::{Instruments, ReadBatches, ReadCost, read_cost},
-    sleep_overshoot::{SleepMethod, SleepOvershoot, sleep_overshoot},
+    sleep_overshoot::{SleepMethod, SleepOvershoot, SleepsSoFar, sleep_overshoot},
     stall::{
         CallbackTime, KeptStall, PollCost, Recurrence, Stall, StallWatch, StallWatchStats, Stalls, Window, poll_cost,
         recurrence,

@@ -105,17 +105,38 @@ pub struct SleepOvershoot {
     pub cpu_share: Option<f64>,
 }
 
+/// The sleeps of a measurement that is still running.
+#[derive(Clone, Copy, Debug)]
+pub struct SleepsSoFar<'a> {
+    made: u64,
+    tallies: &'a [Tally],
+}
+
+impl SleepsSoFar<'_> {
+    /// Returns the number of sleeps made so far, with all methods together.
+    #[must_use]
+    pub const fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Returns the results so far. This takes time in proportion to the number of sleeps.
+    #[must_use]
+    pub fn results(&self) -> Vec<SleepOvershoot> {
+        self.tallies.iter().cloned().map(Tally::result).collect()
+    }
+}
+
 /// Sleeps `rounds` times for `duration` with each method. The order of the methods changes in every round, because a
 /// spinning method leaves the machine in a different state from a blocking method. Calls `check` after each sleep,
-/// with the number of sleeps made so far. If it returns [`ControlFlow::Break`], returns the results so far.
+/// with the sleeps made so far. If it returns [`ControlFlow::Break`], returns the results so far.
 pub fn sleep_overshoot(
     duration: Duration,
     rounds: u64,
     methods: &mut [SleepMethod<'_>],
-    mut check: impl FnMut(u64) -> ControlFlow<()>,
+    mut check: impl FnMut(SleepsSoFar<'_>) -> ControlFlow<()>,
 ) -> Vec<SleepOvershoot> {
     let mut tallies: Vec<Tally> = methods.iter().map(|method| Tally::new(method.name)).collect();
-    let mut sleeps = 0;
+    let mut made = 0;
     let mut orders = Orders::of(methods.len());
     'rounds: for _ in 0..rounds {
         for &place in orders.shuffled() {
@@ -130,8 +151,8 @@ pub fn sleep_overshoot(
             let end = Instant::now();
             let cpu_ns = cpu_time_ns().saturating_sub(cpu_before);
             tally.add(deadline, end, cpu_ns, Instant::now().nanos_since(outer_start));
-            sleeps += 1;
-            if check(sleeps).is_break() {
+            made += 1;
+            if check(SleepsSoFar { made, tallies: &tallies }).is_break() {
                 break 'rounds;
             }
         }
@@ -144,7 +165,7 @@ fn kernel_sleep(deadline: Instant) {
 }
 
 /// The data collected for one method.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tally {
     method: &'static str,
     overshoot_ns: Vec<u64>,
@@ -253,9 +274,16 @@ mod tests {
     fn an_interrupted_run_keeps_its_samples() {
         let mut sleeper = Sleeper::new();
         let mut methods = SleepMethod::all(&mut sleeper);
-        let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |sleeps| {
-            if sleeps < 6 { Continue(()) } else { Break(()) }
+        let mut half_way = Vec::new();
+        let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |so_far| {
+            if so_far.made() == 5 {
+                half_way = so_far.results();
+            }
+            if so_far.made() < 6 { Continue(()) } else { Break(()) }
         });
+        // After five sleeps, each of the five methods has slept once.
+        let of_each = half_way.iter().map(|sleep| (sleep.method, sleep.overshoot.map_or(0, |one| one.samples)));
+        assert_eq!(of_each.collect::<Vec<_>>(), SleepMethod::NAMES.map(|name| (name, 1)));
         let mut samples: Vec<_> =
             sleeps.iter().map(|sleep| sleep.overshoot.map_or(0, |overshoot| overshoot.samples)).collect();
         samples.sort_unstable();

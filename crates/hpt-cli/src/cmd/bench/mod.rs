@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    ArmCycles, Frequency, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
+    ArmCycles, Frequency, Instant, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
     measure::{self, Instruments, NotRunWatch, ReadCost, read_cost},
     realtime::Pinned,
     source::{self, ReadPath, Scope},
 };
-use hpt_document::bench::{BenchDocument, BenchRow};
+use hpt_document::{
+    bench::{BenchDocument, BenchRow},
+    conditions::Conditions,
+    not_run::NotRun,
+    warm_up::DiscardedSamples,
+};
 
 use self::terminal::{name, page};
 use crate::{
     arguments::{Codes, CpuChoice, after_help, calls, cpu_choice, without_metrics},
-    context::Context,
+    context::{Context, continue_if},
     cycle_counters::counts_cycles,
     document_head::head_of,
     exit::Failure,
@@ -32,9 +37,11 @@ use crate::{
         },
         load::{LoadOptions, in_phases},
         not_run,
+        run::{SO_FAR, answer_request},
+        warm_up::{COUNT_HELP, WarmUpOption},
     },
     source_granularity::granularity,
-    stopwatch::stopwatch,
+    stopwatch::{Stopwatch, stopwatch},
 };
 
 const EXAMPLES: &str = "  \
@@ -45,6 +52,9 @@ const EXAMPLES: &str = "  \
 /// The assumed duration of a read. The progress bar uses it to estimate the duration of the run.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
+/// The number of back-to-back reads, and of single reads, of a source in a round of the warm-up.
+const WARM_UP_READS: u64 = 10_000;
+
 /// Measure the read overhead of each time source
 ///
 /// Reads each source N times back to back, in batches, and reports the median of the batches. Then reads it up to
@@ -53,7 +63,7 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 /// also reports the cycles per read. A source whose read takes 10 µs or more is read for at most 2 s back to back and at
 /// most 1 s one at a time.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(BENCH_HELP).value_parser(of_bench)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(BENCH_HELP).value_parser(of_bench)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: all]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
@@ -66,6 +76,8 @@ pub(crate) struct Arguments {
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    warm_up: WarmUpOption,
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
@@ -88,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
+    context.signals.listen_for_requests()?;
     let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
@@ -102,17 +115,29 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let steps = arguments.count.saturating_mul(subjects.len() as u64);
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
+    let warm_up = warm_up(arguments, (context, &progress), (&subjects, instruments));
     let (mut rows, mut cut_short) = (Vec::new(), Vec::new());
     let cpu = pinned.as_ref().map(Pinned::cpu);
+    let asked = Asked { arguments, context, cpu, stopwatch: &stopwatch, cycles, warm_up };
     let mut parts = Parts::of(cpu, context);
     let mut watch_of_source = NotRunWatch::of_spinning_thread(&context.host, cpu);
     let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
     for (before, subject) in (0..).zip(&subjects) {
+        if context.interrupted() {
+            break;
+        }
         let source = subject.as_dyn();
         progress.name(source.info().id.as_str());
         watch_of_source.restart();
         let cost = read_cost(source, instruments, arguments.count, |done| {
             progress.at(arguments.count.saturating_mul(before).saturating_add(done));
+            answer_request(context, || {
+                let remark = format!("the reads of {} are not complete, so it has no row yet", source.info().id);
+                let remarks = vec![SO_FAR.to_owned(), remark];
+                let data = asked.data(rows.clone(), &cut_short, (&parts, NotRun::default(), remarks));
+                let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
+                (!rows.is_empty()).then(|| Document::new(data, blocks))
+            });
             context.check()
         });
         let not_run = watch_of_source.read();
@@ -121,47 +146,85 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         }
         rows.push(row(source, wall.as_dyn(), timer, (&cost, &not_run)));
         parts.end(source.info().id.as_str());
-        if context.interrupted() {
-            break;
-        }
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(progress);
-    compare(&mut rows);
-    let effect = "the reads may be slower than on an idle machine";
-    let disturbed = not_run::note(&not_run, effect);
-    let wide = notes_of_wide_spreads(rows.iter().map(|row| (name(row), &row.repeated)), disturbed.is_some());
-    let mut notes: Vec<String> = disturbed
-        .into_iter()
-        .chain(wide)
-        .chain(read_less(&cut_short))
-        .chain(context.notes())
-        .chain(parts.notes())
-        .collect();
     let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let mut limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
-    let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, (&mut notes, &mut limits), answer);
-    let data = BenchDocument {
-        head: head_of("bench", &context.host),
-        cpu,
-        stopwatch: timer.0.info().id.to_string(),
-        stopwatch_frequency_hz: timer.1.hertz_f64(),
-        stopwatch_frequency_origin: stopwatch.rate.origin,
-        stopwatch_bound_ppm: stopwatch.rate.bound_ppm,
-        cycles_source: cycles.map(|cycles| cycles.info().id.to_string()),
-        interrupted: context.interrupted(),
-        cpu_absences: parts.absences(),
-        not_run,
-        conditions,
-        limits,
-        results: rows,
-        loaded: None,
-        notes,
-    };
+    let mut data = asked.data(rows, &cut_short, (&parts, not_run, Vec::new()));
+    let answer = answer.and(verdict::answer(&data.limits));
+    data.conditions = conditions;
+    let remarks = (&mut data.notes, &mut *data.limits);
+    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
     Ok(Document { answer, ..Document::new(data, blocks) })
+}
+
+/// Reads the sources in turn until the warm-up is over.
+fn warm_up(
+    arguments: &Arguments,
+    (context, progress): (&Context, &Progress),
+    (subjects, instruments): (&[Opened], Instruments<'_>),
+) -> DiscardedSamples {
+    let mut turn = subjects.iter().cycle();
+    arguments.warm_up.spend((context, progress), |end| {
+        let Some(subject) = turn.next() else { return 0 };
+        let goes_on = |_| continue_if(Instant::now() < end && !context.interrupted());
+        read_cost(subject.as_dyn(), instruments, arguments.count.min(WARM_UP_READS), goes_on).calls
+    })
+}
+
+/// The request, and the instruments: the parts of the document that are known before the run.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    context: &'a Context,
+    cpu: Option<usize>,
+    stopwatch: &'a Stopwatch,
+    cycles: Option<&'a dyn TimeSource>,
+    warm_up: DiscardedSamples,
+}
+
+impl Asked<'_> {
+    /// Returns the document, at the end of the run or before. `remarks` are remarks on the state of the run.
+    fn data(
+        &self,
+        mut rows: Vec<BenchRow>,
+        cut_short: &[String],
+        (parts, not_run, remarks): (&Parts<'_>, NotRun, Vec<String>),
+    ) -> BenchDocument {
+        let Self { arguments, context, cpu, stopwatch, cycles, warm_up } = *self;
+        compare(&mut rows);
+        let disturbed = not_run::note(&not_run, "the reads may be slower than on an idle machine");
+        let wide = notes_of_wide_spreads(rows.iter().map(|row| (name(row), &row.repeated)), disturbed.is_some());
+        let notes: Vec<String> = disturbed
+            .into_iter()
+            .chain(wide)
+            .chain(read_less(cut_short))
+            .chain(context.notes())
+            .chain(parts.notes())
+            .chain(remarks)
+            .chain(arguments.warm_up.note(warm_up.warm_up_samples))
+            .collect();
+        let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
+        BenchDocument {
+            head: head_of("bench", &context.host),
+            cpu,
+            stopwatch: stopwatch.source.as_dyn().info().id.to_string(),
+            stopwatch_frequency_hz: stopwatch.rate.frequency.hertz_f64(),
+            stopwatch_frequency_origin: stopwatch.rate.origin,
+            stopwatch_bound_ppm: stopwatch.rate.bound_ppm,
+            cycles_source: cycles.map(|cycles| cycles.info().id.to_string()),
+            warm_up,
+            interrupted: context.interrupted(),
+            cpu_absences: parts.absences(),
+            not_run,
+            conditions: Conditions::default(),
+            limits,
+            results: rows,
+            loaded: None,
+            notes,
+        }
+    }
 }
 
 /// Returns the requested sources. By default, returns all available sources. If clock_gettime(CLOCK_MONOTONIC) or the
@@ -281,7 +344,10 @@ mod tests {
         testing::ManualSource,
     };
 
-    use hpt_document::bench::{BenchDocument, FrequencyOrigin};
+    use hpt_document::{
+        bench::{BenchDocument, FrequencyOrigin},
+        warm_up::DiscardedSamples,
+    };
 
     use super::{compare, page, row};
     use crate::{
@@ -343,6 +409,7 @@ mod tests {
             stopwatch_frequency_origin: FrequencyOrigin::Saved,
             stopwatch_bound_ppm: Some(0.0625),
             cycles_source: Some("perf-cycles".to_owned()),
+            warm_up: DiscardedSamples::default(),
             interrupted: true,
             cpu_absences: Vec::new(),
             not_run: not_run::field_of(&not_run),

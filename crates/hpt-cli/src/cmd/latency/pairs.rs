@@ -4,14 +4,19 @@ use std::{ops::ControlFlow, time::Duration};
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource,
+    Frequency, Instant, Opened, Sleeper, SourceId, Spread, TimeSource,
     measure::{NotRunWatch, back_to_back_reads},
     realtime::Pinned,
     sleep::Strategy,
     source,
     stats::Histogram,
 };
-use hpt_document::pairs::{PairsDocument, PairsRow};
+use hpt_document::{
+    conditions::Conditions,
+    not_run::NotRun,
+    pairs::{PairsDocument, PairsRow},
+    warm_up::DiscardedSamples,
+};
 
 use crate::{
     arguments::{Codes, CpuChoice, after_help, at_least_one, cpu_choice, duration_in, without_metrics},
@@ -35,6 +40,8 @@ use crate::{
         },
         not_run,
         realtime_settings::pinned_to,
+        run::{SO_FAR, answer_request},
+        warm_up::{COUNT_HELP, WarmUpOption},
     },
     signals::Signals,
     source_rate::frequency_of,
@@ -60,7 +67,7 @@ const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 /// by reading a clock before and after the operation. Reading in a loop shows the minimum. After a pause, caches are
 /// cold and the CPU frequency may be lower. hpt reads the sources in turn, in a different order each time.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(PAIRS_HELP).value_parser(of_pairs)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(PAIRS_HELP).value_parser(of_pairs)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: kernel clocks and counters]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
@@ -76,6 +83,8 @@ pub(crate) struct Arguments {
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    warm_up: WarmUpOption,
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
@@ -122,6 +131,7 @@ impl Waits {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
+    context.signals.listen_for_requests()?;
     let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
@@ -136,61 +146,161 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let progress = Progress::new(u64::from(arguments.count) * intervals.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.waker())?;
+    let warm_up = warm_up(arguments, (context, &progress), (&sources, intervals[0]), &mut sleeper);
+    let cpu = pinned.as_ref().map(Pinned::cpu);
+    let counts_cycles = sources.iter().any(|source| counts_cycles(*source));
+    let asked = Asked { arguments, context, cpu, counts_cycles, warm_up };
     let (mut measured, mut done) = (Vec::new(), 0_u64);
     // The thread blocks during pauses, so the kernel counts the time for which it was ready.
-    let mut watch = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
-    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
+    let mut watch = NotRunWatch::of_blocking_thread(&context.host, cpu);
+    let mut parts = Parts::of(cpu, context);
+    let rows_of = |waits: &Waits, differences: &[Histogram]| -> Vec<(PairsRow, Histogram)> {
+        let read = sources.iter().zip(&rates).zip(differences);
+        let row_of = |((source, rate), differences): ((&&dyn TimeSource, &Option<Frequency>), &Histogram)| {
+            Some((row(&source.info().id, *rate, waits, differences)?, differences.clone()))
+        };
+        read.filter_map(row_of).collect()
+    };
     for waits in intervals {
         progress.name(&waits.name());
-        let pairs = back_to_back_reads(&sources, &waits.0, arguments.count.into(), |wait| {
-            done += 1;
-            // Consecutive pairs should be disturbed as little as possible.
-            if wait.is_zero() && done % LOOK_EVERY != 0 {
-                return ControlFlow::Continue(());
-            }
-            progress.at(done);
-            pause(wait, &mut sleeper, context)
-        });
-        parts.end(waits.name());
-        let read = sources.iter().zip(&rates).zip(pairs);
-        measured.extend(read.filter_map(|((source, &rate), pairs)| {
-            Some((row(&source.info().id, rate, waits, &pairs.differences)?, pairs.differences))
-        }));
-        if context.interrupted() {
-            break;
+        let mut pairs = Series::new(waits, arguments.count.into(), sources.len());
+        while pairs.left() > 0 && !context.interrupted() {
+            pairs.measure(&sources, |wait| {
+                // Consecutive pairs should be disturbed as little as possible.
+                if !wait.is_zero() || (done + 1) % LOOK_EVERY == 0 {
+                    // The result so far is printed between two pairs, before the pause.
+                    continue_if(!context.signals.is_asked())?;
+                    progress.at(done + 1);
+                    pause(wait, &mut sleeper, context)?;
+                }
+                done += 1;
+                ControlFlow::Continue(())
+            });
+            answer_request(context, || {
+                let so_far = [measured.clone(), rows_of(waits, &pairs.differences)].concat();
+                let (data, differences) = asked.data(so_far, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
+                let blocks = page(&data, &differences);
+                (!data.results.is_empty()).then(|| Document::new(data, blocks))
+            });
         }
+        parts.end(waits.name());
+        measured.extend(rows_of(waits, &pairs.differences));
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(progress);
 
-    let (rows, differences): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
-    let mut notes = context.notes();
-    if sources.iter().any(|source| counts_cycles(*source)) {
-        notes.push(
-            "cycles are converted to nanoseconds at the frequency of a busy core; after a pause, the frequency may be lower".to_owned(),
-        );
-    }
-    notes.extend(parts.notes());
-    notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
-    let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let limited = rows.iter().zip(&differences).map(|(row, ticks)| limited_row(row, ticks));
-    let mut limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
-    let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, (&mut notes, &mut limits), answer);
-    let data = PairsDocument {
-        head: head_of(KIND, &context.host),
-        cpu: pinned.as_ref().map(Pinned::cpu),
-        interrupted: context.interrupted(),
-        cpu_absences: parts.absences(),
-        not_run,
-        conditions,
-        limits,
-        results: rows,
-        notes,
-    };
+    let (mut data, differences) = asked.data(measured, &parts, (not_run, Vec::new()));
+    let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let answer = answer.and(verdict::answer(&data.limits));
+    data.conditions = conditions;
+    let remarks = (&mut data.notes, &mut *data.limits);
+    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, &differences);
     Ok(Document { answer, ..Document::new(data, blocks) })
+}
+
+/// The pairs of reads after the same pauses, measured in one or several pieces.
+struct Series<'a> {
+    waits: &'a Waits,
+    count: u64,
+    made: u64,
+    /// The distribution of each source.
+    differences: Vec<Histogram>,
+}
+
+impl<'a> Series<'a> {
+    fn new(waits: &'a Waits, count: u64, sources: usize) -> Self {
+        Self { waits, count, made: 0, differences: vec![Histogram::new(); sources] }
+    }
+
+    /// Returns the number of pairs of each source that are not measured yet.
+    const fn left(&self) -> u64 {
+        self.count - self.made
+    }
+
+    /// Measures until all pairs are measured, or until `wait` returns `Break`.
+    fn measure(&mut self, sources: &[&dyn TimeSource], mut wait: impl FnMut(Duration) -> ControlFlow<()>) {
+        // Continue with the pause after the last one.
+        let mut waits = self.waits.0.clone();
+        let turns = waits.len().max(1) as u64;
+        waits.rotate_left(usize::try_from(self.made % turns).unwrap_or(0));
+        let pairs = back_to_back_reads(sources, &waits, self.left(), |duration| {
+            wait(duration)?;
+            self.made += 1;
+            ControlFlow::Continue(())
+        });
+        for (all, new) in self.differences.iter_mut().zip(pairs) {
+            all.add(&new.differences);
+        }
+    }
+}
+
+/// Reads pairs after the first of the pauses until the warm-up is over.
+fn warm_up(
+    arguments: &Arguments,
+    (context, progress): (&Context, &Progress),
+    (sources, waits): (&[&dyn TimeSource], &Waits),
+    sleeper: &mut Sleeper,
+) -> DiscardedSamples {
+    arguments.warm_up.spend((context, progress), |end| {
+        let pairs = back_to_back_reads(sources, &waits.0, LOOK_EVERY, |wait| {
+            let left = end.saturating_duration_since(Instant::now());
+            continue_if(!left.is_zero())?;
+            // The last pause may be shorter.
+            pause(wait.min(left), sleeper, context)
+        });
+        pairs.iter().map(|pairs| pairs.differences.samples()).sum()
+    })
+}
+
+/// The request: the parts of the document that are known before the run.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    context: &'a Context,
+    cpu: Option<usize>,
+    /// Whether a source counts cycles.
+    counts_cycles: bool,
+    warm_up: DiscardedSamples,
+}
+
+impl Asked<'_> {
+    /// Returns the document and the distribution of each row, at the end of the run or before. `remarks` are remarks on
+    /// the state of the run.
+    fn data(
+        &self,
+        measured: Vec<(PairsRow, Histogram)>,
+        parts: &Parts<'_>,
+        (not_run, remarks): (NotRun, Vec<String>),
+    ) -> (PairsDocument, Vec<Histogram>) {
+        let Self { arguments, context, cpu, counts_cycles, warm_up } = *self;
+        let (rows, differences): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
+        let mut notes = context.notes();
+        if counts_cycles {
+            notes.push(
+                "cycles are converted to nanoseconds at the frequency of a busy core; after a pause, the frequency may be lower".to_owned(),
+            );
+        }
+        notes.extend(parts.notes());
+        notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
+        notes.extend(remarks);
+        notes.extend(arguments.warm_up.note(warm_up.warm_up_samples));
+        let limited = rows.iter().zip(&differences).map(|(row, ticks)| limited_row(row, ticks));
+        let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
+        let data = PairsDocument {
+            head: head_of(KIND, &context.host),
+            cpu,
+            warm_up,
+            interrupted: context.interrupted(),
+            cpu_absences: parts.absences(),
+            not_run,
+            conditions: Conditions::default(),
+            limits,
+            results: rows,
+            notes,
+        };
+        (data, differences)
+    }
 }
 
 /// Returns the requested sources; by default, the sources that a program could use to time its work.
@@ -360,13 +470,13 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{ops::ControlFlow, time::Duration};
 
-    use hpt_core::{Frequency, SourceId, stats::Histogram};
+    use hpt_core::{Frequency, SourceId, stats::Histogram, testing::ManualSource};
 
-    use hpt_document::{not_run::NotRun, pairs::PairsDocument};
+    use hpt_document::{not_run::NotRun, pairs::PairsDocument, warm_up::DiscardedSamples};
 
-    use super::{Waits, best, distinct, headline, page, ranked, row, waits};
+    use super::{Series, Waits, best, distinct, headline, page, ranked, row, waits};
     use crate::{golden, output::Document, sampling::conditions};
 
     #[test]
@@ -389,6 +499,7 @@ mod tests {
         let data = PairsDocument {
             head: golden::head("latency-pairs"),
             cpu: Some(1),
+            warm_up: DiscardedSamples::default(),
             interrupted: true,
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.004), wall_s: 12.0, stolen_s: Some(0.0) },
@@ -399,6 +510,27 @@ mod tests {
         };
         let blocks = page(&data, &differences);
         golden::assert("latency-pairs", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn a_series_in_pieces_has_every_pair_and_every_pause_once() {
+        let source = ManualSource::new("source").stepping_by(3);
+        let waits = waits("1s/2s/3s").expect("waits");
+        let mut series = Series::new(&waits, 8, 1);
+        let (mut waited, mut asked) = (Vec::new(), 0);
+        while series.left() > 0 {
+            series.measure(&[&source], |wait| {
+                asked += 1;
+                // Each third time, the series is interrupted before the pause.
+                if asked % 3 == 0 {
+                    return ControlFlow::Break(());
+                }
+                waited.push(wait.as_secs());
+                ControlFlow::Continue(())
+            });
+        }
+        assert_eq!(waited, [1, 2, 3, 1, 2, 3, 1, 2]);
+        assert_eq!(series.differences[0].samples(), 8);
     }
 
     #[test]

@@ -6,16 +6,21 @@ use std::time::Duration;
 
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
-    Sleeper, Spread, clock,
+    Instant, Sleeper, Spread, clock,
     measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::Behavior,
 };
-use hpt_document::sleep::{SleepDocument, SleepRow};
+use hpt_document::{
+    conditions::Conditions,
+    not_run::NotRun,
+    sleep::{SleepDocument, SleepRow},
+    warm_up::DiscardedSamples,
+};
 
 use self::terminal::page;
 use crate::{
     arguments::{Codes, after_help, at_least_one, sleep_length, without_metrics},
-    context::Context,
+    context::{Context, continue_if},
     document_head::head_of,
     exit::Failure,
     output::{
@@ -33,6 +38,9 @@ use crate::{
         load::{LoadOptions, in_phases},
         not_run,
         realtime_options::ThreadOptions,
+        realtime_settings::EffectiveSettings,
+        run::{SO_FAR, answer_request},
+        warm_up::{COUNT_HELP, WarmUpOption},
     },
 };
 
@@ -45,6 +53,9 @@ const EXAMPLES: &str = "  \
                                              as a real-time thread that never
                                              blocks, without throttling";
 
+/// The number of rounds of a warm-up whose samples are kept at a time.
+const WARM_UP_ROUNDS: u64 = 100;
+
 /// Measure the overshoot and the CPU time of sleeps
 ///
 /// Sleeps with each method in turn: std (the standard library), nanosleep (clock_nanosleep with a
@@ -52,7 +63,7 @@ const EXAMPLES: &str = "  \
 /// (spinning all the time), and hpt (blocking until a learned reserve before the deadline, then
 /// spinning).
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
 pub(crate) struct Arguments {
     /// Sleep durations, separated by commas
     #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
@@ -75,6 +86,8 @@ pub(crate) struct Arguments {
     /// A fraction of the sleep time, from 0 to 1.
     #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile", hide_short_help = true)]
     cpu_budget: Option<f64>,
+    #[command(flatten)]
+    warm_up: WarmUpOption,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -104,8 +117,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.thread.listen(context)?;
-    let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
-    let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
+    context.signals.listen_for_requests()?;
     // Throttling affects only a thread that never blocks. If spinning alternates with other methods, the thread blocks
     // often enough.
     let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
@@ -117,77 +129,136 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let held = arguments.thread.hold(context, conduct, "hpt sleep")?;
     clock::prime();
 
+    let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;
     let sleeps = u64::from(arguments.count) * methods;
     let expected = arguments.length.iter().sum::<Duration>();
     let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
     let progress = Progress::new(sleeps * arguments.length.len() as u64, expected);
+    let warm_up = warm_up(arguments, context, &progress);
+    let asked = Asked { arguments, context, cpu: held.cpu(), settings: held.settings(), warm_up };
     let mut rows = Vec::new();
     let mut parts = Parts::of(held.cpu(), context);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
     for (before, &duration) in (0..).zip(&arguments.length) {
+        if context.interrupted() {
+            break;
+        }
         progress.name(&exact_time(duration));
-        let mut sleeper = Sleeper::new();
-        if let Some(part) = arguments.quantile {
-            sleeper = sleeper.with_quantile(part);
-        }
-        if let Some(part) = arguments.cpu_budget {
-            sleeper = sleeper.with_cpu_budget(part);
-        }
-        let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
-        methods.retain(|method| wanted(method.name()));
-        let overshoots = sleep_overshoot(duration, arguments.count.into(), &mut methods, |done| {
-            progress.at(sleeps * before + done);
+        let mut sleeper = arguments.sleeper();
+        let mut methods = arguments.methods(&mut sleeper);
+        let overshoots = sleep_overshoot(duration, arguments.count.into(), &mut methods, |so_far| {
+            progress.at(sleeps * before + so_far.made());
+            answer_request(context, || {
+                let rows = [rows.clone(), rows_of(duration, &so_far.results(), None)].concat();
+                let data = asked.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
+                let blocks = page(&data);
+                Some(Document::new(data, blocks))
+            });
             context.check()
         });
         drop(methods);
         parts.end(exact_time(duration));
-        let reserve = sleeper.report().reserve;
-        rows.extend(
-            overshoots
-                .iter()
-                .filter(|overshoot| overshoot.overshoot.is_some())
-                .map(|overshoot| row(duration, overshoot, reserve)),
-        );
-        if context.interrupted() {
-            break;
-        }
+        rows.extend(rows_of(duration, &overshoots, Some(sleeper.report().reserve)));
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(progress);
-    let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
-    let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
-    let device = context.note_of_a_device("programs select it with hpt_core::use_source");
-    let mut notes = [
-        Vec::from_iter(disturbed),
-        context.notes(),
-        thread.notes(),
-        parts.notes(),
-        warnings.clone(),
-        Vec::from_iter(device),
-    ]
-    .concat();
+    let mut data = asked.data(rows, &parts, (not_run, warnings.clone()));
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
-    let mut limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
-    let answer = answer.and(verdict::answer(&limits));
-    let answer = arguments.conditions.judge(&conditions, (&mut notes, &mut limits), answer);
-    let data = SleepDocument {
-        head: head_of("sleep", &context.host),
-        cpu,
-        source: clock::source().id.to_string(),
-        interrupted: context.interrupted(),
-        cpu_absences: parts.absences(),
-        not_run,
-        conditions,
-        limits,
-        results: rows,
-        loaded: None,
-        notes,
-        thread: thread.thread,
-    };
+    let answer = answer.and(verdict::answer(&data.limits));
+    data.conditions = conditions;
+    let remarks = (&mut data.notes, &mut *data.limits);
+    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+impl Arguments {
+    fn wants(&self, method: &str) -> bool {
+        self.strategy.is_empty() || self.strategy.iter().any(|one| one == method)
+    }
+
+    fn sleeper(&self) -> Sleeper {
+        let mut sleeper = Sleeper::new();
+        if let Some(part) = self.quantile {
+            sleeper = sleeper.with_quantile(part);
+        }
+        if let Some(part) = self.cpu_budget {
+            sleeper = sleeper.with_cpu_budget(part);
+        }
+        sleeper
+    }
+
+    fn methods<'a>(&self, sleeper: &'a mut Sleeper) -> Vec<SleepMethod<'a>> {
+        SleepMethod::all(sleeper).into_iter().filter(|method| self.wants(method.name())).collect()
+    }
+}
+
+/// Sleeps for the first of the durations until the warm-up is over. Its Sleeper is discarded, too, so that every
+/// duration is measured in the same way.
+fn warm_up(arguments: &Arguments, context: &Context, progress: &Progress) -> DiscardedSamples {
+    let mut sleeper = arguments.sleeper();
+    let mut methods = arguments.methods(&mut sleeper);
+    let length = arguments.length.first().copied().unwrap_or_default();
+    arguments.warm_up.spend((context, progress), |end| {
+        let mut made = 0;
+        sleep_overshoot(length, WARM_UP_ROUNDS, &mut methods, |so_far| {
+            made = so_far.made();
+            continue_if(Instant::now() < end && !context.interrupted())
+        });
+        made
+    })
+}
+
+/// The request, and the settings of the thread: the parts of the document that are known before the run.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    context: &'a Context,
+    cpu: Option<usize>,
+    settings: EffectiveSettings,
+    warm_up: DiscardedSamples,
+}
+
+impl Asked<'_> {
+    /// Returns the document, at the end of the run or before. `remarks` are warnings, or remarks on the state of the
+    /// run.
+    fn data(&self, rows: Vec<SleepRow>, parts: &Parts<'_>, (not_run, remarks): (NotRun, Vec<String>)) -> SleepDocument {
+        let Self { arguments, context, cpu, settings, warm_up } = self;
+        let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
+        let device = context.note_of_a_device("programs select it with hpt_core::use_source");
+        let notes = [
+            Vec::from_iter(disturbed),
+            context.notes(),
+            settings.notes(),
+            parts.notes(),
+            remarks,
+            Vec::from_iter(device),
+            Vec::from_iter(arguments.warm_up.note(warm_up.warm_up_samples)),
+        ];
+        let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
+        SleepDocument {
+            head: head_of("sleep", &context.host),
+            cpu: *cpu,
+            thread: settings.thread.clone(),
+            source: clock::source().id.to_string(),
+            warm_up: *warm_up,
+            interrupted: context.interrupted(),
+            cpu_absences: parts.absences(),
+            not_run,
+            conditions: Conditions::default(),
+            limits,
+            results: rows,
+            loaded: None,
+            notes: notes.concat(),
+        }
+    }
+}
+
+/// Returns the rows of one duration. `reserve` is `None` while the measurement is running.
+fn rows_of(duration: Duration, overshoots: &[SleepOvershoot], reserve: Option<Duration>) -> Vec<SleepRow> {
+    let measured = overshoots.iter().filter(|overshoot| overshoot.overshoot.is_some());
+    measured.map(|overshoot| row(duration, overshoot, reserve)).collect()
 }
 
 /// Returns a row to be compared with limits.
@@ -202,7 +273,7 @@ fn limited_row(row: &SleepRow) -> LimitedRow<'_> {
     LimitedRow::of_times(name, row.samples, "it was not measured", nanos)
 }
 
-fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> SleepRow {
+fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Option<Duration>) -> SleepRow {
     let late = |figure: fn(&Spread) -> f64| overshoot.overshoot.as_ref().map(figure).map(rounded);
     let samples = overshoot.overshoot.map_or(0, |late| late.samples);
     SleepRow {
@@ -217,7 +288,7 @@ fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Duration) -> Sle
         p999_ns: late(|late| late.p999_ns).and_then(|ns| tail(samples, 0.999, ns)),
         max_ns: late(|late| late.max_ns),
         cpu_share: overshoot.cpu_share.map(rounded),
-        reserve_ns: (overshoot.method == "hpt").then(|| saturating_nanos(reserve)),
+        reserve_ns: reserve.filter(|_| overshoot.method == "hpt").map(saturating_nanos),
         histogram_ns: bins_of_sorted(&overshoot.sorted_ns),
     }
 }
@@ -233,6 +304,7 @@ mod tests {
     use hpt_document::{
         not_run::NotRun,
         sleep::{SleepDocument, SleepRow},
+        warm_up::DiscardedSamples,
     };
 
     use super::{page, part, row};
@@ -264,6 +336,7 @@ mod tests {
             cpu: Some(1),
             thread: example().thread,
             source: "tsc".to_owned(),
+            warm_up: DiscardedSamples { warm_up_ns: 2_000_000_000, warm_up_samples: 7_500 },
             interrupted: true,
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
@@ -290,7 +363,7 @@ mod tests {
             methods.retain(|method| method.name() == "busy");
             let overshoots =
                 sleep_overshoot(Duration::from_nanos(1), samples, &mut methods, |_| ControlFlow::Continue(()));
-            let row = row(Duration::from_nanos(1), &overshoots[0], Duration::ZERO);
+            let row = row(Duration::from_nanos(1), &overshoots[0], None);
             assert_eq!(row.samples, samples);
             (row.p50_ns.is_some(), row.p99_ns.is_some(), row.p999_ns.is_some(), row.max_ns.is_some())
         };
