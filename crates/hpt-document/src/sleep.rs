@@ -74,10 +74,27 @@ pub struct SleepRow {
     pub max_ns: Option<f64>,
     /// The thread's CPU time divided by the elapsed time; null if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
-    /// The wake-up margin at the end of the measurement, in nanoseconds: how long before the deadline the thread is
-    /// woken. Null for methods that do not adapt the margin.
-    pub reserve_ns: Option<u64>,
+    /// The margin at the end of the measurement, in nanoseconds: how long before the deadline the thread begins to spin.
+    /// Null for methods that do not adapt the margin.
+    pub margin_ns: Option<u64>,
+    /// The target of the method `hpt`, and whether it was met; null for other methods.
+    #[serde(default)]
+    pub target: Option<TargetField>,
     /// The number of sleeps in each bin of the overshoot. Bins without sleeps are omitted.
     #[serde(default)]
     pub histogram_ns: Vec<HistogramBin>,
+}
+
+/// The target of a sleep method, and what it takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TargetField {
+    /// The target, for example `p99=1 µs`, or `default`.
+    pub text: String,
+    /// Whether the target was met; null for the default target, or with too few sleeps to tell.
+    pub met: Option<bool>,
+    /// The share of one CPU that the target's quantile takes; null for targets without a quantile.
+    pub needed_cpu_share: Option<f64>,
+    /// The share of the wake-ups that were 0.5 ms late or later. No margin covers them.
+    pub out_of_reach_share: f64,
 }

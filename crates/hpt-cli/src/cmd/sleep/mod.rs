@@ -1,5 +1,6 @@
 //! `hpt sleep`: measures the overshoot and the CPU time of sleeps with several methods.
 
+mod target;
 mod terminal;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use hpt_core::{
     Instant, Sleeper, Spread, clock,
     measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::Behavior,
+    sleep::{Report, Target},
 };
 use hpt_document::{
     conditions::Conditions,
@@ -60,8 +62,8 @@ const WARM_UP_ROUNDS: u64 = 100;
 ///
 /// Sleeps with each method in turn: std (the standard library), nanosleep (clock_nanosleep with a
 /// timer slack of 1 ns), fixed (nanosleep until 125 µs before the deadline, then spinning), busy
-/// (spinning all the time), and hpt (blocking until a learned reserve before the deadline, then
-/// spinning).
+/// (spinning all the time), and hpt (blocking until a learned margin before the deadline, once or twice,
+/// then spinning).
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
 pub(crate) struct Arguments {
@@ -76,16 +78,14 @@ pub(crate) struct Arguments {
     /// Separate several methods with commas.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Fraction of on-time wake-ups (hpt method only)
+    /// Aim of the hpt method: p99=1us, cpu=2% or both
     ///
-    /// A target from 0 to 1. A larger fraction uses more CPU time.
-    #[arg(long, value_name = "FRACTION", value_parser = part)]
-    quantile: Option<f64>,
-    /// Maximum time spent spinning (hpt method only)
-    ///
-    /// A fraction of the sleep time, from 0 to 1.
-    #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile", hide_short_help = true)]
-    cpu_budget: Option<f64>,
+    /// p99=TIME or p99.9=TIME: the overshoot that this share of the sleeps must not exceed, with as little CPU time as
+    /// possible. cpu=SHARE: the share of one CPU that the sleeps may take, including the time of blocking. Both, as in
+    /// p99=1us,cpu=2%: the first within the second. By default, sleeps take 3 µs plus 0.25 % of their length in addition
+    /// to the CPU time of blocking once.
+    #[arg(long, value_name = "TARGET,...", value_parser = target::parse)]
+    target: Option<Target>,
     #[command(flatten)]
     warm_up: WarmUpOption,
     #[command(flatten)]
@@ -104,11 +104,6 @@ impl Arguments {
     pub(crate) fn limits(&self) -> &[Limit] {
         self.limits.limits()
     }
-}
-
-fn part(text: &str) -> Result<f64, String> {
-    let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
-    part.ok_or_else(|| "expected a fraction from 0 to 1".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -158,7 +153,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         });
         drop(methods);
         parts.end(exact_time(duration));
-        rows.extend(rows_of(duration, &overshoots, Some(sleeper.report().reserve)));
+        rows.extend(rows_of(duration, &overshoots, Some(&sleeper.report())));
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
@@ -180,14 +175,7 @@ impl Arguments {
     }
 
     fn sleeper(&self) -> Sleeper {
-        let mut sleeper = Sleeper::new();
-        if let Some(part) = self.quantile {
-            sleeper = sleeper.with_quantile(part);
-        }
-        if let Some(part) = self.cpu_budget {
-            sleeper = sleeper.with_cpu_budget(part);
-        }
-        sleeper
+        self.target.map_or_else(Sleeper::new, |target| Sleeper::new().with_target(target))
     }
 
     fn methods<'a>(&self, sleeper: &'a mut Sleeper) -> Vec<SleepMethod<'a>> {
@@ -255,10 +243,10 @@ impl Asked<'_> {
     }
 }
 
-/// Returns the rows of one duration. `reserve` is `None` while the measurement is running.
-fn rows_of(duration: Duration, overshoots: &[SleepOvershoot], reserve: Option<Duration>) -> Vec<SleepRow> {
+/// Returns the rows of one duration. `report` is `None` while the measurement is running.
+fn rows_of(duration: Duration, overshoots: &[SleepOvershoot], report: Option<&Report>) -> Vec<SleepRow> {
     let measured = overshoots.iter().filter(|overshoot| overshoot.overshoot.is_some());
-    measured.map(|overshoot| row(duration, overshoot, reserve)).collect()
+    measured.map(|overshoot| row(duration, overshoot, report)).collect()
 }
 
 /// Returns a row to be compared with limits.
@@ -273,7 +261,8 @@ fn limited_row(row: &SleepRow) -> LimitedRow<'_> {
     LimitedRow::of_times(name, row.samples, "it was not measured", nanos)
 }
 
-fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Option<Duration>) -> SleepRow {
+fn row(duration: Duration, overshoot: &SleepOvershoot, report: Option<&Report>) -> SleepRow {
+    let report = report.filter(|_| overshoot.method == "hpt");
     let late = |figure: fn(&Spread) -> f64| overshoot.overshoot.as_ref().map(figure).map(rounded);
     let samples = overshoot.overshoot.map_or(0, |late| late.samples);
     SleepRow {
@@ -288,7 +277,8 @@ fn row(duration: Duration, overshoot: &SleepOvershoot, reserve: Option<Duration>
         p999_ns: late(|late| late.p999_ns).and_then(|ns| tail(samples, 0.999, ns)),
         max_ns: late(|late| late.max_ns),
         cpu_share: overshoot.cpu_share.map(rounded),
-        reserve_ns: reserve.filter(|_| overshoot.method == "hpt").map(saturating_nanos),
+        margin_ns: report.map(|report| saturating_nanos(report.margin)),
+        target: report.map(target::field),
         histogram_ns: bins_of_sorted(&overshoot.sorted_ns),
     }
 }
@@ -303,11 +293,11 @@ mod tests {
     };
     use hpt_document::{
         not_run::NotRun,
-        sleep::{SleepDocument, SleepRow},
+        sleep::{SleepDocument, SleepRow, TargetField},
         warm_up::DiscardedSamples,
     };
 
-    use super::{page, part, row};
+    use super::{page, row};
     use crate::{
         golden,
         output::Document,
@@ -328,7 +318,13 @@ mod tests {
             p999_ns: Some(900_000.0 * factor),
             max_ns: Some(5_000_000.0 * factor),
             cpu_share: Some(0.0175),
-            reserve_ns: (method == "hpt").then_some(21_000),
+            margin_ns: (method == "hpt").then_some(21_000),
+            target: (method == "hpt").then(|| TargetField {
+                text: "p99=1 µs".to_owned(),
+                met: Some(false),
+                needed_cpu_share: Some(0.058),
+                out_of_reach_share: 0.002,
+            }),
             histogram_ns: Vec::new(),
         };
         let data = SleepDocument {
@@ -375,11 +371,5 @@ mod tests {
     #[test]
     fn documents_list_every_method() {
         assert_eq!(hpt_document::words::SLEEP_METHODS, hpt_core::measure::SleepMethod::NAMES);
-    }
-
-    #[test]
-    fn quantiles_are_parsed_or_refused() {
-        assert_eq!((part("0.5"), part("1")), (Ok(0.5), Ok(1.0)));
-        assert!(part("1.5").is_err() && part("-1").is_err() && part("NaN").is_err());
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
+use super::target::sentence;
 use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
@@ -21,6 +22,8 @@ pub(super) fn page(data: &SleepDocument) -> Vec<Block> {
     blocks.extend(limits::table::blocks(&data.limits));
     blocks.push(table(&groups));
     blocks.extend(trade_off(&groups).map(Block::Text));
+    let sentences = data.results.iter().filter_map(|row| sentence(&length(row), row.target.as_ref()?));
+    blocks.extend(sentences.map(Block::Text));
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::detail(format!(

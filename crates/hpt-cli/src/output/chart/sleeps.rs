@@ -169,7 +169,8 @@ mod tests {
             p999_ns: None,
             max_ns: Some(90.0),
             cpu_share: None,
-            reserve_ns: None,
+            margin_ns: None,
+            target: None,
             histogram_ns: bins,
         }
     }
