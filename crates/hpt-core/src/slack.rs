@@ -24,7 +24,7 @@ impl NoSlack {
     }
 }
 
-/// What a thread that sleeps again and again knows about its timer slack. Reading the slack is a system call.
+/// The timer slack of a thread that sleeps repeatedly. Reading the slack is a system call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KnownSlack {
     /// The number of sleeps for which the slack is assumed to be at its minimum, without reading it.

@@ -56,7 +56,7 @@ const USES: u32 = 8;
 /// The shortest sleep for which a second stage is tried.
 const SHORTEST_TWO_NS: u64 = 200_000;
 
-/// What a [`Sleeper`](super::Sleeper) aims at: how late its sleeps may end, or how much CPU time they may take.
+/// The aim of a [`Sleeper`](super::Sleeper): how late its sleeps may end, or how much CPU time they may take.
 ///
 /// A shorter overshoot takes more CPU time. [`Report::target`](super::Report::target) states whether the target is met,
 /// and what it would take.
@@ -188,7 +188,7 @@ impl Ways {
     }
 }
 
-/// What was learned about the sleeps of one length class.
+/// The learned statistics of the sleeps of one length class.
 #[derive(Clone, Debug)]
 struct Learned {
     /// The latencies of blocks that were the first ones of their sleeps, and of second ones.
