@@ -266,6 +266,7 @@ impl Sleeper {
     #[must_use]
     pub fn with_target(mut self, target: Target) -> Self {
         self.margins = Margins::new(target);
+        self.ready = Ready::NONE;
         self
     }
 
@@ -593,9 +594,7 @@ impl Blocks {
     const fn none(length_ns: u64) -> Self {
         Self { length_ns, late_ns: [NOT_BLOCKED; 2], count: 0, is_contended: false }
     }
-}
 
-impl Blocks {
     /// Returns the longest latency of a block.
     fn late_ns(&self) -> u64 {
         self.late_ns.iter().filter(|&&late_ns| late_ns != NOT_BLOCKED).max().copied().unwrap_or(0).into()
