@@ -577,7 +577,10 @@ fn an_interrupted_bench_prints_its_results() {
 fn an_interrupted_calibration_prints_its_results() {
     let (document, code) = interrupted(&["calibrate", "--duration", "10m", "--source", "boottime"]);
     assert_eq!((code, &document["interrupted"]), (Some(130), &Value::Bool(true)));
-    assert_eq!(document["calibrations"][0]["calibrated"], true);
+    // Interrupted right after its first readings, it states why there is no result.
+    let row = &document["calibrations"][0];
+    let is_too_short = row["failure"].as_str().is_some_and(|failure| failure.starts_with("the window is too short"));
+    assert!(row["calibrated"] == true || is_too_short, "{row}");
 }
 
 #[test]
