@@ -349,12 +349,13 @@ impl Sleeper {
                 _ => {
                     let chosen = self.choose(length_ns, now);
                     (choice, blocks.length_ns) = (Some(chosen), length_ns);
+                    blocks.is_contended = self.is_contended(now);
                     (chosen.first_ns, false)
                 }
             };
             if self.parks(length_ns, margin_ns) {
                 self.last_margin_ns = margin_ns;
-                let _slack = self.slack.hold();
+                let _slack = if blocks.is_contended { None } else { self.slack.hold() };
                 let until = deadline - Duration::from_nanos(margin_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // Waits once, then reads the clock again. The kernel's wait follows the wall clock even if the clock is
@@ -464,7 +465,7 @@ impl Sleeper {
     /// Chooses how to wait for `length_ns`.
     fn choose(&mut self, length_ns: u64, now: Instant) -> Choice {
         match self.strategy {
-            Strategy::Precise if self.contention.is_contended(now) => Choice { first_ns: 0, second_ns: None },
+            Strategy::Precise if self.is_contended(now) => Choice { first_ns: 0, second_ns: None },
             Strategy::Precise if self.ready.is_for(length_ns) => {
                 self.ready.uses_left -= 1;
                 self.ready.choice
@@ -476,6 +477,11 @@ impl Sleeper {
             }
             Strategy::SpinOnly | Strategy::KernelOnly => Choice { first_ns: 0, second_ns: None },
         }
+    }
+
+    /// Returns whether this thread does not spin now, because other threads want its CPU.
+    fn is_contended(&self, now: Instant) -> bool {
+        self.strategy == Strategy::Precise && self.contention.is_contended(now)
     }
 
     /// Returns whether a sleep of this length is long enough to block in the kernel.
@@ -503,15 +509,14 @@ impl Sleeper {
         if clock_went_back(until, length_ns) {
             return (blocks, start);
         }
-        let is_contended = self.strategy == Strategy::Precise && self.contention.is_contended(start);
-        let cpu_before_ns = if is_contended { None } else { self.begin_measurement(length_ns) };
+        blocks.is_contended = self.is_contended(start);
+        let cpu_before_ns = if blocks.is_contended { None } else { self.begin_measurement(length_ns) };
         // Without a margin, a wake-up may as well be combined with others.
-        let _slack = if is_contended { None } else { self.slack.hold() };
+        let _slack = if blocks.is_contended { None } else { self.slack.hold() };
         self.last_margin_ns = choice.first_ns;
         let mut now = self.block_until(until, start);
         blocks.late_ns[0] = late_ns(now, until);
         blocks.count = 1;
-        blocks.is_contended = is_contended;
         if let Some(second_ns) = choice.second_ns
             && now >= until
             && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS

@@ -42,11 +42,15 @@ fn text(of: &Mutex<Vec<u8>>) -> String {
 
 /// Whether a progress bar was above zero, according to the figure before ` %`.
 fn shows_progress(shown: &str) -> bool {
+    progress(shown) > 0.0
+}
+
+/// Returns the highest figure that a progress bar has shown, in percent.
+fn progress(shown: &str) -> f64 {
     let mut before: Vec<_> = shown.split(" %").collect();
     before.pop();
-    before.iter().any(|before| {
-        before.split_whitespace().next_back().and_then(|done| done.parse::<f64>().ok()).is_some_and(|done| done > 0.0)
-    })
+    let figures = before.iter().filter_map(|before| before.split_whitespace().next_back()?.parse::<f64>().ok());
+    figures.fold(0.0, f64::max)
 }
 
 impl AtATerminal {
@@ -101,6 +105,12 @@ impl AtATerminal {
     #[track_caller]
     pub(crate) fn wait_until_it_measures(&mut self) {
         self.wait_until_shown("the bar shows progress", shows_progress);
+    }
+
+    /// Waits until the progress bar has reached this figure, in percent.
+    #[track_caller]
+    pub(crate) fn wait_until_done(&mut self, percent: f64) {
+        self.wait_until_shown("the bar advances", |shown| progress(shown) >= percent);
     }
 
     /// Whether it has ended, shows progress, or has printed something.
