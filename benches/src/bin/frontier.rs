@@ -111,7 +111,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     Ok(if early { Outcome::Broken } else { Outcome::Kept })
 }
 
-fn settings() -> Vec<Setting> {
+fn settings(length: Duration) -> Vec<Setting> {
     let mut settings = Vec::new();
     let mut add = |name: String, sleep: Box<dyn FnMut(Duration, Instant)>| {
         settings.push(Setting { name, sleep, late_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 });
@@ -123,8 +123,12 @@ fn settings() -> Vec<Setting> {
     }
     let targets = [("default", Target::Balanced)];
     let late = [1, 5, 10, 20].map(|us| (format!("p99 {us} µs"), Target::P99(Duration::from_micros(us))));
-    let cpu = [0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 8.0, 11.0, 16.0, 18.0, 40.0, 70.0]
-        .map(|percent| (format!("cpu {percent} %"), Target::CpuShare(percent / 100.0)));
+    // The CPU time of a sleep depends on its length only through the depth of the idle state. The competitor's settings
+    // are times as well.
+    let cpu = [0, 20, 25, 30, 35, 40, 45, 50, 65, 80, 100, 125, 150, 200, 250].map(Duration::from_micros);
+    let cpu = cpu.into_iter().filter(|&cpu| cpu < length).map(|cpu| {
+        (format!("cpu {} µs", cpu.as_micros()), Target::CpuShare(cpu.as_secs_f64() / length.as_secs_f64()))
+    });
     let targets = targets.map(|(name, target)| (name.to_owned(), target));
     for (name, target) in targets.into_iter().chain(late).chain(cpu) {
         let mut sleeper = Sleeper::new().with_target(target);
@@ -137,7 +141,7 @@ fn settings() -> Vec<Setting> {
 }
 
 fn frontier(length: Duration, args: &Args, interrupt: &Interrupt) -> Vec<Line> {
-    let mut settings = settings();
+    let mut settings = settings(length);
     for round in 0..args.rounds {
         for setting in &mut settings {
             if interrupt.came() {
