@@ -126,9 +126,10 @@ fn settings(length: Duration) -> Vec<Setting> {
     // The CPU time of a sleep depends on its length only through the depth of the idle state. The competitor's settings
     // are times as well.
     let cpu = [0, 20, 25, 30, 35, 40, 45, 50, 65, 80, 100, 125, 150, 200, 250].map(Duration::from_micros);
-    let cpu = cpu.into_iter().filter(|&cpu| cpu < length).map(|cpu| {
-        (format!("cpu {} µs", cpu.as_micros()), Target::CpuShare(cpu.as_secs_f64() / length.as_secs_f64()))
-    });
+    let cpu = cpu
+        .into_iter()
+        .filter(|&cpu| cpu < length)
+        .map(|cpu| (format!("cpu {} µs", cpu.as_micros()), Target::CpuShare(cpu.as_secs_f64() / length.as_secs_f64())));
     let targets = targets.map(|(name, target)| (name.to_owned(), target));
     for (name, target) in targets.into_iter().chain(late).chain(cpu) {
         let mut sleeper = Sleeper::new().with_target(target);

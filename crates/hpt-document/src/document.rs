@@ -21,6 +21,7 @@ use crate::{
     report_compare::ReportCompareDocument,
     restore::RestoreDocument,
     sleep::SleepDocument,
+    sleep_curve::SleepCurveDocument,
     stall::StallDocument,
     wake_latency::WakeLatencyDocument,
     watch::{WatchDocument, WatchSummaryDocument},
@@ -114,6 +115,8 @@ documents! {
     Restore(RestoreDocument): "restore",
     /// `hpt sleep`.
     Sleep(SleepDocument): "sleep",
+    /// `hpt sleep --curve`.
+    SleepCurve(SleepCurveDocument): "sleep-curve",
     /// `hpt latency stall`.
     Stall(StallDocument): "latency-stall",
     /// `hpt latency timer` and `hpt latency poll`.
@@ -147,6 +150,7 @@ impl Document {
             | Self::Restore(_)
             | Self::Watch(_) => false,
             Self::Sleep(document) => document.interrupted,
+            Self::SleepCurve(document) => document.interrupted,
             Self::Stall(document) => document.end.interrupted,
             Self::WakeLatency(document) => document.end.interrupted,
             Self::WatchSummary(document) => document.interrupted,
@@ -175,6 +179,7 @@ impl Document {
             | Self::Report(_)
             | Self::ReportCompare(_)
             | Self::Restore(_)
+            | Self::SleepCurve(_)
             | Self::Watch(_)
             | Self::WatchSummary(_) => &[],
         }
@@ -199,6 +204,7 @@ impl Document {
             Self::ReportCompare(document) => &document.notes,
             Self::Restore(document) => &document.notes,
             Self::Sleep(document) => &document.notes,
+            Self::SleepCurve(document) => &document.notes,
             Self::Stall(document) => &document.notes,
             Self::WakeLatency(document) => &document.notes,
             Self::WatchSummary(document) => &document.notes,
@@ -233,6 +239,7 @@ impl Document {
             | Self::Pairs(_)
             | Self::ReportCompare(_)
             | Self::Sleep(_)
+            | Self::SleepCurve(_)
             | Self::Stall(_)
             | Self::WakeLatency(_) => Some("results"),
             Self::Calibrate(_) => Some("calibrations"),

@@ -34,6 +34,7 @@ pub mod restore;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod sleep;
+pub mod sleep_curve;
 pub mod stall;
 pub mod thread;
 pub mod wake_latency;

@@ -22,6 +22,7 @@ use crate::{
     report_compare::ReportCompareDocument,
     restore::RestoreDocument,
     sleep::SleepDocument,
+    sleep_curve::SleepCurveDocument,
     stall::StallDocument,
     wake_latency::WakeLatencyDocument,
     watch::{WatchDocument, WatchSummaryDocument},
@@ -31,7 +32,7 @@ use crate::{
 type Generate = fn() -> Schema;
 
 /// The kinds of documents, each with a function that generates its schema.
-const SCHEMAS: [(&str, Generate); 22] = [
+const SCHEMAS: [(&str, Generate); 23] = [
     ("bench", generated::<BenchDocument>),
     ("calibrate", generated::<CalibrateDocument>),
     ("capture", generated::<CaptureDocument>),
@@ -56,6 +57,7 @@ const SCHEMAS: [(&str, Generate); 22] = [
     ("report-compare", generated::<ReportCompareDocument>),
     ("restore", generated::<RestoreDocument>),
     ("sleep", generated::<SleepDocument>),
+    ("sleep-curve", generated::<SleepCurveDocument>),
     ("watch", generated::<WatchDocument>),
     ("watch-summary", generated::<WatchSummaryDocument>),
 ];

@@ -60,7 +60,7 @@ pub const STALL_CAUSES: [&str; 11] = [
     "unknown",
 ];
 /// The parts of a report, each with the kind of its document.
-pub const REPORT_PARTS: [(&str, &str); 10] = [
+pub const REPORT_PARTS: [(&str, &str); 11] = [
     ("doctor", "doctor"),
     ("probe", "probe"),
     ("bench", "bench"),
@@ -69,6 +69,7 @@ pub const REPORT_PARTS: [(&str, &str); 10] = [
     ("poll", "latency-poll"),
     ("stall", "latency-stall"),
     ("sleep", "sleep"),
+    ("sleep-curve", "sleep-curve"),
     ("watch", "watch-summary"),
     ("experiment", "experiment"),
 ];

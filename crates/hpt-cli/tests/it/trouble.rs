@@ -53,6 +53,8 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["latency", "stall", "--count", "0"], "must be 1 or more"),
         (&["sleep", "--length", "0s"], "must be between 1us and 10s"),
         (&["sleep", "--strategy", "snooze"], "[possible values: std, nanosleep, fixed, busy, hpt]"),
+        (&["sleep", "--curve", "--target", "cpu=1%"], "cannot be used with"),
+        (&["sleep", "--curve", "--load", "cpu"], "cannot be used with"),
         (&["sleep", "--fifo", "100"], "100 is not in 1..=99"),
         (&["sleep", "--rr", "0"], "0 is not in 1..=99"),
         (&["sleep", "--fifo", "1", "--rr", "1"], "cannot be used with"),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The time for which the method `fixed` spins before the deadline. The crate `spin_sleep` uses the same time on Linux.
-const FIXED_RESERVE: Duration = Duration::from_micros(125);
+const FIXED_MARGIN: Duration = Duration::from_micros(125);
 /// The fraction of the samples, beginning with the largest, that the trimmed mean omits.
 const TRIMMED: f64 = 0.01;
 
@@ -46,38 +46,51 @@ impl<'a> SleepMethod<'a> {
         Self { without_slack: true, ..self }
     }
 
-    /// Returns all methods:
-    ///
-    /// - `std`: [`std::thread::sleep`]
-    /// - `nanosleep`: `clock_nanosleep` until the deadline, with a timer slack of 1 ns
-    /// - `fixed`: `clock_nanosleep` until 125 µs before the deadline, with a timer slack of 1 ns, followed by spinning
-    /// - `busy`: spinning until the deadline
-    /// - `hpt`: `sleeper`
+    /// Returns the method `std`: [`std::thread::sleep`].
+    #[must_use]
+    pub fn std() -> Self {
+        Self::new(Self::NAMES[0], |duration, _| thread::sleep(duration))
+    }
+
+    /// Returns the method `nanosleep`: `clock_nanosleep` until the deadline, with a timer slack of 1 ns.
+    #[must_use]
+    pub fn nanosleep() -> Self {
+        Self::new(Self::NAMES[1], |_, deadline| kernel_sleep(deadline)).without_slack()
+    }
+
+    /// Returns the method `fixed`: `clock_nanosleep` until `margin` before the deadline, with a timer slack of 1 ns,
+    /// followed by spinning. A sleep that is not longer than `margin` only spins.
+    #[must_use]
+    pub fn fixed(margin: Duration) -> Self {
+        let mut spin = spinner();
+        Self::new(Self::NAMES[2], move |duration, deadline| {
+            if duration > margin {
+                kernel_sleep(deadline - margin);
+            }
+            spin(deadline);
+        })
+        .without_slack()
+    }
+
+    /// Returns the method `busy`: spinning until the deadline.
+    #[must_use]
+    pub fn busy() -> Self {
+        let mut spin = spinner();
+        Self::new(Self::NAMES[3], move |_, deadline| spin(deadline))
+    }
+
+    /// Returns the method `hpt`, which sleeps with `sleeper`.
+    #[must_use]
+    pub fn hpt(sleeper: &'a mut Sleeper) -> Self {
+        Self::new(Self::NAMES[4], |_, deadline| {
+            let _ = sleeper.sleep_until(deadline);
+        })
+    }
+
+    /// Returns all methods, in the order of [`NAMES`](Self::NAMES). The margin of `fixed` is 125 µs.
     #[must_use]
     pub fn all(sleeper: &'a mut Sleeper) -> [Self; 5] {
-        let spins = || {
-            let mut spinner = Sleeper::new().with_strategy(Strategy::SpinOnly);
-            move |deadline| {
-                let _ = spinner.sleep_until(deadline);
-            }
-        };
-        let (mut after_a_park, mut all_the_time) = (spins(), spins());
-        let [std, nanosleep, fixed, busy, hpt] = Self::NAMES;
-        [
-            Self::new(std, |duration, _| thread::sleep(duration)),
-            Self::new(nanosleep, |_, deadline| kernel_sleep(deadline)).without_slack(),
-            Self::new(fixed, move |duration, deadline| {
-                if duration > FIXED_RESERVE {
-                    kernel_sleep(deadline - FIXED_RESERVE);
-                }
-                after_a_park(deadline);
-            })
-            .without_slack(),
-            Self::new(busy, move |_, deadline| all_the_time(deadline)),
-            Self::new(hpt, |_, deadline| {
-                let _ = sleeper.sleep_until(deadline);
-            }),
-        ]
+        [Self::std(), Self::nanosleep(), Self::fixed(FIXED_MARGIN), Self::busy(), Self::hpt(sleeper)]
     }
 
     /// Returns the name of the method.
@@ -158,6 +171,14 @@ pub fn sleep_overshoot(
         }
     }
     tallies.into_iter().map(Tally::result).collect()
+}
+
+/// Returns a function that spins until a deadline.
+fn spinner() -> impl FnMut(Instant) {
+    let mut spinner = Sleeper::new().with_strategy(Strategy::SpinOnly);
+    move |deadline| {
+        let _ = spinner.sleep_until(deadline);
+    }
 }
 
 fn kernel_sleep(deadline: Instant) {

@@ -49,6 +49,10 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
         let pieces = gallery.show(chart::sleeps(&document))?;
         sections.push(Section { id: "sleeps", title: "Sleep overshoot".to_owned(), pieces });
     }
+    if let Some(document) = report.document("sleep-curve")? {
+        let pieces = gallery.show(chart::sleep_curve(&document))?;
+        sections.push(Section { id: "sleep-curve", title: "Sleeps: overshoot against CPU time".to_owned(), pieces });
+    }
     if let Some(document) = report.document("bench")? {
         let pieces = gallery.show(chart::cost(&document))?;
         sections.push(Section { id: "cost", title: "Read overhead".to_owned(), pieces });

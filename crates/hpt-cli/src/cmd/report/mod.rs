@@ -54,8 +54,8 @@ const PAGE: &str = "hpt-report.html";
 
 /// Measure everything, and write an HTML report
 ///
-/// Runs doctor, probe, bench, latency timer (on every CPU), poll and stall, sleep and watch, one after
-/// another. Writes a self-contained HTML page and, in the same directory, a
+/// Runs doctor, probe, bench, latency timer (on every CPU), poll and stall, sleep, sleep --curve and
+/// watch, one after another. Writes a self-contained HTML page and, in the same directory, a
 /// JSON file with the same data. Neither file contains a host name or a user name. If Ctrl-C ends
 /// the measurement, hpt writes the partial results. --from recreates the page from saved data.
 /// --compare compares two or more reports, and marks the differences that exceed the spread of the
@@ -77,8 +77,8 @@ pub(crate) struct Arguments {
     force: bool,
     /// Parts to measure [default: all but experiment]
     ///
-    /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, watch, experiment; separated by commas. The part
-    /// experiment shows published figures next to figures that were measured here.
+    /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, sleep-curve, watch, experiment; separated by commas. The
+    /// part experiment shows published figures next to figures that were measured here.
     #[arg(long, value_name = "PART", hide_possible_values = true, value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
     part: Vec<String>,
     /// Take fewer samples, so that hpt needs about ten seconds

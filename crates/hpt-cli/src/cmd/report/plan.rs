@@ -37,7 +37,7 @@ enum Cpu {
 pub(super) const EXAMINING: [&str; 2] = ["doctor", "probe"];
 
 /// The measurements, in the order in which they run and appear in the report.
-pub(crate) static PLANS: [Plan; 10] = [
+pub(crate) static PLANS: [Plan; 11] = [
     Plan {
         name: "doctor",
         kind: "doctor",
@@ -109,6 +109,15 @@ pub(crate) static PLANS: [Plan; 10] = [
         cpu: Cpu::Any,
         by_default: true,
         seconds: (4.5, 0.1),
+    },
+    Plan {
+        name: "sleep-curve",
+        kind: "sleep-curve",
+        words: &["sleep", "--curve"],
+        short: &["sleep", "--curve", "--count", "20"],
+        cpu: Cpu::Any,
+        by_default: true,
+        seconds: (23.0, 0.5),
     },
     Plan {
         name: "watch",

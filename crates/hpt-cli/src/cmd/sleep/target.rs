@@ -5,6 +5,7 @@ use std::time::Duration;
 use hpt_core::sleep::{Report, Target, TargetStatus};
 use hpt_document::sleep::TargetField;
 
+use super::rounded_cpu_share;
 use crate::{
     arguments::sleep_length,
     output::{exact_time, rounded},
@@ -50,14 +51,15 @@ fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a share from 0% to 100%, or from 0 to 1".to_owned())
 }
 
-/// Returns a share in percent, with two decimal places at most.
-fn percent(share: f64) -> String {
-    let number = format!("{:.2}", share * 100.0);
+/// Returns a share in percent, with two decimal places at most; four if the share is below 0.1 %.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let number = if percent < 0.1 { format!("{percent:.4}") } else { format!("{percent:.2}") };
     format!("{} %", number.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Returns the target in the form of the option.
-fn text(target: Target) -> String {
+pub(super) fn text(target: Target) -> String {
     match target {
         Target::P99(late) => format!("p99={}", exact_time(late)),
         Target::P999(late) => format!("p99.9={}", exact_time(late)),
@@ -67,13 +69,27 @@ fn text(target: Target) -> String {
     }
 }
 
+/// Returns the call that selects a target in a program. `text` has the form that [`text`] returns.
+pub(super) fn call(text: &str) -> Option<String> {
+    let target = match parse(&text.replace(" µs", "us").replace(' ', "")) {
+        Ok(Target::P99(late)) if late.subsec_nanos().is_multiple_of(1_000) => {
+            format!("Target::P99(Duration::from_micros({}))", late.as_micros())
+        }
+        Ok(Target::P99(late)) => format!("Target::P99(Duration::from_nanos({}))", late.as_nanos()),
+        Ok(Target::CpuShare(share)) => format!("Target::CpuShare({})", rounded_cpu_share(share)),
+        _ if text == "default" => return Some("Sleeper::new()".to_owned()),
+        _ => return None,
+    };
+    Some(format!("Sleeper::new().with_target({target})"))
+}
+
 /// Returns the fields of a row.
 pub(super) fn field(report: &Report) -> TargetField {
     let TargetStatus { target, is_met, needed_cpu_share, out_of_reach, .. } = report.target;
     TargetField {
         text: text(target),
         met: is_met,
-        needed_cpu_share: needed_cpu_share.map(rounded),
+        needed_cpu_share: needed_cpu_share.map(rounded_cpu_share),
         out_of_reach_share: rounded(out_of_reach),
     }
 }
@@ -107,7 +123,7 @@ mod tests {
     use hpt_core::sleep::Target;
     use hpt_document::sleep::TargetField;
 
-    use super::{parse, sentence, text};
+    use super::{call, parse, sentence, text};
 
     #[test]
     fn targets_are_parsed_and_printed() {
@@ -123,6 +139,19 @@ mod tests {
         ] {
             assert_eq!(parse(given), Ok(target), "{given}");
             assert_eq!(parse(&text(target).replace('µ', "u").replace(' ', "")), Ok(target), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_call_selects_the_target_in_a_program() {
+        for (text, expected) in [
+            ("default", Some("Sleeper::new()")),
+            ("p99=5 µs", Some("Sleeper::new().with_target(Target::P99(Duration::from_micros(5)))")),
+            ("p99=1.5 µs", Some("Sleeper::new().with_target(Target::P99(Duration::from_nanos(1500)))")),
+            ("cpu=2.5 %", Some("Sleeper::new().with_target(Target::CpuShare(0.025))")),
+            ("p99.9=1 ms", None),
+        ] {
+            assert_eq!(call(text).as_deref(), expected, "{text}");
         }
     }
 

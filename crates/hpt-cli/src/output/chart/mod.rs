@@ -8,6 +8,7 @@ mod distribution;
 mod offsets;
 mod provenance;
 mod read_cost;
+mod sleep_curve;
 mod sleeps;
 mod svg;
 mod time_series;
@@ -22,6 +23,7 @@ pub(crate) use self::{
     offsets::offsets,
     provenance::{Origin, about, about_all, runs_it},
     read_cost::cost,
+    sleep_curve::sleep_curve,
     sleeps::sleeps,
     svg::Width,
     time_series::time_series,
@@ -33,6 +35,7 @@ pub(crate) fn of(document: &Document) -> Result<TitledChart, Unreadable> {
     match document {
         Document::Bench(document) => cost(document),
         Document::Sleep(document) => sleeps(document),
+        Document::SleepCurve(document) => sleep_curve(document),
         Document::WatchSummary(document) => offsets(document),
         Document::Pairs(document) => distribution::ranges(document),
         Document::WakeLatency(document) => distribution(&[("", document.into())]),

@@ -4,7 +4,8 @@ use hpt_core::host::Cpu;
 use hpt_document::{
     Document, bench::BenchDocument, doctor::DoctorDocument, experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument, head::Head, pairs::PairsDocument, probe::ProbeDocument, sleep::SleepDocument,
-    stall::StallDocument, thread::Thread, wake_latency::WakeLatencyDocument, watch::WatchSummaryDocument,
+    sleep_curve::SleepCurveDocument, stall::StallDocument, thread::Thread, wake_latency::WakeLatencyDocument,
+    watch::WatchSummaryDocument,
 };
 
 /// The conditions under which the figures of a document were measured.
@@ -74,6 +75,13 @@ impl<'a> From<&'a ProbeDocument> for Origin<'a> {
 
 impl<'a> From<&'a SleepDocument> for Origin<'a> {
     fn from(document: &'a SleepDocument) -> Self {
+        let thread = Some(&document.thread);
+        Self { thread, ..Self::of(&document.head, document.cpu, document.interrupted) }
+    }
+}
+
+impl<'a> From<&'a SleepCurveDocument> for Origin<'a> {
+    fn from(document: &'a SleepCurveDocument) -> Self {
         let thread = Some(&document.thread);
         Self { thread, ..Self::of(&document.head, document.cpu, document.interrupted) }
     }
