@@ -517,12 +517,14 @@ impl Sleeper {
         let mut now = self.block_until(until, start);
         blocks.late_ns[0] = late_ns(now, until);
         blocks.count = 1;
+        let mut cpu_between_ns = None;
         if let Some(second_ns) = choice.second_ns
             && now >= until
             && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS
         {
             self.last_margin_ns = second_ns;
             let until = deadline.saturating_sub(Duration::from_nanos(second_ns));
+            cpu_between_ns = cpu_before_ns.map(|_| cpu_time_ns());
             now = self.block_until(until, start);
             blocks.late_ns[1] = late_ns(now, until);
             blocks.count = 2;
@@ -533,7 +535,10 @@ impl Sleeper {
             && (left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns))
         {
             self.unmeasured = 0;
-            self.margins.learn_cpu(length_ns, blocks.count > 1, cpu_time_ns().saturating_sub(before_ns));
+            let after_ns = cpu_time_ns();
+            let first_ns = cpu_between_ns.unwrap_or(after_ns).saturating_sub(before_ns);
+            let second_ns = cpu_between_ns.map(|between_ns| after_ns.saturating_sub(between_ns));
+            self.margins.learn_cpu(length_ns, first_ns, second_ns);
         }
         (blocks, now)
     }

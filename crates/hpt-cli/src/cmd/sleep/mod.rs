@@ -98,8 +98,8 @@ pub(crate) struct Arguments {
     ///
     /// p99=TIME or p99.9=TIME: the overshoot that this share of the sleeps must not exceed, with as little CPU time as
     /// possible. cpu=SHARE: the share of one CPU that the sleeps may take, including the time of blocking. Both, as in
-    /// p99=1us,cpu=2%: the first within the second. By default, sleeps take 3 µs plus 0.25 % of their length in addition
-    /// to the CPU time of blocking once.
+    /// p99=1us,cpu=2%: the first within the second. By default, sleeps take up to 3 µs plus 0.25 % of their length in
+    /// addition to the CPU time of blocking once, and 99 of 100 in time are enough.
     #[arg(long, value_name = "TARGET,...", value_parser = target::parse)]
     target: Option<Target>,
     #[command(flatten)]

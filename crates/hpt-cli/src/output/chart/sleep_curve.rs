@@ -78,11 +78,7 @@ pub(crate) fn sleep_curve(document: &SleepCurveDocument) -> Result<TitledChart, 
             Series { name: Some((*method).to_owned()), look, marks: marks.flatten().flatten().collect() }
         };
         let mut best: Vec<_> = rows.iter().filter(|row| row.is_best == Some(true)).filter_map(point).collect();
-        let front = Series {
-            name: Some("best settings".to_owned()),
-            look: methods.len(),
-            marks: vec![Mark::Line(steps(&mut best))],
-        };
+        let front = Series { name: None, look: methods.len(), marks: vec![Mark::Line(steps(&mut best))] };
         Panel {
             title: format!("sleeps of {}", time(rows[0].duration_ns as f64)),
             x: x.clone(),

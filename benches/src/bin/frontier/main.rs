@@ -1,20 +1,17 @@
 //! Measures the frontier of a sleep: the overshoot against the CPU time, for many settings of hpt, for the crate
 //! spin_sleep, and for the kernel's sleep alone. The settings take turns in one run.
-//! With `--contended`, compares how many periods a pacer and a loop of clock_nanosleep begin beside busy threads.
+//! With `--contended`, compares how many periods a pacer and a loop of clock_nanosleep begin beside busy threads. With
+//! `--load`, shows how a sleeper follows a load that starts and stops.
 
-use std::{
-    error::Error,
-    hint,
-    num::NonZeroU64,
-    process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
+mod contended;
+mod load;
+mod picture;
+
+use std::{error::Error, num::NonZeroU64, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, exit_code, table};
-use hpt_core::{Instant, Pacer, Sleeper, clock, realtime::Pinned, sleep::Target};
+use hpt_core::{Instant, Sleeper, clock, realtime::Pinned, sleep::Target};
 use rustix::{
     thread::{ClockId as SleepClock, clock_nanosleep_absolute, set_current_timer_slack},
     time::{ClockId, Timespec, clock_gettime},
@@ -22,10 +19,16 @@ use rustix::{
 use serde::Serialize;
 use spin_sleep::{SpinSleeper, SpinStrategy};
 
+use self::{
+    contended::{Periods, contended},
+    load::{Step, load},
+};
+
 const EXAMPLES: &str = "\
 Examples:
   frontier 1000               sleeps of 1 ms with all settings
-  frontier 100 --contended    periods of 100 µs beside four busy threads";
+  frontier 100 --contended    periods of 100 µs beside four busy threads
+  frontier 1000 --load 3      sleeps of 1 ms while loads start and stop";
 
 /// Measure the overshoot of sleeps against their CPU time, for many settings.
 #[derive(Debug, Parser)]
@@ -43,6 +46,12 @@ struct Args {
     /// Count the periods that a pacer and a loop of clock_nanosleep begin beside four busy threads
     #[arg(long)]
     contended: bool,
+    /// Follow one sleeper in five phases of this many seconds, with different loads
+    #[arg(long, value_name = "SECONDS", conflicts_with = "contended", value_parser = clap::value_parser!(u32).range(1..))]
+    load: Option<u32>,
+    /// Also draw the settings or the phases to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "contended")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     keep: Keep,
 }
@@ -64,6 +73,7 @@ struct Found {
     interrupted: bool,
     settings: Vec<Line>,
     contended: Vec<Periods>,
+    load: Vec<Step>,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,13 +91,6 @@ struct Line {
     cpu_share: f64,
 }
 
-/// The share of its periods that each kind of loop began in one run.
-#[derive(Debug, Serialize)]
-struct Periods {
-    nanosleep: f64,
-    pacer: f64,
-}
-
 fn main() -> ExitCode {
     exit_code("frontier", run(Args::parse()))
 }
@@ -96,14 +99,31 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let interrupt = Interrupt::listen()?;
     set_current_timer_slack(NonZeroU64::new(1))?;
     clock::prime();
-    let mut found = Found { length_us: args.length, interrupted: false, settings: Vec::new(), contended: Vec::new() };
+    let mut found = Found {
+        length_us: args.length,
+        interrupted: false,
+        settings: Vec::new(),
+        contended: Vec::new(),
+        load: Vec::new(),
+    };
     let mut cpu = None;
     if args.contended {
         found.contended = contended(Duration::from_micros(args.length), args.rounds, &interrupt);
     } else {
         let pinned = hpt_benches::pin()?;
         cpu = Some(Pinned::cpu(&pinned));
-        found.settings = frontier(Duration::from_micros(args.length), &args, &interrupt);
+        let length = Duration::from_micros(args.length);
+        match args.load {
+            Some(seconds) => found.load = load(length, seconds, &interrupt),
+            None => found.settings = frontier(length, &args, &interrupt),
+        }
+    }
+    if let Some(file) = &args.svg {
+        if args.load.is_some() {
+            picture::of_load(&found.load, args.length, file)?;
+        } else {
+            picture::of_settings(&found.settings, args.length, file)?;
+        }
     }
     found.interrupted = interrupt.came();
     let early = found.settings.iter().any(|line| line.name.starts_with("hpt") && line.early > 0);
@@ -188,63 +208,6 @@ impl Setting {
     }
 }
 
-/// Counts, in short turns, the periods that begin beside four busy threads.
-fn contended(period: Duration, rounds: u32, interrupt: &Interrupt) -> Vec<Periods> {
-    const TURN: Duration = Duration::from_millis(500);
-    const TURNS: u32 = 10;
-    let is_over = AtomicBool::new(false);
-    let mut pacer = Pacer::new(period);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    hint::spin_loop();
-                }
-            });
-        }
-        let mut runs = Vec::new();
-        for _ in 0..rounds {
-            let (mut nanosleep, mut paced) = (0.0, 0.0);
-            for _ in 0..TURNS {
-                nanosleep += share_begun(period, TURN, &mut |next| {
-                    // As the pacer: a period that has passed completely is skipped.
-                    let now = Instant::now();
-                    let missed = now.nanos_since(*next) / saturating_nanos(period);
-                    *next += Duration::from_nanos(missed * saturating_nanos(period));
-                    if *next > now {
-                        nanosleep_until(*next);
-                    }
-                    *next += period;
-                });
-                paced += share_begun(period, TURN, &mut |_| {
-                    let _ = pacer.wait();
-                });
-            }
-            if interrupt.came() {
-                break;
-            }
-            runs.push(Periods { nanosleep: nanosleep / f64::from(TURNS), pacer: paced / f64::from(TURNS) });
-        }
-        is_over.store(true, Ordering::Relaxed);
-        runs
-    })
-}
-
-/// Returns the share of the periods of `turn` that `wait` begins.
-fn share_begun(period: Duration, turn: Duration, wait: &mut dyn FnMut(&mut Instant)) -> f64 {
-    let start = Instant::now();
-    let (mut next, mut begun) = (start + period, 0_u32);
-    while start.elapsed() < turn {
-        wait(&mut next);
-        begun += 1;
-    }
-    f64::from(begun) * period.as_secs_f64() / start.elapsed().as_secs_f64()
-}
-
-fn saturating_nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 fn nanosleep_until(deadline: Instant) {
     let (tv_sec, nanoseconds) = deadline.to_timespec();
     let moment = Timespec { tv_sec, tv_nsec: nanoseconds.into() };
@@ -259,6 +222,27 @@ fn cpu_ns() -> u64 {
 
 impl Found {
     fn text(&self) -> String {
+        let us = |ns: u64| format!("{}.{:02}", ns / 1_000, ns % 1_000 / 10);
+        if !self.load.is_empty() {
+            let rows = self.load.iter().map(|step| {
+                let [margin, p50, p90] = [step.margin_ns, step.p50_ns, step.p90_ns].map(us);
+                let phase = step.phase.to_owned();
+                [
+                    format!("{:.1}", step.at_s),
+                    step.sleeps.to_string(),
+                    margin,
+                    p50,
+                    p90,
+                    step.contended.to_string(),
+                    phase,
+                ]
+            });
+            return format!(
+                "{}\n\nSleeps of {} µs with a default sleeper. Times in microseconds, but for s: seconds since the start.\n",
+                table(["s", "sleeps", "margin", "p50", "p90", "not spun", "phase"], rows),
+                self.length_us
+            );
+        }
         if self.settings.is_empty() {
             let percent = |part: f64| format!("{:.1}", part * 100.0);
             let rows = (1..).zip(&self.contended);
@@ -270,7 +254,6 @@ impl Found {
                 self.length_us
             );
         }
-        let us = |ns: u64| format!("{}.{:02}", ns / 1_000, ns % 1_000 / 10);
         let rows = self.settings.iter().map(|line| {
             let percent = format!("{:.2}", line.cpu_share * 100.0);
             let [p50, p90, p99] = [line.p50_ns, line.p90_ns, line.p99_ns].map(us);
