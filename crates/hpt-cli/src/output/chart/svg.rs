@@ -228,7 +228,7 @@ impl Chart {
             // A phone has no pointer that could be in an area.
             layers.above.clear();
         }
-        layers.around(&with_dashes(&drawing))
+        layers.around(&text_on_top(&with_dashes(&drawing)))
     }
 }
 
@@ -492,21 +492,26 @@ impl Panel {
                 let (x, y) = at(*x, *y);
                 let left = plot.backend_coord(&(self.x.low, self.y.low)).0 - base.0;
                 if x - (width_of(words) + 8) * FINE < left {
-                    label(area, words, (x, y), &INK);
+                    // To the right are the other markers of the row.
+                    let middle = x.max(left + width_of(words) * FINE / 2);
+                    let style = text(&INK, HPos::Center, VPos::Center);
+                    area.draw(&Text::new(words.clone(), (middle, y + 11 * FINE), style)).expect(NEVER_FULL);
                 } else {
                     let style = text(&INK, HPos::Right, VPos::Center);
                     area.draw(&Text::new(words.clone(), (x - 8 * FINE, y), style)).expect(NEVER_FULL);
                 }
             }
             Mark::Rule { x, words, row, is_limit } => {
-                let (top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                let (mut top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                // The line begins at its label, so that it does not strike through the labels in the rows above.
+                top.1 += 15 * row * FINE;
                 if *is_limit {
                     area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
                         .expect(NEVER_FULL);
                 } else {
                     solid(vec![top, bottom]);
                 }
-                label(area, words, (top.0, top.1 + (7 + 15 * row) * FINE), &INK);
+                label(area, words, (top.0, top.1 + 7 * FINE), &INK);
             }
             Mark::Cells(cells) => {
                 let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
@@ -601,6 +606,25 @@ fn with_dashes(drawing: &str) -> String {
         let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);
         drawing.replace(&format!("stroke-width=\"{thick}\""), &dashed)
     })
+}
+
+/// Moves the text above all lines, so that no line strikes it through. States once what all texts have in common, because
+/// the text is a large part of a page.
+fn text_on_top(drawing: &str) -> String {
+    let drawing = drawing.replace(" opacity=\"1\"", "").replace(" \"/>", "\"/>");
+    let (mut shapes, mut texts, mut rest) = (String::new(), String::new(), drawing.as_str());
+    while let Some((before, text)) = rest.split_once("<text ") {
+        let (text, after) = text.split_once("</text>").unwrap_or((text, ""));
+        let (attributes, words) = text.split_once('>').unwrap_or((text, ""));
+        let (place, font) = attributes.split_once(" font-family=").unwrap_or((attributes, ""));
+        let ink = font.split_once(" fill=").map_or("\"\"", |(_, ink)| ink);
+        shapes.push_str(before);
+        let _ = writeln!(texts, "<text {place} fill={ink}>{}</text>", words.trim());
+        rest = after.trim_start();
+    }
+    shapes.push_str(rest);
+    let whole = shapes.trim_end().strip_suffix("</svg>").unwrap_or(&shapes);
+    format!("{whole}<g font-family=\"{FONT}\" font-size=\"{}\">\n{texts}</g>\n</svg>\n", TEXT * FINE)
 }
 
 /// Returns a color in SVG notation.
