@@ -43,6 +43,10 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         });
         blocks.push(Block::Section("Settings that differ".to_owned(), rows.collect()));
     }
+    if data.coincidences.len() > 1 {
+        // The headline names one of them.
+        blocks.push(Block::Text(data.coincidences.join("\n")));
+    }
     // Different machines have many rules with different results.
     let is_long = data.reports.len() > 2;
     for row in &data.rules {
