@@ -141,7 +141,7 @@ impl Report {
             None => parts.extend(chart::runs_it(None, machine.hypervisor.as_deref(), machine.board.as_deref())),
         }
         if self.is_of_a_snapshot() {
-            parts.push("from a system snapshot, without measurements".to_owned());
+            parts.push("from a system snapshot".to_owned());
         }
         parts.push(summary::date(&self.0.started_at));
         parts.push(format!("hpt {}", self.0.hpt));

@@ -212,7 +212,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     };
     let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|class| class.2).max().unwrap_or(1);
     // Each curve has its own histogram, because overlapping histograms hide each other. All have the same scales.
-    let height = if curves.len() > 1 { 110 } else { 160 };
+    let height = if curves.len() > 1 { 90 } else { 160 };
     let mut panels: Vec<Panel> = curves
         .iter()
         .enumerate()

@@ -75,7 +75,9 @@ pub(super) fn page(
             .zip(reports)
             .map(|(name, report)| {
                 let own = report.machine_name();
-                let lead = report.lead();
+                // A note can say that the figures are not those of the machine.
+                let lead = std::iter::once(report.lead()).chain(report.0.notes.iter().cloned());
+                let lead = lead.collect::<Vec<_>>().join(" · ");
                 ((*name).to_owned(), if own == *name { lead } else { format!("{own}: {lead}") })
             })
             .collect(),

@@ -10,8 +10,8 @@ pub(super) const RULE: &str = "Two values differ if their ranges do not overlap.
 /// The largest number of reports for which each value is shown with its range.
 const WITH_RANGE: usize = 2;
 
-/// The settings that describe the machine itself.
-const HARDWARE: [&str; 3] = ["CPU", "architecture", "board"];
+/// The settings that a user can hardly change.
+const FIXED: [&str; 4] = ["CPU", "architecture", "board", "kernel"];
 /// The maximum number of differences in the headline.
 const MOST_NAMED: usize = 3;
 
@@ -181,13 +181,13 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
             time(most)
         );
     }
-    // A setting that a user can change is of more use than the hardware.
-    let is_of_hardware = |said: &&String| {
-        HARDWARE
+    // A setting that a user can change is of more use than the machine.
+    let is_fixed = |said: &&String| {
+        FIXED
             .iter()
             .any(|setting| said.contains(&format!(" have {setting}=")) || said.contains(&format!(" has {setting}=")))
     };
-    let changeable = data.coincidences.iter().find(|said| !is_of_hardware(said));
+    let changeable = data.coincidences.iter().find(|said| !is_fixed(said));
     if let Some(coincidence) = changeable.or(data.coincidences.first()) {
         said.push(' ');
         said += coincidence;
