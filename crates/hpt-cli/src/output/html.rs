@@ -138,7 +138,7 @@ footer{border-top:1px solid var(--line);margin-top:3rem;padding-top:1rem;padding
 @media screen and (max-width:40rem){.scroll table,.scroll caption,.scroll tbody,.scroll tr,.scroll th,.scroll td{display:block}.scroll thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}.scroll tr{border-top:1px solid var(--line);padding:.5rem 0}.scroll th,.scroll td{border:0;padding:.1rem 0;text-align:left;white-space:normal;min-width:0}.scroll tbody th{font-weight:600;font-size:.9375rem}.scroll tbody td{display:grid;grid-template-columns:8rem 1fr;gap:.75rem}.scroll tbody td::before{content:attr(data-label);color:var(--faint)}.scroll tbody td:empty{display:none}}
 @media screen and (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e8eaed;--faint:#a3acb8;--line:#343b44;--wash:#20252b;--link:#7cc4f5;--mark:#f5a07a}}
 @page{margin:12mm 14mm}
-@media print{body{font-size:9pt;line-height:1.4}header{padding-top:0}h1{font-size:16pt}h2{font-size:12pt;margin-bottom:.5rem}h3{font-size:9.5pt}.verdict{font-size:11pt}nav,.data,.closed{display:none}.wide{display:block}.narrow,.broad{display:none}.scroll{overflow:visible}.chart,.finding,tr,.first div{break-inside:avoid}h2,h3,figure>p,caption{break-after:avoid}section{margin-top:1rem;padding-top:.75rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}p{max-width:none;margin-bottom:.5rem}.first{margin-top:1rem;gap:.5rem 1rem;grid-template-columns:repeat(5,1fr)}.first .value{font-size:15pt}.conditions{margin-top:.75rem;gap:.25rem 1.25rem}figure{margin-bottom:1rem}figure h3{margin-top:.75rem}#findings{columns:2;column-gap:1.5rem}#findings>h2,#findings>p,#findings>.scroll{column-span:all}.finding{max-width:none;margin-bottom:.6rem}.finding details{display:none}section .provenance{font-size:7pt}.chart{width:62%}figure>p{break-inside:avoid}table{font-size:7.5pt;line-height:1.3}th,td{white-space:normal;padding:.15rem .5rem .15rem 0}th:first-child{min-width:6rem}.words{min-width:0;overflow-wrap:anywhere}footer{margin-top:1rem;padding-bottom:0}a{color:inherit;text-decoration:none}}
+@media print{body{font-size:9pt;line-height:1.4}header{padding-top:0}h1{font-size:16pt}h2{font-size:12pt;margin-bottom:.5rem}h3{font-size:9.5pt}.verdict{font-size:11pt}nav,.data,.closed>:not(summary){display:none}.closed>summary{list-style:none;color:inherit;font-size:9pt;padding:0}.closed>summary::-webkit-details-marker{display:none}.wide{display:block}.narrow,.broad{display:none}.scroll{overflow:visible}.chart,.finding,tr,.first div{break-inside:avoid}h2,h3,figure>p,caption{break-after:avoid}section{margin-top:1rem;padding-top:.75rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}p{max-width:none;margin-bottom:.5rem}.first{margin-top:1rem;gap:.5rem 1rem;grid-template-columns:repeat(5,1fr)}.first .value{font-size:15pt}.conditions{margin-top:.75rem;gap:.25rem 1.25rem}figure{margin-bottom:1rem}figure h3{margin-top:.75rem}#findings{columns:2;column-gap:1.5rem}#findings>h2,#findings>p,#findings>.scroll{column-span:all}.finding{max-width:none;margin-bottom:.6rem}.finding details{display:none}section .provenance{font-size:7pt}.note,.first dt,.first .said,.conditions dt,footer{font-size:8pt;line-height:1.3}.facts{font-size:8pt;gap:.1rem 1rem}.chart{width:62%}figure>p{break-inside:avoid}table{font-size:7.5pt;line-height:1.3}th,td{white-space:normal;padding:.15rem .5rem .15rem 0}th:first-child{min-width:6rem}.words{min-width:0;overflow-wrap:anywhere}footer{margin-top:1rem;padding-bottom:0}a{color:inherit;text-decoration:none}}
 ";
 
 /// Returns the whole file.
@@ -158,7 +158,7 @@ pub(crate) fn page(page: &Page) -> String {
             body {
                 header {
                     h1 { (page.title) }
-                    @if !page.verdict.is_empty() { p.verdict { (page.verdict) } }
+                    @if !page.verdict.is_empty() { p.verdict { (unbroken(&page.verdict)) } }
                     @if !page.lead.is_empty() { p.lead { (page.lead) } }
                     @if !page.first.is_empty() {
                         dl.first {
@@ -237,7 +237,7 @@ fn figure(figure: &Figure) -> Markup {
     html! {
         figure {
             h3 { (figure.title) }
-            p { (figure.says) }
+            p { (unbroken(&figure.says)) }
             @for drawing in &figure.drawings { (drawing) }
             figcaption.provenance { (figure.provenance) }
             @if figure.is_table_open {
@@ -247,6 +247,23 @@ fn figure(figure: &Figure) -> Markup {
             }
         }
     }
+}
+
+/// Returns the text with no-break spaces between numbers and their units.
+fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 7] = ["ns", "µs", "ms", "s", "%", "ppm", "GHz"];
+    let mut said = String::with_capacity(text.len() + 16);
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        said.push_str(word);
+        let is_unit = |next: &&str| UNITS.contains(&next.trim_end_matches(['.', ',', ';', ')', ':']));
+        match words.peek() {
+            Some(next) if word.ends_with(|last: char| last.is_ascii_digit()) && is_unit(next) => said.push('\u{a0}'),
+            Some(_) => said.push(' '),
+            None => {}
+        }
+    }
+    said
 }
 
 /// Returns the text with its first letter in uppercase.
@@ -331,6 +348,12 @@ mod tests {
             !text.contains("http:") && !text.contains("https:") && !text.contains("url(") && !STYLE.contains("@import"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_number_and_its_unit_are_on_one_line() {
+        let said = super::unbroken("max 9.9 ms; 99 % within 6 µs. 3 of 12 sources take 2 s.");
+        assert_eq!(said, "max 9.9\u{a0}ms; 99\u{a0}% within 6\u{a0}µs. 3 of 12 sources take 2\u{a0}s.");
     }
 
     #[test]

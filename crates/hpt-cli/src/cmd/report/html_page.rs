@@ -123,9 +123,14 @@ impl Gallery {
 impl Report {
     /// Returns the title, which contains the name given by the user or a description of the machine.
     pub(super) fn title(&self) -> String {
+        format!("Timing report: {}", self.machine_name())
+    }
+
+    /// Returns the name given by the user, or a description of the machine.
+    pub(super) fn machine_name(&self) -> &str {
         let machine = &self.0.machine;
         let what = machine.board.as_ref().or(machine.cpu.as_ref()).unwrap_or(&machine.architecture);
-        format!("Timing report: {}", self.0.name.as_ref().unwrap_or(what))
+        self.0.name.as_ref().unwrap_or(what)
     }
 
     /// Returns the machine, the date and the version, on one line.
@@ -139,12 +144,20 @@ impl Report {
             }
             None => parts.extend(chart::runs_it(None, machine.hypervisor.as_deref(), machine.board.as_deref())),
         }
+        if self.is_of_a_snapshot() {
+            parts.push("from a system snapshot".to_owned());
+        }
         parts.push(summary::date(&self.0.started_at));
         parts.push(format!("hpt {}", self.0.hpt));
         if self.0.interrupted {
             parts.push("ended early".to_owned());
         }
         parts.join(" · ")
+    }
+
+    /// Returns whether the report describes a system snapshot.
+    fn is_of_a_snapshot(&self) -> bool {
+        self.0.parts.iter().any(|part| part.command.contains(" --host "))
     }
 
     /// Returns the command line of a part.

@@ -64,7 +64,11 @@ pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
     if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {
         sentences.push(problems(&doctor));
     }
-    let share = kernel.iter().flat_map(|document| &document.results).filter_map(|row| row.not_run.share);
+    let poll = report.document::<WakeLatencyDocument>("poll")?;
+    let stall = report.document::<StallDocument>("stall")?;
+    let wakes = [&kernel, &hpt, &poll].into_iter().flatten().flat_map(|document| &document.results);
+    let stalls = stall.iter().flat_map(|document| &document.results);
+    let share = wakes.map(|row| &row.not_run).chain(stalls.map(|row| &row.not_run)).filter_map(|not_run| not_run.share);
     sentences.extend(busy(report.0.conditions.as_ref(), share.fold(0.0, f64::max)));
     if report.0.interrupted {
         sentences.push("The report ended early.".to_owned());
@@ -104,9 +108,9 @@ fn busy(conditions: Option<&ReportConditions>, share: f64) -> Option<String> {
         (Some((load, cpus)), false) => {
             format!("the load average was {load} on {cpus} {}", one_or_many(cpus, "CPU", "CPUs"))
         }
-        (None, true) => format!("the measuring thread waited for its CPU for {:.0} % of the time", share * 100.0),
+        (None, true) => format!("a measuring thread waited for its CPU for {:.0} % of the time", share * 100.0),
         (Some((load, cpus)), true) => format!(
-            "the load average was {load} on {cpus} {}, and the measuring thread waited for its CPU for {:.0} % of the time",
+            "the load average was {load} on {cpus} {}, and a measuring thread waited for its CPU for {:.0} % of the time",
             one_or_many(cpus, "CPU", "CPUs"),
             share * 100.0
         ),
@@ -121,8 +125,9 @@ pub(super) fn first(report: &Report) -> Result<Vec<(String, String, String)>, Un
         let document = report.document::<WakeLatencyDocument>(part)?;
         if let Some((document, row)) = document.as_ref().and_then(|document| Some((document, worst(document)?))) {
             let p50 = highest_p50(document);
-            let p99 = highest_p99(document).map_or_else(|| "-".to_owned(), time);
-            let says = format!("p99 {p99}, p50 {}", time(p50));
+            // If there are few samples, there is no p99.
+            let p99 = highest_p99(document).map_or_else(String::new, |ns| format!("p99 {}, ", time(ns)));
+            let says = format!("{p99}p50 {}", time(p50));
             first.push((name.to_owned(), time(row.figures.max_ns), says));
         }
     }

@@ -42,7 +42,7 @@ fn panel(scale: &str, sides: &[(&str, usize)], rows: &[Compared], text: &dyn Fn(
             between.push(if value <= least && least < most {
                 Mark::WordsBefore { x: value, y: place, words }
             } else {
-                Mark::Words { x: value, y: place, words }
+                Mark::WordsAfter { x: value, y: place, words }
             });
         }
     }
@@ -194,7 +194,7 @@ mod tests {
         let marks = || panel.series.iter().flat_map(|series| &series.marks);
         let labels: Vec<_> = marks()
             .filter_map(|mark| match mark {
-                Mark::Words { x, words, .. } | Mark::WordsBefore { x, words, .. } => Some((*x, words.as_str())),
+                Mark::WordsAfter { x, words, .. } | Mark::WordsBefore { x, words, .. } => Some((*x, words.as_str())),
                 _ => None,
             })
             .collect();
@@ -224,7 +224,7 @@ mod tests {
             .flat_map(|series| &series.marks)
             .map(|mark| match mark {
                 Mark::Points(points) => points.len(),
-                Mark::Words { .. } | Mark::WordsBefore { .. } => 10,
+                Mark::WordsAfter { .. } | Mark::WordsBefore { .. } => 10,
                 _ => 0,
             })
             .sum();

@@ -212,7 +212,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     };
     let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|class| class.2).max().unwrap_or(1);
     // Each curve has its own histogram, because overlapping histograms hide each other. All have the same scales.
-    let height = if curves.len() > 1 { 110 } else { 220 };
+    let height = if curves.len() > 1 { 90 } else { 160 };
     let mut panels: Vec<Panel> = curves
         .iter()
         .enumerate()
@@ -268,7 +268,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         title: String::new(),
         x: x(),
         y: Axis::shares("share of samples that are later, down to the last sample", [rarest, 1.0], short_percent),
-        height: 220,
+        height: 180,
         series,
     });
     let says = curves
@@ -513,9 +513,12 @@ fn count_of(samples: f64) -> String {
 /// Returns the lines at p50, p99 and the maximum.
 fn rules(row: &Row) -> impl Iterator<Item = Mark> {
     let figures = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
-    (0..).zip(figures).filter_map(|(row, (name, ns))| {
-        let ns = ns?.max(1.0);
-        Some(Mark::Rule { x: ns, words: format!("{name} {}", time(ns)), row, is_limit: false })
+    let known = figures.into_iter().filter_map(|(name, ns)| Some((name, ns?.max(1.0))));
+    (0..).zip(known).map(|(row, (name, ns))| Mark::Rule {
+        x: ns,
+        words: format!("{name} {}", time(ns)),
+        row,
+        is_limit: false,
     })
 }
 

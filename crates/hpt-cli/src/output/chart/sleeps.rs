@@ -1,6 +1,11 @@
 //! The chart of the overshoot of sleeps: the cumulative distribution (ECDF) of each method. Curves further to the left are
 //! better.
 
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
+
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
 use super::{
@@ -47,22 +52,23 @@ fn steps(row: &SleepRow) -> Vec<(f64, f64)> {
     steps
 }
 
+/// Returns each value once, in the order of the first occurrence.
+fn distinct<T: Copy + Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    values.filter(|value| seen.insert(*value)).collect()
+}
+
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable> {
     let drawn = |row: &&SleepRow| row.p50_ns.is_some();
-    let (mut lengths, mut methods) = (Vec::new(), Vec::new());
-    for row in document.results.iter().filter(drawn) {
-        if !lengths.contains(&row.duration_ns) {
-            lengths.push(row.duration_ns);
-        }
-        if !methods.contains(&row.method) {
-            methods.push(row.method.clone());
-        }
-    }
+    let all = || document.results.iter().filter(drawn);
+    let lengths = distinct(all().map(|row| row.duration_ns));
+    let methods = distinct(all().map(|row| row.method.as_str()));
+    let mut by_place: HashMap<(u64, &str), Vec<&SleepRow>> = HashMap::new();
+    all().for_each(|row| by_place.entry((row.duration_ns, &row.method)).or_default().push(row));
     if lengths.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    let all = || document.results.iter().filter(drawn);
     // All panels have the same scales so that they can be compared.
     let ends = all().flat_map(|row| [row.p50_ns, row.max_ns]).flatten().map(|ns| ns.max(1.0));
     let firsts = all().filter_map(|row| row.histogram_ns.first()).map(|bin| (bin.0 as f64).max(1.0));
@@ -72,7 +78,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     });
     let panels = lengths.iter().take(MOST_PANELS).map(|length| {
         let series = methods.iter().take(MOST_METHODS).enumerate().map(|(look, method)| {
-            let rows = all().filter(|row| row.duration_ns == *length && row.method == *method);
+            let rows = by_place.get(&(*length, *method)).into_iter().flatten();
             let marks = rows.flat_map(|row| {
                 let words = format!(
                     "{method}: p50 {}, max {}, {} of a CPU",
@@ -86,7 +92,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
                 let ends = [middle, points.last().copied()].into_iter().flatten().collect();
                 [Some(Mark::Stroke(points)), Some(Mark::Points(ends)), hover].into_iter().flatten()
             });
-            Series { name: Some(method.clone()), look, marks: marks.collect() }
+            Series { name: Some((*method).to_owned()), look, marks: marks.collect() }
         });
         Panel {
             title: format!("sleeps of {}", time(*length as f64)),

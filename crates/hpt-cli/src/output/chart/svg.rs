@@ -157,8 +157,10 @@ pub(super) enum Mark {
     Limit(f64),
     /// A label next to a point, in the color of text.
     Words { x: f64, y: f64, words: String },
-    /// A label to the left of a point, if there is room, in the color of text.
+    /// A label to the left of a point, or below it if there is no room, in the color of text.
     WordsBefore { x: f64, y: f64, words: String },
+    /// A label to the right of a point, or below it if there is no room, in the color of text.
+    WordsAfter { x: f64, y: f64, words: String },
     /// A line from top to bottom, with a label at its upper end. Labels with different rows do not overlap. A limit is
     /// dashed.
     Rule { x: f64, words: String, row: i32, is_limit: bool },
@@ -228,7 +230,7 @@ impl Chart {
             // A phone has no pointer that could be in an area.
             layers.above.clear();
         }
-        layers.around(&with_dashes(&drawing))
+        layers.around(&text_on_top(&with_dashes(&drawing)))
     }
 }
 
@@ -488,25 +490,33 @@ impl Panel {
                     .expect(NEVER_FULL);
             }
             Mark::Words { x, y, words } => label(area, words, at(*x, *y), &INK),
-            Mark::WordsBefore { x, y, words } => {
+            Mark::WordsBefore { x, y, words } | Mark::WordsAfter { x, y, words } => {
                 let (x, y) = at(*x, *y);
-                let left = plot.backend_coord(&(self.x.low, self.y.low)).0 - base.0;
-                if x - (width_of(words) + 8) * FINE < left {
-                    label(area, words, (x, y), &INK);
+                let wide = (width_of(words) + 8) * FINE;
+                let (left, right) = (plot.backend_coord(&(self.x.low, self.y.low)).0 - base.0, right_end(area));
+                let is_before = matches!(mark, Mark::WordsBefore { .. });
+                let (place, side) = if is_before && x - wide >= left {
+                    ((x - 8 * FINE, y), HPos::Right)
+                } else if !is_before && x + wide <= right {
+                    ((x + 8 * FINE, y), HPos::Left)
                 } else {
-                    let style = text(&INK, HPos::Right, VPos::Center);
-                    area.draw(&Text::new(words.clone(), (x - 8 * FINE, y), style)).expect(NEVER_FULL);
-                }
+                    // On the other side are the other markers of the row.
+                    let half = width_of(words) * FINE / 2;
+                    ((x.min(right - half).max(left + half), y + 11 * FINE), HPos::Center)
+                };
+                area.draw(&Text::new(words.clone(), place, text(&INK, side, VPos::Center))).expect(NEVER_FULL);
             }
             Mark::Rule { x, words, row, is_limit } => {
-                let (top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                let (mut top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                // The line begins at its label, so that it does not strike through the labels in the rows above.
+                top.1 += 15 * row * FINE;
                 if *is_limit {
                     area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
                         .expect(NEVER_FULL);
                 } else {
                     solid(vec![top, bottom]);
                 }
-                label(area, words, (top.0, top.1 + (7 + 15 * row) * FINE), &INK);
+                label(area, words, (top.0, top.1 + 7 * FINE), &INK);
             }
             Mark::Cells(cells) => {
                 let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
@@ -528,10 +538,15 @@ impl Panel {
     }
 }
 
+/// Returns the right end of the room for labels.
+fn right_end(area: &Area<'_>) -> i32 {
+    let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
+    i32::try_from(room).unwrap_or(i32::MAX)
+}
+
 /// Draws a label to the right of a point. If there is no room, draws it to the left, in the color `before`.
 fn label(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
-    let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
-    let is_tight = x + (width_of(words) + 8) * FINE > i32::try_from(room).unwrap_or(i32::MAX);
+    let is_tight = x + (width_of(words) + 8) * FINE > right_end(area);
     let (x, side, ink) = if is_tight { (x - 8 * FINE, HPos::Right, before) } else { (x + 8 * FINE, HPos::Left, &INK) };
     area.draw(&Text::new(words.to_owned(), (x, y), text(ink, side, VPos::Center))).expect(NEVER_FULL);
 }
@@ -601,6 +616,25 @@ fn with_dashes(drawing: &str) -> String {
         let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);
         drawing.replace(&format!("stroke-width=\"{thick}\""), &dashed)
     })
+}
+
+/// Moves the text above all lines, so that no line strikes it through. States once what all texts have in common, because
+/// the text is a large part of a page.
+fn text_on_top(drawing: &str) -> String {
+    let drawing = drawing.replace(" opacity=\"1\"", "").replace(" \"/>", "\"/>");
+    let (mut shapes, mut texts, mut rest) = (String::new(), String::new(), drawing.as_str());
+    while let Some((before, text)) = rest.split_once("<text ") {
+        let (text, after) = text.split_once("</text>").unwrap_or((text, ""));
+        let (attributes, words) = text.split_once('>').unwrap_or((text, ""));
+        let (place, font) = attributes.split_once(" font-family=").unwrap_or((attributes, ""));
+        let ink = font.split_once(" fill=").map_or("\"\"", |(_, ink)| ink);
+        shapes.push_str(before);
+        let _ = writeln!(texts, "<text {place} fill={ink}>{}</text>", words.trim());
+        rest = after.trim_start();
+    }
+    shapes.push_str(rest);
+    let whole = shapes.trim_end().strip_suffix("</svg>").unwrap_or(&shapes);
+    format!("{whole}<g font-family=\"{FONT}\" font-size=\"{}\">\n{texts}</g>\n</svg>\n", TEXT * FINE)
 }
 
 /// Returns a color in SVG notation.
@@ -785,12 +819,54 @@ mod tests {
             Mark::Bar { name: 99.0, to: f64::NAN, words: String::new() },
             Mark::Words { x: f64::MAX, y: f64::MIN, words: "<&>".repeat(100) },
             Mark::WordsBefore { x: f64::MAX, y: f64::NAN, words: String::new() },
+            Mark::WordsAfter { x: f64::NAN, y: f64::MAX, words: "wide ".repeat(40) },
             Mark::Rule { x: f64::NAN, words: String::new(), row: 2, is_limit: true },
             Mark::Cells(vec![Cell { x: (f64::NAN, f64::INFINITY), y: (1e300, -1.0), shade: 99 }]),
             Mark::Hover { x: (f64::NAN, 1e300), y: (-1.0, 5.0), words: "<&>".to_owned() },
         ];
         let drawing = broken.draw(Width::Narrow);
         assert!(!drawing.contains("NaN") && !drawing.contains("inf") && drawing.contains("&lt;&amp;&gt;"), "{drawing}");
+    }
+
+    #[test]
+    fn text_is_above_all_lines_and_names_its_font_once() {
+        let mut crossed = chart(1);
+        let mark = Mark::Rule { x: 1e4, words: "p50 10 µs".to_owned(), row: 0, is_limit: false };
+        crossed.panels[0].series[0].marks.insert(0, mark);
+        let drawing = crossed.draw(Width::Wide);
+        let last_line = drawing.rfind("<poly").expect("there are lines");
+        assert!(drawing.find("<text").is_some_and(|first| first > last_line), "{drawing}");
+        assert_eq!((drawing.matches("font-family").count(), drawing.matches(" opacity=\"1\"").count()), (1, 0));
+        assert!(drawing.ends_with("</g>\n</svg>") || drawing.ends_with("</g></svg>"), "{drawing}");
+    }
+
+    #[test]
+    fn labels_of_a_row_stand_beside_or_below_their_markers() {
+        let row = |before: f64, after: f64| Panel {
+            title: String::new(),
+            x: Axis::log("cost", [1.0, 1e4], time),
+            y: Axis::names(vec!["a row".to_owned()]),
+            height: 40,
+            series: vec![Series {
+                name: None,
+                look: 0,
+                marks: vec![
+                    Mark::WordsBefore { x: before, y: 0.0, words: "least".to_owned() },
+                    Mark::WordsAfter { x: after, y: 0.0, words: "largest".to_owned() },
+                ],
+            }],
+        };
+        let height = |panel: Panel, words: &str| {
+            let drawing = Chart { panels: vec![panel], side_by_side: false }.draw(Width::Narrow);
+            let text = drawing.split("<text ").find(|text| text.contains(words)).expect("it is drawn");
+            let y = text.split_once("y=\"").and_then(|(_, rest)| rest.split_once('"')).expect("it has a place").0;
+            y.parse::<i32>().expect("a number")
+        };
+        let beside = height(row(100.0, 200.0), "least");
+        assert_eq!(height(row(100.0, 200.0), "largest"), beside);
+        // At the edges there is no room beside the markers, because the other marker of the row may be there.
+        assert_eq!(height(row(1.0, 1e4), "least"), beside + 11 * FINE);
+        assert_eq!(height(row(1.0, 1e4), "largest"), beside + 11 * FINE);
     }
 
     #[test]

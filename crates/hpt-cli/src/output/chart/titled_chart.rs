@@ -86,16 +86,17 @@ impl TitledChart {
     }
 }
 
-/// Returns the style sheet of drawings, which replaces the colors in dark mode.
+/// Returns the style sheet of drawings, which replaces the colors in dark mode. Text has a margin in the color of the
+/// background, so that it is readable where it crosses a line.
 pub(crate) fn style() -> String {
-    let mut rules = String::from("svg{background:#14171b}");
+    let mut rules = String::from("svg{background:#14171b}svg text{stroke:#14171b}");
     for (day, night) in BY_NIGHT {
         let (day, night) = (name(day), name(night));
         let _ = write!(rules, "svg [fill=\"{day}\"]{{fill:{night}}}svg [stroke=\"{day}\"]{{stroke:{night}}}");
     }
     let ink = name(INK);
     format!(
-        "svg text[fill=\"{ink}\"]{{font-weight:500}}svg text{{font-variant-numeric:tabular-nums}}@media screen and (prefers-color-scheme:dark){{{rules}}}"
+        "svg text[fill=\"{ink}\"]{{font-weight:500}}svg text{{font-variant-numeric:tabular-nums;stroke:#fff;stroke-width:40px;stroke-linejoin:round;paint-order:stroke}}svg [fill=\"#FFFFFF\"]{{stroke-width:0}}@media screen and (prefers-color-scheme:dark){{{rules}}}"
     )
 }
 

@@ -121,6 +121,9 @@ fn notes(names: &[&str], reports: &[Report], values: &[(&str, Vec<One>)], contex
     if others.iter().any(|other| other.0.machine.cpu != first.0.machine.cpu) {
         notes.push("the machines have different CPUs".to_owned());
     }
+    for (name, report) in names.iter().zip(reports) {
+        notes.extend(report.0.notes.iter().map(|note| format!("{name}: {}", note.trim_end_matches('.'))));
+    }
     for part in &first.0.parts {
         // A snapshot is examined with another command line, but in the same way.
         let is_other = |command: &str| !command.is_empty() && command != part.command && !command.contains(" --host ");

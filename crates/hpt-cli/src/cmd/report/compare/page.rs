@@ -12,7 +12,10 @@ use super::{
         data_file::Report,
         html_page::{Gallery, WAKES},
     },
-    shown::{RANKING_HEAD, RULE, cells, differences, differs, head, headline, quantities, ranked, title},
+    shown::{
+        RANKING_HEAD, RULE, cells, differences, differs, full_name, has_shared_values, head, headline, quantities,
+        ranked, title,
+    },
 };
 use crate::output::{
     chart::{self, Compared, Figures, Latencies, Origin, TitledChart, Unreadable},
@@ -41,10 +44,9 @@ pub(super) fn page(
     };
     let mut sections = vec![differing(&names, data, &mut gallery)?];
     if reports.len() > 2 {
-        sections.push(ranking(data));
+        sections.push(ranking(&names, data));
     }
     sections.extend(settings(&names, data));
-    sections.extend(findings(&names, data));
     let mut parts: Vec<(&str, Vec<&[ComparedFigureRow]>)> = Vec::new();
     for rows in quantities(data) {
         let part = rows[0].part.as_str();
@@ -56,6 +58,7 @@ pub(super) fn page(
     for (part, rows) in parts {
         sections.push(of_part(part, &rows, &names, reports, &mut gallery)?);
     }
+    sections.extend(findings(&names, data));
     if !data.notes.is_empty() {
         let pieces = data.notes.iter().map(|note| Piece::Text(format!("{note}."))).collect();
         sections.push(Section { id: "remarks", title: "Remarks".to_owned(), pieces });
@@ -70,7 +73,13 @@ pub(super) fn page(
         conditions: names
             .iter()
             .zip(reports)
-            .map(|(name, report)| ((*name).to_owned(), format!("{}: {}", report.title(), report.lead())))
+            .map(|(name, report)| {
+                let own = report.machine_name();
+                // A note can say that the figures are not those of the machine.
+                let lead = std::iter::once(report.lead()).chain(report.0.notes.iter().cloned());
+                let lead = lead.collect::<Vec<_>>().join(" · ");
+                ((*name).to_owned(), if own == *name { lead } else { format!("{own}: {lead}") })
+            })
             .collect(),
         first: Vec::new(),
         sections,
@@ -83,9 +92,15 @@ fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery
     let found = differences(data);
     let mut pieces = Vec::new();
     if found.is_empty() {
-        pieces.push(Piece::Text("No value differs by more than its spread.".to_owned()));
+        let says = if has_shared_values(data) {
+            "No value differs by more than its spread."
+        } else {
+            "No value is in two of the reports."
+        };
+        pieces.push(Piece::Text(says.to_owned()));
     } else {
-        let rows: Vec<Vec<String>> = found.iter().map(|rows| named_cells(rows)).collect();
+        let rows = found.iter().map(|rows| std::iter::once(full_name(&rows[0])).chain(cells(rows)).collect());
+        let rows: Vec<Vec<String>> = rows.collect();
         let head: Vec<String> = std::iter::once("quantity".to_owned()).chain(head(names)).collect();
         let times: Vec<&[ComparedFigureRow]> =
             found.iter().copied().filter(|rows| rows[0].unit == "ns").take(MOST_DRAWN).collect();
@@ -117,7 +132,7 @@ fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery
 /// Returns the values of a quantity for a chart.
 fn compared(rows: &[ComparedFigureRow]) -> Compared {
     Compared {
-        what: rows[0].quantity.clone(),
+        what: full_name(&rows[0]),
         figures: rows.iter().map(|row| row.value).collect(),
         labels: rows.iter().map(|row| if row.outlier { "outlier".to_owned() } else { String::new() }).collect(),
     }
@@ -127,9 +142,16 @@ fn named_cells(rows: &[ComparedFigureRow]) -> Vec<String> {
     std::iter::once(rows[0].quantity.clone()).chain(cells(rows)).collect()
 }
 
-fn ranking(data: &ReportCompareDocument) -> Section {
+fn ranking(names: &[&str], data: &ReportCompareDocument) -> Section {
     let head = ["place", "report"].into_iter().chain(RANKING_HEAD[2..].iter().copied());
     let mut rows: Vec<Vec<String>> = data.ranking.iter().map(ranked).collect();
+    // Other tables of the page have letters in place of long names.
+    for row in &mut rows {
+        let letter = data.reports.iter().zip(names).find(|(report, _)| report.name == row[1]).map(|(_, name)| *name);
+        if let Some(letter) = letter.filter(|letter| *letter != row[1]) {
+            row[1] = format!("{letter}: {}", row[1]);
+        }
+    }
     let mut head: Vec<String> = head.map(str::to_owned).collect();
     // The first column names the row.
     head.swap(0, 1);
@@ -170,8 +192,7 @@ fn settings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
     rows.extend(data.settings.iter().map(|setting| row(&setting.setting, "unknown", &setting.values)));
     let head = std::iter::once("setting".to_owned()).chain(names.iter().map(|name| (*name).to_owned()));
     pieces.push(Piece::Table(Table {
-        caption: "Settings that differ. A setting that coincides with a difference is not necessarily its cause."
-            .to_owned(),
+        caption: "A setting that coincides with a difference is not necessarily its cause.".to_owned(),
         head: head.collect(),
         rows,
         marked: Vec::new(),
@@ -219,10 +240,6 @@ fn of_part(
     for (name, report) in names.iter().zip(reports) {
         documents.extend(report.any_document(part)?.map(|document| (*name, report, document)));
     }
-    let provenance = documents.iter().filter_map(|(name, report, document)| {
-        Some((format!("{name}: {}", report.command(part)), Origin::of_any(document)?))
-    });
-    let provenance = chart::about_all(&provenance.collect::<Vec<_>>());
     let mut pieces = Vec::new();
     if WAKES.iter().any(|(wake, _)| *wake == part) {
         let latencies = documents.iter().filter_map(|(side, _, document)| match document {
@@ -239,6 +256,7 @@ fn of_part(
         };
         pieces.extend(gallery.show(chart::distribution(&latencies.collect::<Vec<_>>()).map(named))?);
     }
+    let is_drawn = !pieces.is_empty();
     let table = Piece::Table(Table {
         caption: format!("{}: {says}", title(part)),
         head,
@@ -246,7 +264,14 @@ fn of_part(
         rows: rows.iter().map(|rows| named_cells(rows)).collect(),
     });
     pieces.push(Piece::Closed(format!("All values: {says}"), vec![table]));
-    pieces.push(Piece::Provenance(provenance));
+    let commands = || documents.iter().map(|(name, report, _)| format!("{name}: {}", report.command(part)));
+    pieces.push(Piece::Provenance(if is_drawn {
+        // The chart states the origin of its data.
+        commands().collect::<Vec<_>>().join(" · ")
+    } else {
+        let origins = commands().zip(&documents).filter_map(|(command, (.., it))| Some((command, Origin::of_any(it)?)));
+        chart::about_all(&origins.collect::<Vec<_>>())
+    }));
     let id = REPORT_PARTS.iter().find(|(name, _)| *name == part).map_or("part", |(name, _)| name);
     Ok(Section { id, title: title(part).to_owned(), pieces })
 }

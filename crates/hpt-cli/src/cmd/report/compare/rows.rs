@@ -57,7 +57,10 @@ fn of_quantity(quantity: &One, reports: &[(&str, Vec<One>)]) -> Vec<ComparedFigu
 
 fn ratio(first: Option<&One>, one: Option<&One>) -> Option<f64> {
     let (first, one) = first.zip(one).filter(|(first, one)| one.unit != "ppm" && first.value > 0.0)?;
-    Some(rounded(one.value / first.value))
+    let ratio = one.value / first.value;
+    // A small ratio keeps three significant digits.
+    let scale = if ratio > 0.0 && ratio < 0.1 { 10_f64.powf(-ratio.log10().floor() - 1.0) } else { 1.0 };
+    Some(rounded(ratio * scale) / scale)
 }
 
 /// Compares a value with that of the first report. They differ if their ranges do not overlap.
@@ -188,6 +191,8 @@ mod tests {
             ]
         );
         assert_eq!((rows[0].ratio, rows[5].ratio), (Some(1.3), None));
+        let far = second(&[one("far", 3e6, None)], &[one("far", 1e3, None)]);
+        assert!(far[0].ratio.is_some_and(|ratio| (ratio - 0.000_333).abs() < 1e-9), "{:?}", far[0].ratio);
     }
 
     #[test]

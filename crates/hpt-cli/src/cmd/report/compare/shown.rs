@@ -10,6 +10,8 @@ pub(super) const RULE: &str = "Two values differ if their ranges do not overlap.
 /// The largest number of reports for which each value is shown with its range.
 const WITH_RANGE: usize = 2;
 
+/// The settings that a user can hardly change.
+const FIXED: [&str; 4] = ["CPU", "architecture", "board", "kernel"];
 /// The maximum number of differences in the headline.
 const MOST_NAMED: usize = 3;
 
@@ -30,6 +32,36 @@ pub(super) fn differs(rows: &[ComparedFigureRow]) -> bool {
 fn ratio(first: &ComparedFigureRow, other: &ComparedFigureRow) -> Option<f64> {
     let reference = first.value.filter(|value| first.unit != "ppm" && *value > 0.0)?;
     Some(other.value? / reference).filter(|ratio| ratio.is_finite() && *ratio >= 0.0)
+}
+
+/// Formats a ratio with two or three significant digits. A small ratio is the reciprocal of a whole number.
+fn ratio_text(ratio: f64) -> String {
+    let space = '\u{a0}';
+    match ratio {
+        none if none <= 0.0 => format!("×{space}0"),
+        small if small < 0.1 => {
+            let times = 1.0 / small;
+            // Two significant digits.
+            let unit = 10_f64.powf(times.log10().floor() - 1.0);
+            format!("×{space}1/{:.0}", (times / unit).round() * unit)
+        }
+        large if large >= 99.95 => format!("×{space}{large:.0}"),
+        large if large >= 9.995 => format!("×{space}{large:.1}"),
+        _ => format!("×{space}{ratio:.2}"),
+    }
+}
+
+/// Returns the name of a quantity in a list of quantities of all parts.
+pub(super) fn full_name(row: &ComparedFigureRow) -> String {
+    let quantity = &row.quantity;
+    match row.part.as_str() {
+        "bench" => format!("read overhead of {quantity}"),
+        "timer" | "timer-hpt" => format!("wake-up latency, {quantity}"),
+        "poll" => format!("latency, {quantity}"),
+        "stall" => format!("duration of {quantity}"),
+        "sleep" => format!("sleep of {quantity}"),
+        _ => quantity.clone(),
+    }
 }
 
 /// Returns the distance of a ratio from 1, on a logarithmic scale.
@@ -81,7 +113,7 @@ pub(super) fn cells(rows: &[ComparedFigureRow]) -> Vec<String> {
         [first, second] => ratio(first, second),
         _ => factor(rows),
     };
-    let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("× {ratio:.2}"));
+    let ratio = ratio.map_or_else(|| "-".to_owned(), ratio_text);
     rows.iter().map(value).chain([ratio, verdict(rows)]).collect()
 }
 
@@ -110,21 +142,25 @@ fn verdict(rows: &[ComparedFigureRow]) -> String {
     }
 }
 
+/// Returns whether at least two reports have a value of the same quantity.
+pub(super) fn has_shared_values(data: &ReportCompareDocument) -> bool {
+    quantities(data).any(|rows| rows.iter().filter(|row| row.value.is_some()).count() > 1)
+}
+
 /// Returns the result in a few sentences.
 pub(super) fn headline(data: &ReportCompareDocument) -> String {
     let count = data.differing;
     let mut said = format!("{count} of {} values {}", data.quantities, one_or_many(count, "differs", "differ"));
     let is_cut = count > MOST_NAMED;
-    let is_shared = |rows: &[ComparedFigureRow]| rows.iter().filter(|row| row.value.is_some()).count() > 1;
-    if !quantities(data).any(is_shared) {
+    if !has_shared_values(data) {
         return "No value is in two of the reports, so only settings and problems are compared.".to_owned();
     }
     let largest: Vec<String> = differences(data)
         .iter()
         .take(MOST_NAMED)
         .map(|rows| match factor(rows) {
-            Some(ratio) => format!("{} (×\u{a0}{ratio:.2})", rows[0].quantity),
-            None => rows[0].quantity.clone(),
+            Some(ratio) => format!("{} ({})", full_name(&rows[0]), ratio_text(ratio)),
+            None => full_name(&rows[0]),
         })
         .collect();
     if !largest.is_empty() {
@@ -145,7 +181,14 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
             time(most)
         );
     }
-    for coincidence in &data.coincidences {
+    // A setting that a user can change is of more use than the machine.
+    let is_fixed = |said: &&String| {
+        FIXED
+            .iter()
+            .any(|setting| said.contains(&format!(" have {setting}=")) || said.contains(&format!(" has {setting}=")))
+    };
+    let changeable = data.coincidences.iter().find(|said| !is_fixed(said));
+    if let Some(coincidence) = changeable.or(data.coincidences.first()) {
         said.push(' ');
         said += coincidence;
     }
@@ -188,7 +231,7 @@ pub(super) fn title(part: &str) -> &str {
 mod tests {
     use hpt_document::report_compare::{CompareVerdict, ComparedFigureRow};
 
-    use super::{cells, factor};
+    use super::{cells, factor, ratio_text};
 
     /// Returns the rows of one quantity.
     fn rows(unit: &str, values: &[(f64, CompareVerdict)]) -> Vec<ComparedFigureRow> {
@@ -217,6 +260,29 @@ mod tests {
         };
         assert_eq!((of("ns", 10.0), of("ns", 0.0), of("ppm", 10.0)), (Some(0.25), None, None));
         assert_eq!(factor(&rows("ns", &[(10.0, Reference), (20.0, WithinSpread), (30.0, WithinSpread)])), None);
+    }
+
+    #[test]
+    fn a_ratio_is_never_rounded_to_nothing() {
+        let said = [0.0, 1e-9, 0.000_34, 0.0049, 0.099, 0.1, 0.45, 1.0, 9.99, 47.26, 294.12, 8_300.4];
+        let said: Vec<_> = said.into_iter().map(|ratio| ratio_text(ratio).replace('\u{a0}', " ")).collect();
+        assert_eq!(
+            said,
+            [
+                "× 0",
+                "× 1/1000000000",
+                "× 1/2900",
+                "× 1/200",
+                "× 1/10",
+                "× 0.10",
+                "× 0.45",
+                "× 1.00",
+                "× 9.99",
+                "× 47.3",
+                "× 294",
+                "× 8300"
+            ]
+        );
     }
 
     #[test]

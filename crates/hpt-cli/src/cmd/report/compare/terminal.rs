@@ -43,6 +43,10 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         });
         blocks.push(Block::Section("Settings that differ".to_owned(), rows.collect()));
     }
+    if data.coincidences.len() > 1 {
+        // The headline names one of them.
+        blocks.push(Block::Text(data.coincidences.join("\n")));
+    }
     // Different machines have many rules with different results.
     let is_long = data.reports.len() > 2;
     for row in &data.rules {
@@ -62,7 +66,10 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     blocks.push(Block::Detail(Box::new(values(data, quantities(data), true))));
     blocks.push(Block::Detail(Box::new(Block::Text(RULE.to_owned()))));
     let rows = data.reports.iter().map(|report| {
-        let about = format!("{}, {}, hpt {}", report.title, report.started_at, report.hpt);
+        let cpu = report.machine.cpu.as_ref().unwrap_or(&report.machine.architecture);
+        let machine = report.machine.board.as_ref().unwrap_or(cpu);
+        let kernel = &report.machine.kernel_release;
+        let about = format!("{machine}, Linux {kernel}, {}, hpt {}", report.started_at, report.hpt);
         vec![Cell::faint(format!("{} ", report.name)), Cell::plain(about)]
     });
     blocks.push(Block::Section("Reports".to_owned(), rows.collect()));
