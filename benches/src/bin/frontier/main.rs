@@ -7,7 +7,7 @@ mod contended;
 mod load;
 mod picture;
 
-use std::{error::Error, num::NonZeroU64, path::PathBuf, process::ExitCode, time::Duration};
+use std::{error::Error, fs, num::NonZeroU64, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, exit_code, table};
@@ -16,7 +16,7 @@ use rustix::{
     thread::{ClockId as SleepClock, clock_nanosleep_absolute, set_current_timer_slack},
     time::{ClockId, Timespec, clock_gettime},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spin_sleep::{SpinSleeper, SpinStrategy};
 
 use self::{
@@ -28,7 +28,8 @@ const EXAMPLES: &str = "\
 Examples:
   frontier 1000               sleeps of 1 ms with all settings
   frontier 100 --contended    periods of 100 µs beside four busy threads
-  frontier 1000 --load 3      sleeps of 1 ms while loads start and stop";
+  frontier 1000 --load 3      sleeps of 1 ms while loads start and stop
+  frontier 1000 --from a.json b.json c.json --svg medians.svg";
 
 /// Measure the overshoot of sleeps against their CPU time, for many settings.
 #[derive(Debug, Parser)]
@@ -49,6 +50,9 @@ struct Args {
     /// Follow one sleeper in five phases of this many seconds, with different loads
     #[arg(long, value_name = "SECONDS", conflicts_with = "contended", value_parser = clap::value_parser!(u32).range(1..))]
     load: Option<u32>,
+    /// Show the medians of earlier runs, from their JSON files, instead of measuring
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["contended", "load"])]
+    from: Vec<PathBuf>,
     /// Also draw the settings or the phases to this file
     #[arg(long, value_name = "FILE", conflicts_with = "contended")]
     svg: Option<PathBuf>,
@@ -76,7 +80,7 @@ struct Found {
     load: Vec<Step>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Line {
     name: String,
     samples: usize,
@@ -96,6 +100,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
+    if !args.from.is_empty() {
+        return show_medians(&args);
+    }
     let interrupt = Interrupt::listen()?;
     set_current_timer_slack(NonZeroU64::new(1))?;
     clock::prime();
@@ -129,6 +136,73 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let early = found.settings.iter().any(|line| line.name.starts_with("hpt") && line.early > 0);
     args.keep.publish("frontier", cpu, &found, &found.text())?;
     Ok(if early { Outcome::Broken } else { Outcome::Kept })
+}
+
+/// The part of a JSON file that [`show_medians`] reads.
+#[derive(Deserialize)]
+struct Earlier {
+    result: EarlierResult,
+}
+
+#[derive(Deserialize)]
+struct EarlierResult {
+    length_us: u64,
+    settings: Vec<Line>,
+}
+
+/// Prints and draws the medians of earlier runs.
+fn show_medians(args: &Args) -> Result<Outcome, Box<dyn Error>> {
+    let mut runs = Vec::new();
+    for file in &args.from {
+        let earlier: Earlier = serde_json::from_str(&fs::read_to_string(file)?)?;
+        if earlier.result.length_us != args.length {
+            return Err(format!("{} contains sleeps of {} µs", file.display(), earlier.result.length_us).into());
+        }
+        runs.push(earlier.result.settings);
+    }
+    let found = Found {
+        length_us: args.length,
+        interrupted: false,
+        settings: medians(&runs),
+        contended: Vec::new(),
+        load: Vec::new(),
+    };
+    if let Some(file) = &args.svg {
+        picture::of_settings(&found.settings, args.length, file)?;
+    }
+    print!("{}", found.text());
+    Ok(Outcome::Kept)
+}
+
+/// Returns the median of each figure, for the settings that all runs contain.
+fn medians(runs: &[Vec<Line>]) -> Vec<Line> {
+    let of_name = |name: &str| -> Option<Vec<&Line>> {
+        runs.iter().map(|run| run.iter().find(|line| line.name == name)).collect()
+    };
+    let names = runs.first().into_iter().flatten().map(|line| line.name.as_str());
+    let lines = names.filter_map(|name| {
+        let lines = of_name(name)?;
+        let ns = |figure: fn(&Line) -> u64| median(lines.iter().map(|line| figure(line)).collect());
+        let mut shares: Vec<f64> = lines.iter().map(|line| line.cpu_share).collect();
+        shares.sort_by(f64::total_cmp);
+        Some(Line {
+            name: name.to_owned(),
+            samples: lines.iter().map(|line| line.samples).sum(),
+            early: lines.iter().map(|line| line.early).sum(),
+            p50_ns: ns(|line| line.p50_ns),
+            p90_ns: ns(|line| line.p90_ns),
+            p99_ns: ns(|line| line.p99_ns),
+            p999_ns: ns(|line| line.p999_ns),
+            trimmed_mean_ns: ns(|line| line.trimmed_mean_ns),
+            cpu_share: shares[shares.len() / 2],
+        })
+    });
+    lines.collect()
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values[values.len() / 2]
 }
 
 fn settings(length: Duration) -> Vec<Setting> {
