@@ -16,6 +16,8 @@ const KINDS: [(&str, &str, RGBColor); 4] = [
 const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const GRID: RGBColor = RGBColor(0xdd, 0xe1, 0xe6);
 const SIZE: (u32, u32) = (760, 420);
+/// The start of the scale of times. There is room for the legend below the shortest overshoots.
+const LOWEST_US: f64 = 0.003;
 
 /// Returns the color of a setting.
 fn kind(name: &str) -> usize {
@@ -65,7 +67,7 @@ pub(crate) fn of_settings(lines: &[Line], length_us: u64, file: &Path) -> Result
         let label = name.trim_start_matches("spin_sleep ").trim_start_matches("hpt ").to_owned();
         EmptyElement::at(*point) + Text::new(label, (7, -12), ("sans-serif", 12).into_font().color(&INK))
     }))?;
-    legend(&mut chart)?;
+    legend(&mut chart, SeriesLabelPosition::UpperRight)?;
     Ok(root.present()?)
 }
 
@@ -83,7 +85,7 @@ pub(crate) fn of_load(steps: &[Step], length_us: u64, file: &Path) -> Result<(),
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.0..end, (0.02..us(most) * 3.0).log_scale())?;
+        .build_cartesian_2d(0.0..end, (LOWEST_US..us(most) * 3.0).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -94,36 +96,42 @@ pub(crate) fn of_load(steps: &[Step], length_us: u64, file: &Path) -> Result<(),
         .draw()?;
     for phase in steps.chunk_by(|one, other| one.phase == other.phase) {
         let begin = phase[0].at_s;
-        let rule = [(begin, 0.02), (begin, us(most) * 3.0)];
+        let rule = [(begin, LOWEST_US), (begin, us(most) * 3.0)];
         chart.draw_series([PathElement::new(rule, INK.stroke_width(1))])?;
         let name = EmptyElement::at((begin, us(most) * 2.6))
             + Text::new(phase[0].phase, (4, 0), ("sans-serif", 12).into_font().color(&INK));
         chart.draw_series([name])?;
     }
-    let curves: [(&str, RGBColor, fn(&Step) -> u64); 3] = [
-        ("margin", KINDS[2].2, |step| step.margin_ns),
-        ("p50 of the overshoot", KINDS[0].2, |step| step.p50_ns),
-        ("p90 of the overshoot", KINDS[3].2, |step| step.p90_ns),
+    let margins = steps.iter().map(|step| step.margin_ns).collect::<Vec<_>>();
+    let medians = steps.iter().map(|step| step.p50_ns).collect();
+    let high = steps.iter().map(|step| step.p90_ns).collect();
+    let curves = [
+        ("margin", KINDS[2].2, margins),
+        ("p50 of the overshoot", KINDS[0].2, medians),
+        ("p90 of the overshoot", KINDS[3].2, high),
     ];
-    for (label, color, value) in curves {
-        let points = steps.iter().map(|step| (step.at_s, us(value(step)).max(0.02)));
+    for (label, color, values) in curves {
+        let points = steps.iter().zip(values).map(|(step, ns)| (step.at_s, us(ns).max(LOWEST_US)));
         chart
             .draw_series(LineSeries::new(points, color.stroke_width(2)))?
             .label(label)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
     }
-    legend(&mut chart)?;
+    legend(&mut chart, SeriesLabelPosition::LowerLeft)?;
     Ok(root.present()?)
 }
 
-fn legend<'a, X, Y>(chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>) -> Result<(), Box<dyn Error>>
+fn legend<'a, X, Y>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    position: SeriesLabelPosition,
+) -> Result<(), Box<dyn Error>>
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
+        .position(position)
         .background_style(WHITE.mix(0.8))
         .border_style(GRID)
         .label_font(("sans-serif", 12).into_font().color(&INK))
