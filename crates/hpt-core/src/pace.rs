@@ -26,6 +26,56 @@ pub enum Overrun {
     FromNow,
 }
 
+/// The next period to wait for, which [`Overrun::plan`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The time at which the period starts.
+    pub deadline: Instant,
+    /// The number of periods that are skipped before it.
+    pub skipped: u64,
+    /// Whether the planned deadline had already passed.
+    pub is_overrun: bool,
+}
+
+impl Overrun {
+    /// Returns the period to wait for at the time `now`, if the next one was planned to start at `next`. [`Pacer`]
+    /// calls this before each wait; call it to pace with another way of waiting. A `period` of zero counts as one
+    /// nanosecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, pace::Overrun};
+    ///
+    /// let next = Instant::EPOCH + Duration::from_millis(5);
+    /// let plan = Overrun::Skip.plan(next, Duration::from_millis(1), next + Duration::from_micros(3_300));
+    /// assert_eq!((plan.deadline - next, plan.skipped), (Duration::from_millis(3), 3));
+    /// ```
+    #[must_use]
+    pub fn plan(self, next: Instant, period: Duration, now: Instant) -> Plan {
+        let period_ns = saturating_nanos(period).max(1);
+        let late_ns = now.nanos_since(next);
+        let on_the_grid = Plan { deadline: next, skipped: 0, is_overrun: late_ns > 0 };
+        match self {
+            Self::CatchUp | Self::FromNow => on_the_grid,
+            Self::Reset if late_ns >= period_ns => {
+                // The period that was due is skipped as well.
+                let skipped = (late_ns / period_ns).saturating_add(1);
+                Plan { deadline: now.saturating_add(period), skipped, ..on_the_grid }
+            }
+            Self::Skip if late_ns >= period_ns => {
+                // The period that is due now starts late; the periods before it are skipped.
+                let skipped = late_ns / period_ns;
+                let past = Duration::from_nanos(skipped.saturating_mul(period_ns));
+                Plan { deadline: next.saturating_add(past), skipped, ..on_the_grid }
+            }
+            Self::Reset | Self::Skip => on_the_grid,
+        }
+    }
+}
+
 /// The start of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,7 +181,7 @@ impl Pacer {
 
     /// Blocks until the next period starts or the wait is interrupted.
     pub fn wait(&mut self) -> Tick {
-        let plan = plan(self.overrun, self.next, self.period, Instant::now());
+        let plan = self.overrun.plan(self.next, self.period, Instant::now());
         self.counts.skipped += plan.skipped;
         let late = match self.sleeper.sleep_until(plan.deadline) {
             Woken::InTime { late } => late,
@@ -151,42 +201,13 @@ impl Pacer {
     }
 }
 
-/// A deadline, and the number of periods that are skipped before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Plan {
-    deadline: Instant,
-    skipped: u64,
-    is_overrun: bool,
-}
-
-/// Returns the deadline to wait for at the time `now`, given that `next` was the planned deadline.
-fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
-    let period_ns = saturating_nanos(period);
-    let late_ns = now.nanos_since(next);
-    let on_the_grid = Plan { deadline: next, skipped: 0, is_overrun: late_ns > 0 };
-    match overrun {
-        Overrun::CatchUp | Overrun::FromNow => on_the_grid,
-        Overrun::Reset if late_ns >= period_ns => {
-            // The period that was due is skipped as well.
-            Plan { deadline: now.saturating_add(period), skipped: late_ns / period_ns + 1, ..on_the_grid }
-        }
-        Overrun::Skip if late_ns >= period_ns => {
-            // The period that is due now starts late; the periods before it are skipped.
-            let skipped = late_ns / period_ns;
-            let past = Duration::from_nanos(skipped.saturating_mul(period_ns));
-            Plan { deadline: next.saturating_add(past), skipped, ..on_the_grid }
-        }
-        Overrun::Reset | Overrun::Skip => on_the_grid,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{thread, time::Duration};
 
     use proptest::prelude::{prop_assert, proptest};
 
-    use super::{Overrun, Pacer, Plan, plan};
+    use super::{Overrun, Pacer, Plan};
     use crate::clock::Instant;
 
     const PERIOD: Duration = Duration::from_millis(1);
@@ -198,16 +219,16 @@ mod tests {
     #[test]
     fn every_policy_waits_for_a_future_deadline() {
         for overrun in [Overrun::Skip, Overrun::CatchUp, Overrun::Reset, Overrun::FromNow] {
-            let planned = plan(overrun, at(5_000), PERIOD, at(4_999));
+            let planned = overrun.plan(at(5_000), PERIOD, at(4_999));
             assert_eq!(planned, Plan { deadline: at(5_000), skipped: 0, is_overrun: false });
-            let planned = plan(overrun, at(5_000), PERIOD, at(5_400));
+            let planned = overrun.plan(at(5_000), PERIOD, at(5_400));
             assert_eq!(planned, Plan { deadline: at(5_000), skipped: 0, is_overrun: true }, "less than a period late");
         }
     }
 
     #[test]
     fn missed_deadlines_follow_the_policy() {
-        let planned = |overrun| plan(overrun, at(5_000), PERIOD, at(8_300));
+        let planned = |overrun: Overrun| overrun.plan(at(5_000), PERIOD, at(8_300));
         assert_eq!(planned(Overrun::Skip), Plan { deadline: at(8_000), skipped: 3, is_overrun: true });
         assert_eq!(planned(Overrun::CatchUp), Plan { deadline: at(5_000), skipped: 0, is_overrun: true });
         assert_eq!(planned(Overrun::Reset), Plan { deadline: at(9_300), skipped: 4, is_overrun: true });
@@ -220,7 +241,7 @@ mod tests {
         #[test]
         fn deadlines_stay_on_the_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
             let (next, now) = (Instant::from_kernel_nanos(next), Instant::from_kernel_nanos(next + late));
-            let planned = plan(Overrun::Skip, next, Duration::from_nanos(period), now);
+            let planned = Overrun::Skip.plan(next, Duration::from_nanos(period), now);
             prop_assert!((planned.deadline - next).as_nanos() == u128::from(planned.skipped) * u128::from(period));
             prop_assert!(now.nanos_since(planned.deadline) < period.max(1));
         }

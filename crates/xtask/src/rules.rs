@@ -68,6 +68,8 @@ pub const UNSAFE_PLACES: &[&str] = &[
 /// Files that must contain `#![forbid(unsafe_code)]`. Directories end in a slash.
 pub const UNSAFE_FORBIDDEN: &[&str] = &[
     "crates/hpt-cli/src/main.rs",
+    "crates/hpt-async/examples/",
+    "crates/hpt-async/src/lib.rs",
     "crates/hpt-criterion/benches/",
     "crates/hpt-criterion/src/lib.rs",
     "crates/hpt-tracing/examples/",
@@ -139,6 +141,11 @@ pub const RULES: &[Rules] = &[
             &["report_compare"],
             &["document", "schema"],
         ],
+        ..NONE
+    },
+    Rules {
+        package: "hpt-async",
+        layers: &[&["finish", "timerfd"], &["margin"], &["timers"], &["alarm"], &["sleeper"], &["delay", "interval"]],
         ..NONE
     },
     Rules {

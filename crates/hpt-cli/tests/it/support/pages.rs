@@ -82,6 +82,7 @@ pub(crate) fn pages() -> Vec<Page> {
     let mut names: Vec<String> = [
         "README.md",
         "CONTRIBUTING.md",
+        "crates/hpt-async/README.md",
         "crates/hpt-cli/README.md",
         "crates/hpt-core/README.md",
         "crates/hpt-criterion/README.md",
