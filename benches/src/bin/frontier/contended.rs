@@ -11,7 +11,7 @@ use hpt_benches::programs::Interrupt;
 use hpt_core::{Instant, Pacer};
 use serde::Serialize;
 
-use crate::nanosleep_until;
+use crate::kernel::nanosleep_until;
 
 /// The share of its periods that each kind of loop began in one run.
 #[derive(Debug, Serialize)]

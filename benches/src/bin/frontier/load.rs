@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// The lowest priority of an ordinary thread.
 const LOWEST: i32 = 19;
 
-/// What happens on the measured CPU, one phase after the other.
+/// The loads on the measured CPU, one after the other.
 const PHASES: [Phase; 5] = [
     Phase { name: "idle", threads: 0, nice: 0 },
     // The CPU never enters an idle state, so that wake-ups take less time.

@@ -4,6 +4,8 @@
 //! `--load`, shows how a sleeper follows a load that starts and stops.
 
 mod contended;
+mod kernel;
+mod line;
 mod load;
 mod picture;
 
@@ -13,14 +15,16 @@ use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, exit_code, table};
 use hpt_core::{Instant, Sleeper, clock, realtime::Pinned, sleep::Target};
 use rustix::{
-    thread::{ClockId as SleepClock, clock_nanosleep_absolute, set_current_timer_slack},
-    time::{ClockId, Timespec, clock_gettime},
+    thread::set_current_timer_slack,
+    time::{ClockId, clock_gettime},
 };
 use serde::{Deserialize, Serialize};
 use spin_sleep::{SpinSleeper, SpinStrategy};
 
 use self::{
     contended::{Periods, contended},
+    kernel::nanosleep_until,
+    line::Line,
     load::{Step, load},
 };
 
@@ -78,21 +82,6 @@ struct Found {
     settings: Vec<Line>,
     contended: Vec<Periods>,
     load: Vec<Step>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Line {
-    name: String,
-    samples: usize,
-    early: u64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    p999_ns: u64,
-    /// The mean without the largest hundredth.
-    trimmed_mean_ns: u64,
-    /// The CPU time of the thread over the time that passed.
-    cpu_share: f64,
 }
 
 fn main() -> ExitCode {
@@ -280,12 +269,6 @@ impl Setting {
             name: self.name,
         }
     }
-}
-
-fn nanosleep_until(deadline: Instant) {
-    let (tv_sec, nanoseconds) = deadline.to_timespec();
-    let moment = Timespec { tv_sec, tv_nsec: nanoseconds.into() };
-    while clock_nanosleep_absolute(SleepClock::Monotonic, &moment).is_err() {}
 }
 
 /// Returns the CPU time of this thread.

@@ -4,7 +4,7 @@ use std::{error::Error, path::Path};
 
 use plotters::prelude::*;
 
-use crate::{Line, load::Step};
+use crate::{line::Line, load::Step};
 
 /// The name, the color and the filter of each kind of setting.
 const KINDS: [(&str, &str, RGBColor); 4] = [

@@ -12,6 +12,11 @@ pub(crate) fn rounded_share(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
+/// Rounds a share of CPU time in machine-readable output. A sleep of 100 ms that only blocks takes less than 0.1 %.
+pub(crate) fn rounded_cpu_share(share: f64) -> f64 {
+    (share * 1e6).round() / 1e6
+}
+
 /// Returns whether at least ten of `samples` samples lie beyond the quantile `part`. With fewer samples, the
 /// quantile would depend on little more than the maximum. Every command decides with this function which quantiles it
 /// prints. The median, which needs no tail, is always printed.

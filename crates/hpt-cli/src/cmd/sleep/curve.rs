@@ -13,16 +13,17 @@ use hpt_document::{
     sleep_curve::{SleepCurveDocument, SleepCurveRow, SleepRecommendation},
 };
 
-use super::{Arguments, curve_page::page, rounded_cpu_share, target};
+use super::{curve_page::page, target};
 use crate::{
     context::Context,
     document_head::head_of,
     exit::Failure,
-    output::{Answer, Document, exact_time, progress::Progress, rounded, saturating_nanos, tail},
+    output::{Answer, Document, exact_time, progress::Progress, rounded, rounded_cpu_share, saturating_nanos, tail},
     sampling::{
-        conditions::ConditionsThread,
+        conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
         not_run,
+        realtime_options::ThreadOptions,
         realtime_settings::EffectiveSettings,
         run::{SO_FAR, answer_request},
     },
@@ -75,30 +76,41 @@ impl Way {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    arguments.thread.listen(context)?;
+/// The request.
+pub(super) struct Asked<'a> {
+    pub(super) lengths: &'a [Duration],
+    /// The number of sleeps per length and setting.
+    pub(super) count: u32,
+    /// Returns whether a method is measured.
+    pub(super) wants: &'a dyn Fn(&str) -> bool,
+    pub(super) conduct: Behavior,
+    pub(super) thread: &'a ThreadOptions,
+    pub(super) conditions: ConditionOptions,
+}
+
+pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Failure> {
+    asked.thread.listen(context)?;
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
-    let conduct = if arguments.only_spins() { Behavior::Spins } else { Behavior::Blocks };
-    let held = arguments.thread.hold(context, conduct, "hpt sleep --curve")?;
+    let conditions = ConditionsThread::begin(context, &[asked.thread.cpu()]);
+    let held = asked.thread.hold(context, asked.conduct, "hpt sleep --curve")?;
     clock::prime();
-    let measured = u64::from(arguments.count);
+    let measured = u64::from(asked.count);
     let learning = (measured / MEASURED_PER_LEARNING).max(LEAST_LEARNING);
-    let settings = ways(arguments, None).len() as u64;
+    let settings = ways(asked, None).len() as u64;
     let sleeps = settings * (measured + learning);
-    let expected = arguments.length.iter().sum::<Duration>();
+    let expected = asked.lengths.iter().sum::<Duration>();
     let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
-    let progress = Progress::new(sleeps * arguments.length.len() as u64, expected);
-    let asked = Asked { arguments, context, cpu: held.cpu(), settings: held.settings(), learning };
+    let progress = Progress::new(sleeps * asked.lengths.len() as u64, expected);
+    let known = Known { asked, context, cpu: held.cpu(), settings: held.settings(), learning };
     let mut rows = Vec::new();
     let mut parts = Parts::of(held.cpu(), context);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
-    for (before, &duration) in (0..).zip(&arguments.length) {
+    for (before, &duration) in (0..).zip(asked.lengths) {
         if context.interrupted() {
             break;
         }
         progress.name(&exact_time(duration));
-        let mut ways = ways(arguments, blocking_share(duration, learning, context));
+        let mut ways = ways(asked, blocking_share(duration, learning, context));
         let labels: Vec<Option<String>> = ways.iter().map(Way::setting).collect();
         let mut methods: Vec<SleepMethod<'_>> = ways.iter_mut().map(Way::method).collect();
         // The sleepers learn. These sleeps do not count.
@@ -114,7 +126,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 progress.at(learned + so_far.made());
                 answer_request(context, || {
                     let rows = [rows.clone(), rows_of(duration, &labels, &so_far.results())].concat();
-                    let data = asked.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
+                    let data = known.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
                     let blocks = page(&data);
                     Some(Document::new(data, blocks))
                 });
@@ -139,10 +151,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let conditions = conditions.end();
     drop(progress);
     let warnings = held.end();
-    let mut data = asked.data(rows, &parts, (not_run, warnings.clone()));
+    let mut data = known.data(rows, &parts, (not_run, warnings.clone()));
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     data.conditions = conditions;
-    let answer = arguments.conditions.judge(&data.conditions, (&mut data.notes, &mut []), answer);
+    let answer = asked.conditions.judge(&data.conditions, (&mut data.notes, &mut []), answer);
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
@@ -155,7 +167,7 @@ fn blocking_share(duration: Duration, count: u64, context: &Context) -> Option<f
 
 /// Returns the settings to compare. `blocking` is the share of a CPU that a sleep takes which only blocks; without it,
 /// the targets for the CPU time stand for any.
-fn ways(arguments: &Arguments, blocking: Option<f64>) -> Vec<Way> {
+fn ways(asked: &Asked<'_>, blocking: Option<f64>) -> Vec<Way> {
     let us = Duration::from_micros;
     let fixed = FIXED_MARGINS_US.map(|margin| Way::Fixed(us(margin)));
     let p99 = P99_TARGETS_US.map(|late| Way::hpt(Target::P99(us(late))));
@@ -167,7 +179,7 @@ fn ways(arguments: &Arguments, blocking: Option<f64>) -> Vec<Way> {
     all.push(("busy", Way::Busy));
     let default = Way::hpt(Target::Balanced);
     all.extend([default].into_iter().chain(p99).chain(cpu).map(|way| ("hpt", way)));
-    all.into_iter().filter(|(method, _)| arguments.wants(method)).map(|(_, way)| way).collect()
+    all.into_iter().filter(|(method, _)| (asked.wants)(method)).map(|(_, way)| way).collect()
 }
 
 /// Rounds a positive number to two significant digits, so that it can be typed.
@@ -180,22 +192,22 @@ fn two_digits(value: f64) -> f64 {
 }
 
 /// The request, and the settings of the thread: the parts of the document that are known before the run.
-struct Asked<'a> {
-    arguments: &'a Arguments,
+struct Known<'a> {
+    asked: &'a Asked<'a>,
     context: &'a Context,
     cpu: Option<usize>,
     settings: EffectiveSettings,
     learning: u64,
 }
 
-impl Asked<'_> {
+impl Known<'_> {
     fn data(
         &self,
         rows: Vec<SleepCurveRow>,
         parts: &Parts<'_>,
         (not_run, remarks): (NotRun, Vec<String>),
     ) -> SleepCurveDocument {
-        let Self { arguments, context, cpu, settings, learning } = self;
+        let Self { asked, context, cpu, settings, learning } = self;
         let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
         let few = rows.iter().any(|row| row.p99_ns.is_none());
         let few = few.then(|| "p99 takes 1000 sleeps: no setting is recommended with fewer".to_owned());
@@ -219,8 +231,8 @@ impl Asked<'_> {
             cpu_absences: parts.absences(),
             not_run,
             conditions: hpt_document::conditions::Conditions::default(),
-            recommendations: arguments
-                .length
+            recommendations: asked
+                .lengths
                 .iter()
                 .flat_map(|&duration| recommendations(&rows, saturating_nanos(duration)))
                 .collect(),

@@ -28,7 +28,8 @@ use crate::{
     document_head::head_of,
     exit::Failure,
     output::{
-        Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, saturating_nanos, tail,
+        Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, rounded_cpu_share,
+        saturating_nanos, tail,
     },
     sampling::{
         bins::bins_of_sorted,
@@ -124,7 +125,16 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     if arguments.curve {
-        return curve::run(arguments, context);
+        let wants = |method: &str| arguments.wants(method);
+        let asked = curve::Asked {
+            lengths: &arguments.length,
+            count: arguments.count,
+            wants: &wants,
+            conduct: arguments.conduct(),
+            thread: &arguments.thread,
+            conditions: arguments.conditions,
+        };
+        return curve::run(&asked, context);
     }
     in_phases(&arguments.load, context, (&[arguments.thread.cpu()], 2), || run_once(arguments, context))
 }
@@ -132,11 +142,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.thread.listen(context)?;
     context.signals.listen_for_requests()?;
-    // Throttling affects only a thread that never blocks. If spinning alternates with other methods, the thread blocks
-    // often enough.
-    let conduct = if arguments.only_spins() { Behavior::Spins } else { Behavior::Blocks };
     let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
-    let held = arguments.thread.hold(context, conduct, "hpt sleep")?;
+    let held = arguments.thread.hold(context, arguments.conduct(), "hpt sleep")?;
     clock::prime();
 
     let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;
@@ -185,9 +192,11 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
 }
 
 impl Arguments {
-    /// Returns whether the thread never blocks.
-    fn only_spins(&self) -> bool {
-        !self.strategy.is_empty() && self.strategy.iter().all(|name| name == "busy")
+    /// Returns whether the thread blocks. Throttling affects only a thread that never does. If spinning alternates with
+    /// other methods, the thread blocks often enough.
+    fn conduct(&self) -> Behavior {
+        let only_spins = !self.strategy.is_empty() && self.strategy.iter().all(|name| name == "busy");
+        if only_spins { Behavior::Spins } else { Behavior::Blocks }
     }
 
     fn wants(&self, method: &str) -> bool {
@@ -279,11 +288,6 @@ fn limited_row(row: &SleepRow) -> LimitedRow<'_> {
         Quantity::Read | Quantity::Missed | Quantity::Stalls => None,
     };
     LimitedRow::of_times(name, row.samples, "it was not measured", nanos)
-}
-
-/// Rounds a share of CPU time in machine-readable output. A sleep of 100 ms that only blocks takes less than 0.1 %.
-fn rounded_cpu_share(share: f64) -> f64 {
-    (share * 1e6).round() / 1e6
 }
 
 fn row(duration: Duration, overshoot: &SleepOvershoot, report: Option<&Report>) -> SleepRow {

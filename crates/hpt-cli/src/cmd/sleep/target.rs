@@ -5,10 +5,9 @@ use std::time::Duration;
 use hpt_core::sleep::{Report, Target, TargetStatus};
 use hpt_document::sleep::TargetField;
 
-use super::rounded_cpu_share;
 use crate::{
     arguments::sleep_length,
-    output::{exact_time, rounded},
+    output::{exact_time, rounded, rounded_cpu_share},
 };
 
 const EXPECTED: &str = "expected p99=TIME, p99.9=TIME, cpu=SHARE or p99=TIME,cpu=SHARE, for example p99=1us or cpu=2%";
