@@ -9,6 +9,10 @@ const REMEMBERED: usize = 64;
 /// each class are ten times as long as those of the previous class.
 const CLASSES: usize = 4;
 const SHORTEST_CLASS_NS: u64 = 30_000;
+/// The number of latencies of which the shortest one is known.
+const ENOUGH: usize = 8;
+/// A time shorter than this many times the shortest latency is the rest after an early wake-up.
+const REST_FACTOR: u64 = 4;
 /// The share of the wake-ups that the margin covers, in hundredths.
 const COVERED_PERCENT: usize = 95;
 /// The margin before any latency is known: a typical wake-up latency.
@@ -26,15 +30,14 @@ const TRY_EVERY: u32 = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Margin {
     finish: Finish,
-    /// Empty if there is no margin. On the heap, so that futures that own a sleeper are small.
+    /// On the heap, so that futures that own a sleeper are small.
     classes: Box<[Recent]>,
     untried: u32,
 }
 
 impl Margin {
     pub(crate) fn new(finish: Finish) -> Self {
-        let classes = if finish == Finish::Kernel { 0 } else { CLASSES };
-        Self { finish, classes: vec![Recent::EMPTY; classes].into(), untried: 0 }
+        Self { finish, classes: vec![Recent::EMPTY; CLASSES].into(), untried: 0 }
     }
 
     pub(crate) const fn finish(&self) -> Finish {
@@ -45,8 +48,7 @@ impl Margin {
     /// close to block.
     pub(crate) fn block_ns(&mut self, remaining_ns: u64) -> Option<u64> {
         if self.finish == Finish::Kernel {
-            // The kernel's clock can be ahead of `Instant` by less than this. Blocking again would return at once.
-            return (remaining_ns > 1_000).then_some(remaining_ns);
+            return self.block_without_waiting_ns(remaining_ns);
         }
         let margin_ns = self.classes[class(remaining_ns)].covering().unwrap_or(FIRST_NS);
         let block_ns = remaining_ns.saturating_sub(margin_ns);
@@ -61,11 +63,22 @@ impl Margin {
         Some(remaining_ns / 2)
     }
 
+    /// Returns the time to block if nothing may wait for the deadline without blocking. Every wake-up takes the shortest
+    /// latency, so the alarm is earlier by that. A task that is woken faster than ever blocks again.
+    fn block_without_waiting_ns(&self, remaining_ns: u64) -> Option<u64> {
+        // The kernel's clock can be ahead of `Instant` by less than this. Blocking again would return at once.
+        if remaining_ns <= 1_000 {
+            return None;
+        }
+        let shortest_ns = self.classes[class(remaining_ns)].shortest().unwrap_or(0);
+        // The rest after an early wake-up is short.
+        let is_rest = remaining_ns < REST_FACTOR * shortest_ns;
+        Some(if is_rest { remaining_ns } else { remaining_ns - shortest_ns })
+    }
+
     /// Records that a sleep of `remaining_ns` was woken `late_ns` after the requested time.
     pub(crate) fn learn(&mut self, remaining_ns: u64, late_ns: u64) {
-        if let Some(recent) = self.classes.get_mut(class(remaining_ns)) {
-            recent.put(late_ns.min(LONGEST_NS));
-        }
+        self.classes[class(remaining_ns)].put(late_ns.min(LONGEST_NS));
     }
 }
 
@@ -91,6 +104,12 @@ impl Recent {
         self.count = (self.count + 1).min(REMEMBERED);
     }
 
+    /// Returns the shortest latency; `None` if there are too few to tell.
+    fn shortest(&self) -> Option<u64> {
+        let known = &self.late_ns[..self.count];
+        known.iter().min().filter(|_| known.len() >= ENOUGH).map(|&shortest| shortest.into())
+    }
+
     /// Returns the latency that the covered share of the wake-ups did not exceed; `None` if there are no latencies.
     fn covering(&self) -> Option<u64> {
         let mut known = self.late_ns;
@@ -104,7 +123,7 @@ impl Recent {
 mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{FIRST_NS, LONGEST_NS, Margin, REMEMBERED, SHORTEST_BLOCK_NS, TRY_EVERY};
+    use super::{ENOUGH, FIRST_NS, LONGEST_NS, Margin, REMEMBERED, SHORTEST_BLOCK_NS, TRY_EVERY};
     use crate::finish::Finish;
 
     const MS: u64 = 1_000_000;
@@ -149,10 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_margin_the_kernel_wakes_at_the_deadline() {
+    fn the_alarm_is_earlier_by_the_shortest_latency_if_nothing_may_wait_without_blocking() {
         let mut margin = Margin::new(Finish::Kernel);
-        margin.learn(MS, 50_000);
-        assert_eq!((margin.block_ns(MS), margin.block_ns(500)), (Some(MS), None));
+        (1..ENOUGH).for_each(|_| margin.learn(MS, 50_000));
+        assert_eq!((margin.block_ns(MS), margin.block_ns(500)), (Some(MS), None), "too few are known");
+        (0..REMEMBERED).for_each(|number| margin.learn(MS, if number == 9 { 20_000 } else { 50_000 }));
+        assert_eq!(margin.block_ns(MS), Some(MS - 20_000));
+        // It was woken early, and blocks for the rest.
+        (0..REMEMBERED).for_each(|_| margin.learn(100_000, 20_000));
+        assert_eq!((margin.block_ns(5_000), margin.block_ns(60_000)), (Some(5_000), Some(60_000)));
+        // The fast wake-up is forgotten.
+        (0..REMEMBERED).for_each(|_| margin.learn(MS, 50_000));
+        assert_eq!(margin.block_ns(MS), Some(MS - 50_000));
     }
 
     proptest! {

@@ -105,8 +105,7 @@ struct Armed {
 }
 
 impl Timers {
-    /// Starts the thread, named `hpt-timers`. It blocks until each deadline, so the overshoot includes the kernel's
-    /// wake-up latency.
+    /// Starts the thread, named `hpt-timers`. It blocks until each deadline ([`Finish::Kernel`]).
     ///
     /// # Errors
     ///
