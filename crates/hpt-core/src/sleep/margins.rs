@@ -174,6 +174,15 @@ impl Way {
         Choice { first_ns: self.first_ns as u64, second_ns: self.second_ns.map(|ns| ns as u64) }
     }
 
+    /// Returns a way that blocks for at least half of a sleep of this length. A sleep that does not block at all would
+    /// spin for its whole length, and learn nothing.
+    fn that_blocks(self, length_ns: f64) -> Self {
+        let first_ns = self.first_ns.min(length_ns / 2.0);
+        #[expect(clippy::cast_precision_loss, reason = "5000")]
+        let second_ns = self.second_ns.filter(|second_ns| second_ns + (SHORTEST_PARK_NS as f64) < first_ns);
+        Self { first_ns, second_ns, ..self }
+    }
+
     /// Returns a way with one stage that takes up to `budget_ns`, between this one and the next one, which takes more.
     fn extended(self, next: Self, budget_ns: f64) -> Self {
         // The cost of a margin grows faster with its length, so this way takes no more than `budget_ns`.
@@ -356,6 +365,12 @@ fn chosen(target: Target, learned: &Learned, length_ns: u64) -> Way {
     let Some(budget_ns) = target.budget_ns(length_ns as f64, learned.block_ns) else {
         return learned.ways[highest].cheapest();
     };
+    let way = within_budget(target, learned, highest, budget_ns);
+    if budget_ns < length_ns as f64 { way.that_blocks(length_ns as f64) } else { way }
+}
+
+/// Returns the way that a budget allows, up to the level `highest`.
+fn within_budget(target: Target, learned: &Learned, highest: usize, budget_ns: f64) -> Way {
     let is_affordable = |way: &Way| way.cost_ns <= budget_ns;
     let affordable = (0..=highest).rev().find(|&level| is_affordable(&learned.ways[level].cheapest()));
     let level = affordable.unwrap_or(0).max(target.least_level());
@@ -617,6 +632,19 @@ mod tests {
         let mut margins = Margins::new(Target::CpuShare(f64::NAN));
         margins.learn(MS, false, 20_000);
         assert!(margins.choose(MS).0.first_ns <= 20_480);
+    }
+
+    #[test]
+    fn a_sleep_with_a_limit_of_cpu_time_blocks_however_late_it_is_woken() {
+        for target in [Target::Balanced, Target::CpuShare(0.2), Target::P99WithinCpuShare(Duration::ZERO, 0.2)] {
+            let mut margins = Margins::new(target);
+            for number in 0..200 {
+                let (choice, _) = margins.choose(250_000);
+                assert!(choice.first_ns <= 125_000, "{target:?}, {number}: {choice:?}");
+                margins.learn(250_000, false, 200_000 + 1_000 * (number % 100));
+                margins.learn(250_000, true, 30_000);
+            }
+        }
     }
 
     #[test]
