@@ -65,22 +65,25 @@ impl Signals {
             return Ok(());
         }
         let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
-        // The shutdown handler must be registered before the handler that sets its flag. A Ctrl-C between the two
-        // registrations would be lost, so an earlier handler sets another flag.
-        let early = Arc::new(AtomicBool::new(false));
+        // The shutdown handler must be registered before the handler that sets its flag.
         self.note(key)
             .and_then(|()| self.note(request))
-            .and_then(|()| signal_hook::flag::register(key, Arc::clone(&early)))
-            .and_then(|_| {
+            .and_then(|()| {
                 signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
             })
             .and_then(|_| signal_hook::flag::register(key, Arc::clone(&self.interrupted)))
             .and_then(|_| signal_hook::flag::register(request, Arc::clone(&self.interrupted)))
             .map_err(Failure::Signals)?;
-        if early.load(Ordering::Relaxed) {
+        self.count_early_signal();
+        Ok(())
+    }
+
+    /// Makes a signal count that arrived after [`note`](Self::note) and before the handler that sets the flag. It would be
+    /// lost otherwise.
+    fn count_early_signal(&self) {
+        if self.signal().is_some() {
             self.interrupted.store(true, Ordering::Relaxed);
         }
-        Ok(())
     }
 
     /// Like [`listen`](Self::listen), but for a command that restores something when it ends. A hang-up also ends the
@@ -93,6 +96,7 @@ impl Signals {
             self.note(signal).map_err(Failure::Signals)?;
             signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
         }
+        self.count_early_signal();
         Ok(())
     }
 
@@ -123,5 +127,24 @@ impl Signals {
         let listen = move || signals.forever().for_each(|_| waker.wake());
         let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
         Ok(Listening { handle, thread: Some(thread) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::Signals;
+
+    #[test]
+    fn a_signal_between_two_registrations_is_not_lost() {
+        for until_the_end in [false, true] {
+            let signals = Signals::default();
+            // The first handler has recorded it, and the second one was not there.
+            signals.signal.store(15, Ordering::Relaxed);
+            let listening = if until_the_end { signals.listen_until_the_end() } else { signals.listen() };
+            listening.expect("handlers can be installed");
+            assert!(signals.interrupted());
+        }
     }
 }
