@@ -6,7 +6,7 @@ use hpt_core::{
     Sleeper, clock,
     measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot},
     realtime::Behavior,
-    sleep::Target,
+    sleep::{Report, Target},
 };
 use hpt_document::{
     not_run::NotRun,
@@ -74,6 +74,10 @@ impl Way {
             Self::Std | Self::Nanosleep | Self::Busy => None,
         }
     }
+
+    fn report(&self) -> Option<Report> {
+        if let Self::Hpt(sleeper) = self { Some(sleeper.report()) } else { None }
+    }
 }
 
 /// The request.
@@ -96,7 +100,7 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
     clock::prime();
     let measured = u64::from(asked.count);
     let learning = (measured / MEASURED_PER_LEARNING).max(LEAST_LEARNING);
-    let settings = ways(asked, None).len() as u64;
+    let settings = ways(asked, Some(0.0)).len() as u64;
     let sleeps = settings * (measured + learning);
     let expected = asked.lengths.iter().sum::<Duration>();
     let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
@@ -125,7 +129,7 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
             sleep_overshoot(duration, measured, &mut methods, |so_far| {
                 progress.at(learned + so_far.made());
                 answer_request(context, || {
-                    let rows = [rows.clone(), rows_of(duration, &labels, &so_far.results())].concat();
+                    let rows = [rows.clone(), rows_of(duration, &labels, &so_far.results(), |_| None)].concat();
                     let data = known.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
                     let blocks = page(&data);
                     Some(Document::new(data, blocks))
@@ -135,17 +139,7 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
         };
         drop(methods);
         parts.end(exact_time(duration));
-        let mut measured_rows = rows_of(duration, &labels, &overshoots);
-        for row in &mut measured_rows {
-            let sleeper = ways.iter().find_map(|way| match way {
-                Way::Hpt(sleeper) if row.method == "hpt" && way.setting() == row.setting => Some(sleeper),
-                _ => None,
-            });
-            let report = sleeper.map(|sleeper| sleeper.report());
-            row.margin_ns = report.as_ref().map(|report| saturating_nanos(report.margin));
-            row.target = report.as_ref().map(target::field);
-        }
-        rows.extend(measured_rows);
+        rows.extend(rows_of(duration, &labels, &overshoots, |place| ways[place].report()));
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
@@ -165,15 +159,15 @@ fn blocking_share(duration: Duration, count: u64, context: &Context) -> Option<f
     sleeps.first()?.cpu_share
 }
 
-/// Returns the settings to compare. `blocking` is the share of a CPU that a sleep takes which only blocks; without it,
-/// the targets for the CPU time stand for any.
+/// Returns the settings to compare. `blocking` is the share of a CPU that a sleep takes which only blocks; `None` if the
+/// kernel does not report CPU time, for which there are then no targets.
 fn ways(asked: &Asked<'_>, blocking: Option<f64>) -> Vec<Way> {
     let us = Duration::from_micros;
     let fixed = FIXED_MARGINS_US.map(|margin| Way::Fixed(us(margin)));
     let p99 = P99_TARGETS_US.map(|late| Way::hpt(Target::P99(us(late))));
-    let blocking = blocking.unwrap_or(0.0);
-    let cpu =
-        CPU_TARGETS.map(|factor| Way::hpt(Target::CpuShare(two_digits(factor * blocking).min(LARGEST_CPU_TARGET))));
+    let share = |factor: f64, blocking: f64| two_digits(factor * blocking).min(LARGEST_CPU_TARGET);
+    let of_factor = |blocking: f64| CPU_TARGETS.map(|factor| Way::hpt(Target::CpuShare(share(factor, blocking))));
+    let cpu = blocking.into_iter().flat_map(of_factor);
     let mut all = vec![("std", Way::Std), ("nanosleep", Way::Nanosleep)];
     all.extend(fixed.map(|way| ("fixed", way)));
     all.push(("busy", Way::Busy));
@@ -242,15 +236,30 @@ impl Known<'_> {
     }
 }
 
-/// Returns the rows of one duration, with the best of them marked.
-fn rows_of(duration: Duration, labels: &[Option<String>], overshoots: &[SleepOvershoot]) -> Vec<SleepCurveRow> {
-    let measured = overshoots.iter().zip(labels).filter(|(overshoot, _)| overshoot.overshoot.is_some());
-    let mut rows: Vec<_> = measured.map(|(overshoot, label)| row(duration, label.clone(), overshoot)).collect();
+/// Returns the rows of one duration, with the best of them marked. `report` returns the report of the sleeper with this
+/// place in `labels`, if there is one.
+fn rows_of(
+    duration: Duration,
+    labels: &[Option<String>],
+    overshoots: &[SleepOvershoot],
+    report: impl Fn(usize) -> Option<Report>,
+) -> Vec<SleepCurveRow> {
+    let all = overshoots.iter().zip(labels).enumerate();
+    let measured = all.filter(|(_, (overshoot, _))| overshoot.overshoot.is_some());
+    let row = |(place, (overshoot, label)): (usize, (&SleepOvershoot, &Option<String>))| {
+        row(duration, label.clone(), overshoot, report(place).as_ref())
+    };
+    let mut rows: Vec<_> = measured.map(row).collect();
     mark_best(&mut rows);
     rows
 }
 
-fn row(duration: Duration, setting: Option<String>, overshoot: &SleepOvershoot) -> SleepCurveRow {
+fn row(
+    duration: Duration,
+    setting: Option<String>,
+    overshoot: &SleepOvershoot,
+    report: Option<&Report>,
+) -> SleepCurveRow {
     let sorted_ns = &overshoot.sorted_ns;
     let samples = sorted_ns.len() as u64;
     let p99 = tail(samples, 0.99, ()).and_then(|()| quantile_with_bounds(sorted_ns, 0.99));
@@ -269,8 +278,8 @@ fn row(duration: Duration, setting: Option<String>, overshoot: &SleepOvershoot) 
         max_ns: overshoot.overshoot.map(|late| rounded(late.max_ns)),
         cpu_share: overshoot.cpu_share.map(rounded_cpu_share),
         is_best: None,
-        margin_ns: None,
-        target: None,
+        margin_ns: report.map(|report| saturating_nanos(report.margin)),
+        target: report.map(target::field),
     }
 }
 
