@@ -22,21 +22,27 @@ impl NoSlack {
         }
         Self { before, bound_to_its_thread: PhantomData }
     }
+
+    /// Returns whether the slack was not at its minimum before.
+    pub(crate) const fn is_needed(&self) -> bool {
+        self.before.is_some()
+    }
 }
 
 /// The timer slack of a thread that sleeps repeatedly. Reading the slack is a system call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KnownSlack {
     /// The number of sleeps for which the slack is assumed to be at its minimum, without reading it.
-    unread: u8,
+    unread: u32,
 }
 
 impl KnownSlack {
     /// Sets the timer slack to its minimum as long as the guard exists. Returns no guard if the slack was at its minimum
-    /// in one of the last 16 sleeps, as on threads with a real-time policy.
-    pub(crate) fn hold(&mut self) -> Option<NoSlack> {
+    /// in one of the last 16 sleeps, as on threads with a real-time policy. The next call is for the sleep after this
+    /// many.
+    pub(crate) fn hold(&mut self, sleeps: u32) -> Option<NoSlack> {
         if self.unread > 0 {
-            self.unread -= 1;
+            self.unread = self.unread.saturating_sub(sleeps);
             return None;
         }
         let guard = NoSlack::hold();

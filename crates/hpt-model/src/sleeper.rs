@@ -1,7 +1,7 @@
 //! A sleeper that is interrupted: the word of hpt-core, with a kernel made of a mutex. A thread that is never woken
 //! stays in it forever, which the scheduler detects.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use loom::{
     sync::{
@@ -140,5 +140,30 @@ pub fn an_interruption_in_any_stage_ends_the_sleep() {
         waker.join().expect("a waker that does not panic");
         timer.join().expect("a timer that does not panic");
         assert!(!world.word.is_set(), "one was left over");
+    });
+}
+
+/// Checks a sleep whose only waker is dropped once it has interrupted: until the interruption has ended the sleep, the
+/// sleeper never believes that nothing can interrupt it.
+pub fn a_dropped_waker_is_not_forgotten() {
+    loom::model(|| {
+        let world = Arc::new(World::default());
+        world.word.add_waker();
+        let other = Arc::clone(&world);
+        let interrupter = thread::spawn(move || {
+            other.interrupt();
+            other.word.remove_waker();
+        });
+        let believed = Cell::new(false);
+        world.word.until_set_or(
+            || believed.get(),
+            |word| match world.word.is_out_of_reach() {
+                true => believed.set(true),
+                false => world.wait_in_the_kernel(word),
+            },
+        );
+        assert!(!believed.get() && world.word.take(), "the interruption was pending or still to come");
+        interrupter.join().expect("a waker that does not panic");
+        assert!(world.word.is_out_of_reach());
     });
 }

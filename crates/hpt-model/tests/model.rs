@@ -51,3 +51,8 @@ fn each_interruption_has_its_sleep() {
 fn an_interruption_ends_a_sleep_of_two_stages() {
     hpt_model::sleeper::an_interruption_in_any_stage_ends_the_sleep();
 }
+
+#[test]
+fn a_dropped_waker_is_not_forgotten() {
+    hpt_model::sleeper::a_dropped_waker_is_not_forgotten();
+}

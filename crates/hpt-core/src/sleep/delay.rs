@@ -16,7 +16,7 @@ impl DelayNs for Sleeper {
         while let Woken::Interrupted { .. } = self.sleep_until(deadline) {
             interrupted = true;
             // The interrupted sleep is not counted, because the delay continues.
-            self.last = None;
+            self.recent.remove_last();
         }
         if interrupted {
             self.waker().wake();

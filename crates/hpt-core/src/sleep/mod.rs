@@ -7,21 +7,23 @@ mod delay;
 mod lateness;
 mod margins;
 mod overshoot;
+mod recent;
 mod word;
 
 use std::{
+    cell::Cell,
     fmt, fs,
     marker::PhantomData,
-    mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 pub use self::margins::Target;
 use self::{
-    contention::Contention,
-    margins::{Choice, Margins, SHORTEST_PARK_NS},
+    contention::{Contention, SUSPICIOUS_NS},
+    margins::{Choice, Margins, SHORTEST_PARK_NS, USES},
     overshoot::Overshoots,
+    recent::{Blocks, Recent, Slept},
     word::Word,
 };
 #[cfg(feature = "testing")]
@@ -29,7 +31,7 @@ use crate::clock::frozen;
 use crate::{
     clock::{Instant, kernels_clock},
     host,
-    slack::KnownSlack,
+    slack::{KnownSlack, NoSlack},
     stats::Spread,
     sys::{
         clock::{Clock, ClockId, Route},
@@ -41,11 +43,6 @@ use crate::{
 /// If the margin leaves no time to block, one in this many sleeps blocks for half of its length anyway. Otherwise, the
 /// margin for such sleeps would never be learned again, even if the wake-up latency had decreased.
 const TRY_EVERY: u32 = 16;
-/// The statistics are brought up to date after this many sleeps, or if the oldest of them is older than this.
-const TOGETHER: usize = 16;
-const LONGEST_UNLEARNED_NS: u64 = 100_000_000;
-/// Stands for the latency of a block that did not happen or was interrupted.
-const NOT_BLOCKED: u32 = u32::MAX;
 /// One in this many sleeps measures its CPU time until it begins to spin, and so do the first few.
 const MEASURE_EVERY: u32 = 16;
 /// The time that a measurement of CPU time may take while a thread would spin anyway.
@@ -186,26 +183,16 @@ pub struct TargetStatus {
 #[derive(Debug)]
 pub struct Sleeper {
     word: Arc<Word>,
-    strategy: Strategy,
-    margins: Margins,
-    contention: Contention,
+    ready: Ready,
     /// The last margin, and the length of the last sleep.
     last_margin_ns: u64,
     last_length_ns: u64,
+    recent: Recent,
+    strategy: Strategy,
+    margins: Margins,
+    contention: Contention,
     untried: u32,
-    /// The number of sleeps since the last one whose CPU time was measured.
-    unmeasured: u32,
     done: Done,
-    /// The last sleep, which is not yet included in the statistics. On the return path of a sleep, every access to cold
-    /// memory would add to the overshoot.
-    last: Option<Slept>,
-    /// The sleeps before it, which are not yet included either. After a sleep, most memory is cold, so the statistics
-    /// are brought up to date once in several sleeps.
-    recent: [Slept; TOGETHER],
-    recents: usize,
-    oldest: Instant,
-    /// How to wait for the next sleep, if its length is similar.
-    ready: Ready,
     slack: KnownSlack,
     /// Binds the learned statistics to one thread.
     bound_to_its_thread: PhantomData<*const ()>,
@@ -226,16 +213,12 @@ impl Sleeper {
             strategy: Strategy::Precise,
             margins: Margins::new(Target::Balanced),
             contention: Contention::default(),
+            ready: Ready::NONE,
             last_margin_ns: 0,
             last_length_ns: 0,
+            recent: Recent::NONE,
             untried: 0,
-            unmeasured: 0,
             done: Done::default(),
-            last: None,
-            recent: [Slept::NONE; TOGETHER],
-            recents: 0,
-            oldest: Instant::EPOCH,
-            ready: Ready::NONE,
             slack: KnownSlack::default(),
             bound_to_its_thread: PhantomData,
         }
@@ -266,13 +249,14 @@ impl Sleeper {
     #[must_use]
     pub fn with_target(mut self, target: Target) -> Self {
         self.margins = Margins::new(target);
-        self.ready = Ready::NONE;
+        self.ready.uses_left = 0;
         self
     }
 
     /// Returns a handle that can wake this sleeper from another thread or from a signal handler.
     #[must_use]
     pub fn waker(&self) -> Waker {
+        self.word.add_waker();
         Waker { word: Arc::clone(&self.word) }
     }
 
@@ -296,21 +280,21 @@ impl Sleeper {
         loop {
             let start = Instant::now();
             self.settle();
-            let (stages, now) = self.park(deadline, start);
+            let (blocks, now) = self.park(deadline, start);
             // This call is a dry run. The return path was last used one sleep ago, and cold memory on it would add to
             // the overshoot. A thread that was woken too late returns at once.
             if now < deadline {
-                let woken = self.spin_until(start, deadline, start, stages);
+                let woken = self.spin_until(start, deadline, start, now, blocks);
                 if !woken.is_in_time() {
                     return woken;
                 }
             }
-            let woken = self.spin_until(deadline, deadline, start, stages);
-            match self.last {
+            let woken = self.spin_until(deadline, deadline, start, now, blocks);
+            match self.recent.last() {
                 // `CLOCK_MONOTONIC` went back. The sleep starts over with its full length.
-                Some(Slept { now, .. }) if now < start && woken.is_in_time() => {
+                Some(&Slept { now, .. }) if now < start && woken.is_in_time() => {
                     deadline = now + deadline.duration_since(start);
-                    self.last = None;
+                    self.recent.remove_last();
                 }
                 _ => return woken,
             }
@@ -355,18 +339,17 @@ impl Sleeper {
             };
             if self.parks(length_ns, margin_ns) {
                 self.last_margin_ns = margin_ns;
-                let _slack = if blocks.is_contended { None } else { self.slack.hold() };
+                let _slack = if blocks.is_contended { None } else { self.slack.hold(1) };
                 let until = deadline - Duration::from_nanos(margin_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // Waits once, then reads the clock again. The kernel's wait follows the wall clock even if the clock is
                 // set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
-                blocks.count = 1 + u8::from(is_second);
+                blocks.add(is_second);
                 if let Ok(late) = SystemTime::now().duration_since(until)
                     && is_late_by_itself(saturating_nanos(late), Instant::now().nanos_since(due), margin_ns)
                 {
-                    let late_ns = u32::try_from(saturating_nanos(late)).unwrap_or(NOT_BLOCKED);
-                    blocks.late_ns[usize::from(is_second)] = late_ns.min(NOT_BLOCKED - 1);
+                    blocks.set_late(is_second, saturating_nanos(late));
                 }
             } else {
                 let until = due.min(now + LOOK_AGAIN);
@@ -374,12 +357,12 @@ impl Sleeper {
                 spun_ns += Instant::now().nanos_since(now);
             }
         };
-        let late = match woken {
+        let late_ns = match woken {
             Woken::InTime { late } => Some(saturating_nanos(late)),
             Woken::Interrupted { .. } => None,
         };
         self.last_length_ns = blocks.length_ns;
-        self.last = Some(Slept { start, now: Instant::now(), spun_ns, longest_gap_ns: 0, late, blocks });
+        self.recent.put(Slept { start, now: Instant::now(), spun_ns, longest_gap_ns: 0, late_ns, blocks });
         WokenByWall { woken, clock_was_set: before.differs_from(WallOffset::now()) }
     }
 
@@ -389,12 +372,12 @@ impl Sleeper {
         let start = Instant::from_nanos(frozen::now_ns()?);
         self.settle();
         if self.word.take() {
-            self.last = Some(Slept { late: None, ..Slept::unblocked(start, start) });
+            self.recent.put(Slept { start, now: start, ..Slept::NONE });
             return Some(Woken::Interrupted { left: deadline - start });
         }
         let now = Instant::from_nanos(frozen::sleep_until(deadline.as_nanos())?);
         let late = now - deadline;
-        self.last = Some(Slept { late: Some(saturating_nanos(late)), ..Slept::unblocked(start, now) });
+        self.recent.put(Slept { start, now, late_ns: Some(saturating_nanos(late)), ..Slept::NONE });
         Some(Woken::InTime { late })
     }
 
@@ -403,7 +386,7 @@ impl Sleeper {
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn report(&self) -> Report {
         let mut done = self.done.clone();
-        for slept in self.recent[..self.recents].iter().chain(&self.last) {
+        for slept in self.recent.all() {
             done.extend(slept, &self.margins);
         }
         let share = |ns: f64| if done.slept_ns == 0 { 0.0 } else { (ns / done.slept_ns as f64).min(1.0) };
@@ -428,55 +411,55 @@ impl Sleeper {
     }
 
     /// Stores the last sleep for the statistics.
+    #[inline(always)]
     fn settle(&mut self) {
-        let Some(last) = self.last.take() else { return };
-        let late_ns = last.longest_gap_ns.max(last.blocks.late_ns());
-        if self.strategy == Strategy::Precise
-            && self.contention.is_suspicious(last.now, late_ns)
-            && let Some(waited_ns) = waited_ns()
-        {
-            self.contention.record(last.now, waited_ns);
+        let Some(last) = self.recent.last() else { return };
+        let (now, held_up_ns) = (last.now, last.held_up_ns());
+        if held_up_ns >= SUSPICIOUS_NS {
+            self.suspect(now, held_up_ns);
         }
-        if self.recents == 0 {
-            self.oldest = last.now;
-        }
-        self.recent[self.recents] = last;
-        self.recents += 1;
-        if self.recents == TOGETHER || last.now.nanos_since(self.oldest) > LONGEST_UNLEARNED_NS {
+        if self.recent.settle() {
             self.learn();
         }
     }
 
+    /// Asks the kernel whether other threads want the CPU, if this thread was held up for `held_up_ns`.
+    #[cold]
+    fn suspect(&mut self, now: Instant, held_up_ns: u64) {
+        if self.strategy == Strategy::Precise
+            && self.contention.is_suspicious(now, held_up_ns)
+            && let Some(waited_ns) = waited_ns()
+        {
+            self.contention.record(now, waited_ns);
+            self.ready.uses_left = 0;
+        }
+    }
+
     /// Adds the stored sleeps to the statistics.
+    #[cold]
     fn learn(&mut self) {
-        for slept in &self.recent[..mem::take(&mut self.recents)] {
+        for slept in self.recent.take() {
             self.done.extend(slept, &self.margins);
-            let Blocks { length_ns, late_ns, is_contended, .. } = slept.blocks;
+            let Blocks { length_ns, is_contended, .. } = slept.blocks;
             // The latencies in a time of contention are those of the other threads.
-            for (is_second, late_ns) in [false, true].into_iter().zip(late_ns) {
-                if !is_contended && late_ns != NOT_BLOCKED {
-                    self.margins.learn(length_ns, is_second, late_ns.into());
-                }
+            for (is_second, late_ns) in slept.blocks.late_ns().filter(|_| !is_contended) {
+                self.margins.learn(length_ns, is_second, late_ns);
             }
         }
-        self.ready = Ready::NONE;
+        self.ready.uses_left = 0;
     }
 
     /// Chooses how to wait for `length_ns`.
     fn choose(&mut self, length_ns: u64, now: Instant) -> Choice {
-        match self.strategy {
-            Strategy::Precise if self.is_contended(now) => Choice { first_ns: 0, second_ns: None },
-            Strategy::Precise if self.ready.is_for(length_ns) => {
-                self.ready.uses_left -= 1;
-                self.ready.choice
-            }
-            Strategy::Precise => {
-                let (choice, uses) = self.margins.choose(length_ns);
-                self.ready = Ready { length_ns, choice, uses_left: uses - 1 };
-                choice
-            }
-            Strategy::SpinOnly | Strategy::KernelOnly => Choice { first_ns: 0, second_ns: None },
-        }
+        let at_once = Choice { first_ns: 0, second_ns: None };
+        let (choice, uses) = match self.strategy {
+            Strategy::Precise if self.is_contended(now) => (at_once, 1),
+            Strategy::Precise => self.margins.choose(length_ns),
+            Strategy::SpinOnly | Strategy::KernelOnly => (at_once, USES),
+        };
+        let uses = if self.parks(length_ns, choice.first_ns) { uses } else { 1 };
+        self.ready = Ready { length_ns, choice, uses_left: uses - 1, ..self.ready };
+        choice
     }
 
     /// Returns whether this thread does not spin now, because other threads want its CPU.
@@ -490,10 +473,20 @@ impl Sleeper {
     }
 
     /// Blocks the thread until the margin before `deadline` begins, or until an interruption.
+    #[inline(always)]
     fn park(&mut self, deadline: Instant, start: Instant) -> (Blocks, Instant) {
         let length_ns = deadline.nanos_since(start);
-        let mut blocks = Blocks::none(length_ns);
         self.last_length_ns = length_ns;
+        match self.ready.take(length_ns) {
+            Some(choice) => self.block(deadline, start, choice, Blocks::none(length_ns), || ()),
+            None => self.choose_and_park(deadline, start, length_ns),
+        }
+    }
+
+    /// Chooses how to wait for `deadline`, and blocks. Measures the CPU time of some sleeps.
+    #[cold]
+    fn choose_and_park(&mut self, deadline: Instant, start: Instant, length_ns: u64) -> (Blocks, Instant) {
+        let mut blocks = Blocks::none(length_ns);
         let mut choice = self.choose(length_ns, start);
         if !self.parks(length_ns, choice.first_ns) {
             self.untried = self.untried.saturating_add(1);
@@ -503,38 +496,24 @@ impl Sleeper {
             self.untried = 0;
             choice = Choice { first_ns: length_ns / 2, second_ns: None };
         }
-        let until = deadline.saturating_sub(Duration::from_nanos(choice.first_ns));
-        // The kernel waits on its own clock. If that clock went back, `Instant` follows within a millisecond. Until
-        // then, blocking would last too long.
-        if clock_went_back(until, length_ns) {
-            return (blocks, start);
-        }
         blocks.is_contended = self.is_contended(start);
         let cpu_before_ns = if blocks.is_contended { None } else { self.begin_measurement(length_ns) };
         // Without a margin, a wake-up may as well be combined with others.
-        let _slack = if blocks.is_contended { None } else { self.slack.hold() };
-        self.last_margin_ns = choice.first_ns;
-        let mut now = self.block_until(until, start);
-        blocks.late_ns[0] = late_ns(now, until);
-        blocks.count = 1;
-        let mut cpu_between_ns = None;
-        if let Some(second_ns) = choice.second_ns
-            && now >= until
-            && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS
-        {
-            self.last_margin_ns = second_ns;
-            let until = deadline.saturating_sub(Duration::from_nanos(second_ns));
-            cpu_between_ns = cpu_before_ns.map(|_| cpu_time_ns());
-            now = self.block_until(until, start);
-            blocks.late_ns[1] = late_ns(now, until);
-            blocks.count = 2;
+        let slack = if blocks.is_contended { None } else { self.slack.hold(USES) };
+        if slack.as_ref().is_some_and(NoSlack::is_needed) {
+            self.ready.uses_left = 0;
         }
+        let mut cpu_between_ns = None;
+        let (blocks, now) = self.block(deadline, start, choice, blocks, || {
+            cpu_between_ns = cpu_before_ns.map(|_| cpu_time_ns());
+        });
         // This thread would spin in the time that is left.
         let left_ns = deadline.nanos_since(now);
         if let Some(before_ns) = cpu_before_ns
+            && blocks.count > 0
             && (left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns))
         {
-            self.unmeasured = 0;
+            self.ready.unmeasured = 0;
             let after_ns = cpu_time_ns();
             let first_ns = cpu_between_ns.unwrap_or(after_ns).saturating_sub(before_ns);
             let second_ns = cpu_between_ns.map(|between_ns| after_ns.saturating_sub(between_ns));
@@ -543,80 +522,92 @@ impl Sleeper {
         (blocks, now)
     }
 
+    /// Blocks once or twice. Calls `between` before the second time.
+    #[inline(always)]
+    fn block(
+        &mut self,
+        deadline: Instant,
+        start: Instant,
+        choice: Choice,
+        mut blocks: Blocks,
+        between: impl FnOnce(),
+    ) -> (Blocks, Instant) {
+        let until = deadline.saturating_sub(Duration::from_nanos(choice.first_ns));
+        // The kernel waits on its own clock. If that clock went back, `Instant` follows within a millisecond. Until
+        // then, blocking would last too long.
+        if until <= start || clock_went_back(until, blocks.length_ns) {
+            return (blocks, start);
+        }
+        self.last_margin_ns = choice.first_ns;
+        let mut now = self.block_until(until, start, false, &mut blocks);
+        if let Some(second_ns) = choice.second_ns
+            && now >= until
+            && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS
+        {
+            self.last_margin_ns = second_ns;
+            between();
+            let until = deadline.saturating_sub(Duration::from_nanos(second_ns));
+            now = self.block_until(until, start, true, &mut blocks);
+        }
+        (blocks, now)
+    }
+
     /// Blocks until `until` or an interruption. Returns the time. The sleep began at `start`.
-    fn block_until(&self, until: Instant, start: Instant) -> Instant {
+    ///
+    /// This function is never inlined, so that the second block of a sleep runs code that is already cached.
+    #[inline(never)]
+    fn block_until(&self, until: Instant, start: Instant, is_second: bool, blocks: &mut Blocks) -> Instant {
         let moment = Duration::from_nanos(until.kernel_nanos());
-        let mut now = start;
+        let now = Cell::new(start);
         self.word.until_set_or(
-            || {
-                now = Instant::now();
-                is_over(now, until, start)
+            || is_over(now.get(), until, start),
+            |word| {
+                // Without a waker, the cheaper system call is enough.
+                if self.word.is_out_of_reach() {
+                    wait::sleep_once(Till::Monotonic, moment);
+                } else {
+                    wait::wait_while_zero(word, Till::Monotonic, moment);
+                }
+                now.set(Instant::now());
             },
-            |word| wait::wait_while_zero(word, Till::Monotonic, moment),
         );
+        let now = now.get();
+        blocks.add(is_second);
+        if now >= until {
+            blocks.set_late(is_second, now.nanos_since(until));
+        }
         now
     }
 
     /// Returns the CPU time of the thread if this sleep is one of those whose CPU time is measured.
     fn begin_measurement(&mut self, length_ns: u64) -> Option<u64> {
-        self.unmeasured = self.unmeasured.saturating_add(1);
-        if self.unmeasured < MEASURE_EVERY && self.margins.knows_cpu(length_ns) {
+        if self.ready.unmeasured < MEASURE_EVERY && self.margins.knows_cpu(length_ns) {
             return None;
         }
         // If a sandbox forbids this clock, its reading is zero.
         Some(cpu_time_ns()).filter(|&ns| ns > 0)
     }
 
-    /// Spins until `until` or an interruption. Returns how the sleep that began at `start` and is due at `due` ended.
+    /// Spins until `until` or an interruption, from `began` on. Returns how the sleep that began at `start` and is due at
+    /// `due` ended.
     ///
     /// This function is never inlined, so that the second call returns through code that is already cached.
     #[inline(never)]
-    fn spin_until(&mut self, until: Instant, due: Instant, start: Instant, blocks: Blocks) -> Woken {
-        let began = Instant::now();
-        let (mut now, mut longest_gap_ns) = (began, 0);
+    fn spin_until(&mut self, until: Instant, due: Instant, start: Instant, began: Instant, blocks: Blocks) -> Woken {
+        let (now, mut longest_gap_ns) = (Cell::new(began), 0);
         self.word.until_set_or(
-            || {
-                let before = mem::replace(&mut now, Instant::now());
-                longest_gap_ns = now.nanos_since(before).max(longest_gap_ns);
-                is_over(now, until, start)
+            || is_over(now.get(), until, start),
+            |_| {
+                std::hint::spin_loop();
+                let before = now.replace(Instant::now());
+                longest_gap_ns = now.get().nanos_since(before).max(longest_gap_ns);
             },
-            |_| std::hint::spin_loop(),
         );
+        let now = now.get();
         let interrupted = self.word.take();
-        let late = (!interrupted).then(|| now.nanos_since(due));
-        self.last = Some(Slept { start, now, spun_ns: now.nanos_since(began), longest_gap_ns, late, blocks });
+        let late_ns = (!interrupted).then(|| now.nanos_since(due));
+        self.recent.put(Slept { start, now, spun_ns: now.nanos_since(began), longest_gap_ns, late_ns, blocks });
         if interrupted { Woken::Interrupted { left: due - now } } else { Woken::InTime { late: now - due } }
-    }
-}
-
-/// The blocks of a sleep.
-#[derive(Clone, Copy, Debug)]
-struct Blocks {
-    /// The length of the sleep when it was chosen how to wait.
-    length_ns: u64,
-    /// The latencies of the first and the second block; [`NOT_BLOCKED`] if there was none, or if it was interrupted.
-    late_ns: [u32; 2],
-    count: u8,
-    is_contended: bool,
-}
-
-impl Blocks {
-    const fn none(length_ns: u64) -> Self {
-        Self { length_ns, late_ns: [NOT_BLOCKED; 2], count: 0, is_contended: false }
-    }
-
-    /// Returns the longest latency of a block.
-    fn late_ns(&self) -> u64 {
-        self.late_ns.iter().filter(|&&late_ns| late_ns != NOT_BLOCKED).max().copied().unwrap_or(0).into()
-    }
-}
-
-/// Returns the latency of a block that ended at `now`; [`NOT_BLOCKED`] if it was interrupted.
-fn late_ns(now: Instant, until: Instant) -> u32 {
-    if now < until {
-        NOT_BLOCKED
-    } else {
-        u32::try_from(now.nanos_since(until)).unwrap_or(NOT_BLOCKED).min(NOT_BLOCKED - 1)
     }
 }
 
@@ -626,42 +617,23 @@ struct Ready {
     length_ns: u64,
     choice: Choice,
     uses_left: u32,
+    /// The number of sleeps since the last one whose CPU time was measured.
+    unmeasured: u32,
 }
 
 impl Ready {
-    const NONE: Self = Self { length_ns: 0, choice: Choice { first_ns: 0, second_ns: None }, uses_left: 0 };
+    const NONE: Self =
+        Self { length_ns: 0, choice: Choice { first_ns: 0, second_ns: None }, uses_left: 0, unmeasured: 0 };
 
-    /// Returns whether the choice can be used for this length.
-    const fn is_for(&self, length_ns: u64) -> bool {
-        self.uses_left > 0 && self.length_ns.abs_diff(length_ns) <= self.length_ns / 64
-    }
-}
-
-/// A finished sleep: its start, its end, its spinning time, the longest time between two readings of the clock while it
-/// spun and, unless it was interrupted, its overshoot in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-struct Slept {
-    start: Instant,
-    now: Instant,
-    spun_ns: u64,
-    longest_gap_ns: u64,
-    late: Option<u64>,
-    blocks: Blocks,
-}
-
-impl Slept {
-    const NONE: Self = Self {
-        start: Instant::EPOCH,
-        now: Instant::EPOCH,
-        spun_ns: 0,
-        longest_gap_ns: 0,
-        late: None,
-        blocks: Blocks::none(0),
-    };
-
-    #[cfg(feature = "testing")]
-    fn unblocked(start: Instant, now: Instant) -> Self {
-        Self { start, now, ..Self::NONE }
+    /// Returns the choice if it can be used for a sleep of this length.
+    #[inline(always)]
+    fn take(&mut self, length_ns: u64) -> Option<Choice> {
+        self.unmeasured = self.unmeasured.saturating_add(1);
+        if self.uses_left == 0 || self.length_ns.abs_diff(length_ns) > self.length_ns / 16 {
+            return None;
+        }
+        self.uses_left -= 1;
+        Some(self.choice)
     }
 }
 
@@ -680,8 +652,8 @@ struct Done {
 
 impl Done {
     fn extend(&mut self, slept: &Slept, margins: &Margins) {
-        let &Slept { start, now, spun_ns, late, blocks, .. } = slept;
-        match late {
+        let &Slept { start, now, spun_ns, late_ns, blocks, .. } = slept;
+        match late_ns {
             Some(late_ns) => self.late.record(late_ns),
             None => self.interrupted += 1,
         }
@@ -757,9 +729,21 @@ fn is_late_by_itself(late_ns: u64, past_due_ns: u64, margin_ns: u64) -> bool {
 /// let woken = sleeping.join().unwrap();
 /// assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(3500)));
 /// ```
-#[derive(Clone)]
 pub struct Waker {
     word: Arc<Word>,
+}
+
+impl Clone for Waker {
+    fn clone(&self) -> Self {
+        self.word.add_waker();
+        Self { word: Arc::clone(&self.word) }
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        self.word.remove_waker();
+    }
 }
 
 impl Waker {
@@ -887,6 +871,16 @@ mod tests {
         other.join().expect("it only interrupts");
         assert!(sleeper.sleep(Duration::from_millis(2)).is_in_time(), "one was left over");
         println!("{made} interruptions");
+    }
+
+    #[test]
+    fn an_interruption_outlives_its_waker() {
+        let mut sleeper = Sleeper::new();
+        let waker = sleeper.waker();
+        waker.clone().wake();
+        drop(waker);
+        assert!(!sleeper.sleep(Duration::from_secs(3_600)).is_in_time());
+        assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time());
     }
 
     #[test]
