@@ -175,23 +175,19 @@
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Modules behind features share private code, and the docs link to these modules. Builds with all features still report
-// code that is never used, and broken links.
+// Modules behind features and those for Linux share private code, and the docs link to these modules. Builds for Linux
+// with all features still report code that is never used, and broken links.
 #![cfg_attr(
-    not(all(feature = "diagnose", feature = "gpio", feature = "program", feature = "testing")),
+    not(all(
+        target_os = "linux",
+        target_has_atomic = "64",
+        feature = "diagnose",
+        feature = "gpio",
+        feature = "program",
+        feature = "testing"
+    )),
     allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)
 )]
-
-#[cfg(not(all(
-    target_os = "linux",
-    target_endian = "little",
-    any(
-        all(target_arch = "x86_64", target_pointer_width = "64"),
-        all(target_arch = "aarch64", target_pointer_width = "64"),
-        target_arch = "arm"
-    )
-)))]
-compile_error!("hpt-core supports only Linux on x86-64, aarch64 and little-endian 32-bit ARM");
 
 #[cfg(test)]
 /// Reports why a test, or part of a test, cannot run on this machine. The line is written directly to standard error,
@@ -206,24 +202,36 @@ macro_rules! skipped {
 
 pub mod calibrate;
 pub mod clock;
-#[cfg(feature = "diagnose")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
 pub mod diagnose;
-#[cfg(feature = "gpio")]
+#[cfg(all(
+    target_os = "linux",
+    target_has_atomic = "64",
+    feature = "gpio",
+    any(
+        target_arch = "x86_64",
+        target_arch = "x86",
+        target_arch = "aarch64",
+        target_arch = "arm",
+        target_arch = "riscv64"
+    )
+))]
 pub mod gpio;
+#[cfg_attr(not(all(target_os = "linux", target_has_atomic = "64")), path = "host/elsewhere.rs")]
 pub mod host;
-#[cfg(feature = "knobs")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "knobs"))]
 pub mod knobs;
-#[cfg(feature = "measure")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "measure"))]
 pub mod measure;
 mod os_error;
 pub mod pace;
-#[cfg(feature = "realtime")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "realtime"))]
 pub mod realtime;
 mod scale;
 mod slack;
 pub mod sleep;
 pub mod source;
-#[cfg(feature = "knobs")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "knobs"))]
 pub mod state;
 pub mod stats;
 pub mod stopwatch;
@@ -244,12 +252,16 @@ pub use pace::Pacer;
 pub use scale::Scale;
 #[doc(inline)]
 pub use sleep::Sleeper;
+#[cfg(target_has_atomic = "64")]
+pub use source::Widened;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use source::{
-    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PosixClock,
-    PosixId, PtpClock, RealTimeClock, SourceId, SourceInfo, Tsc, Unavailable, Widened,
+    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PtpClock,
+    RealTimeClock, Tsc,
 };
 #[doc(inline)]
 pub use source::{Opened, TimeSource};
+pub use source::{PosixClock, PosixId, SourceId, SourceInfo, Unavailable};
 pub use stats::Spread;
 #[doc(inline)]
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};

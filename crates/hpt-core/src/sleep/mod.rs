@@ -10,7 +10,7 @@ mod overshoot;
 mod word;
 
 use std::{
-    fmt, fs,
+    fmt,
     marker::PhantomData,
     mem,
     sync::Arc,
@@ -28,7 +28,6 @@ use self::{
 use crate::clock::frozen;
 use crate::{
     clock::{Instant, kernels_clock},
-    host,
     slack::KnownSlack,
     stats::Spread,
     sys::{
@@ -709,7 +708,10 @@ fn until(deadline: SystemTime) -> Duration {
 /// Returns how long this thread has waited for a CPU since its start, in nanoseconds; `None` if the kernel does not count
 /// this time.
 fn waited_ns() -> Option<u64> {
-    host::waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+    #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+    return crate::host::waited_ns(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?);
+    #[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+    return None;
 }
 
 /// Returns whether a wait until `until` that began at `start` is over. It is also over if `now` is before `start`,

@@ -99,7 +99,7 @@ pub enum WidenError {
 impl<S: TimeSource> Widened<S> {
     /// Widens `source` with a system clock. If the counter runs during suspend, this is `CLOCK_BOOTTIME`. Otherwise it
     /// is `CLOCK_MONOTONIC_COARSE`, which is the cheapest to read, or `CLOCK_MONOTONIC` for a counter that wraps within
-    /// seconds.
+    /// seconds. On targets other than Linux, it is always the monotonic clock of the operating system.
     ///
     /// # Errors
     ///
@@ -107,11 +107,8 @@ impl<S: TimeSource> Widened<S> {
     /// or if the system clock cannot be read.
     pub fn new(source: S, host: &Host) -> Result<Self, WidenError> {
         let half_ns = half_a_wrap_ns(source.info())?;
-        let clock = match source.info().counts_in_suspend {
-            Some(true) => PosixId::Boottime,
-            _ if half_ns >= nanos(COARSE_FROM) => PosixId::MonotonicCoarse,
-            _ => PosixId::Monotonic,
-        };
+        let is_slow = half_ns >= nanos(COARSE_FROM);
+        let clock = PosixId::counting_wraps(source.info().counts_in_suspend == Some(true), is_slow);
         let reference = PosixClock::open(host, clock).map_err(WidenError::NoClock)?;
         Self::by(source, reference)
     }

@@ -92,11 +92,14 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
 /// Forks the process. The parent receives `exit_signal` when the child ends, or no signal if it is 0. Returns like
 /// fork(2): 0 in the child, which may call only async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
+    let (flags, no_stack) = (libc::c_long::from(exit_signal), 0);
+    let (first, second) = if cfg!(target_arch = "s390x") { (no_stack, flags) } else { (flags, no_stack) };
     // fork(3) is not used, because the C library takes locks of its own in it. A signal handler that calls this
     // function may have interrupted a thread that holds such a lock.
     // SAFETY: without flags and without a stack of its own, the call is the kernel's fork. The child has a copy of
-    // everything, and by this function's contract, it calls only async-signal-safe functions. clone(2).
-    unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(exit_signal), 0, 0, 0, 0) }
+    // everything, and by this function's contract, it calls only async-signal-safe functions. On s390x, the stack comes
+    // before the flags. clone(2), "C library/kernel differences".
+    unsafe { libc::syscall(libc::SYS_clone, first, second, 0, 0, 0) }
 }
 
 /// Restores the default action of signals in the child, so that a signal ends the child without a core file, regardless
