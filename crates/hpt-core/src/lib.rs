@@ -1,5 +1,5 @@
 //! High-resolution time for Linux: hardware counters, calibrated clocks, precise sleeps and real-time setup, with
-//! stated error bounds.
+//! stated error bounds. Elsewhere, the same clocks and sleeps on the operating system's clock.
 //!
 //! | I want to | use |
 //! | --- | --- |
@@ -60,7 +60,7 @@
 //! that the kernel refuses are reported instead of aborting the setup.
 //!
 //! ```
-//! # #[cfg(feature = "realtime")] {
+//! # #[cfg(all(target_os = "linux", feature = "realtime"))] {
 //! use hpt_core::{Host, realtime::{Policy, Setup}};
 //!
 //! let setup = Setup::blocking().policy(Policy::Fifo(80)).with_memory_locked().best_effort();
@@ -148,10 +148,27 @@
 //!
 //! # Platforms
 //!
-//! The crate supports Linux on x86-64, aarch64, and little-endian 32-bit ARM (ARMv6 or newer). On other targets, the
-//! build fails with a single error. If a program may not read the processor's counter, or if the kernel does not trust
-//! this counter, [`Instant`] reads the kernel's clock instead. If the kernel lacks a setting or an interface, the error
-//! says so.
+//! The crate builds wherever the standard library builds. [`clock::status`] states which clock [`Instant`] reads, and
+//! why.
+//!
+//! | target | [`Instant`] reads | modules |
+//! | --- | --- | --- |
+//! | Linux on x86-64, aarch64 and 32-bit ARM (ARMv6 or newer) | the processor's counter | all |
+//! | Linux on other processors | the kernel's clock | all (`gpio` only on x86 and RISC-V) |
+//! | macOS, Windows, the BSDs, WASI and others; Linux on processors without 64-bit atomics | the operating system's monotonic clock | [`clock`], [`sleep`], [`pace`], [`stopwatch`], [`calibrate`](mod@calibrate), [`source`] with two clocks, [`stats`], `testing` |
+//!
+//! On the targets of the last row, an [`Instant`] is a reading of [`std::time::Instant`], counted from the first reading
+//! in the process, so that instants of two processes cannot be compared. A [`Sleeper`] still never ends early, learns
+//! how late it is woken, and can be interrupted by other threads, but not by a signal handler. The features `mmio`,
+//! `realtime`, `knobs`, `gpio`, `measure`, `diagnose` and `program` add nothing.
+//!
+//! If a program may not read the processor's counter, or if the kernel does not trust this counter, [`Instant`] reads
+//! the kernel's clock instead. If the kernel lacks a setting or an interface, the error says so.
+//!
+//! # Rust version
+//!
+//! Without default features, the crate builds with Rust 1.85. The dependencies of some features need 1.88. A minor
+//! release may raise the first version, but not above the one in Debian stable.
 //!
 //! # Features
 //!
@@ -201,6 +218,7 @@ macro_rules! skipped {
 }
 
 pub mod calibrate;
+mod cast;
 pub mod clock;
 #[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
 pub mod diagnose;

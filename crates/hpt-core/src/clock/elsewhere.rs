@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::status::{ClockSource, SourceRefused, Status};
+use super::report::{ClockSource, SourceRefused, Status};
 use crate::{
     source::{Opened, PosixId},
     sys::clock::{Clock, ClockId, Route},
@@ -27,6 +27,7 @@ pub(crate) const fn kernels_clock(clock: ClockId) -> Clock {
 }
 
 /// Returns the source in use: `monotonic`, the clock of the operating system.
+#[must_use]
 pub fn source() -> ClockSource {
     ClockSource {
         id: PosixId::Monotonic.source_id(),
@@ -36,6 +37,7 @@ pub fn source() -> ClockSource {
 
 /// Returns the current quality of the system's clock. Instants are readings of the operating system's clock, so that
 /// their distance from it is zero.
+#[must_use]
 pub fn status() -> Status {
     let ClockSource { id: source, reason } = source();
     Status {
@@ -70,6 +72,7 @@ pub fn prime() {
 /// # Errors
 ///
 /// Returns [`SourceRefused::OnlyClock`] for every other source.
+#[expect(clippy::needless_pass_by_value, reason = "on Linux, the clock keeps the source")]
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     if opened.as_dyn().info().id == PosixId::Monotonic.source_id() { Ok(()) } else { Err(SourceRefused::OnlyClock) }
 }

@@ -19,9 +19,9 @@ pub(crate) mod frozen;
 mod instant;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod published;
+mod report;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod segment;
-mod status;
 #[cfg_attr(not(all(target_os = "linux", target_has_atomic = "64")), path = "elsewhere.rs")]
 mod system;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
@@ -37,6 +37,6 @@ pub(crate) use self::system::kernels_clock;
 pub use self::{
     fixed::{ClockError, FixedRateClock, Reading},
     instant::{Clock, Converted, Instant, SystemClock},
-    status::{ClockSource, SourceRefused, Status},
+    report::{ClockSource, SourceRefused, Status},
     system::{disruption_marker, prime, source, status, use_source},
 };

@@ -17,8 +17,8 @@ use super::{
     bound::{self, Known},
     following::{Doubt, Following, Instruments, begin_anew, restart, restarts, went_back},
     published::{NATIVE, NO_OWNER, Ownership, Published},
+    report::{ClockSource, MOST_SOURCES, SourceRefused, Status},
     segment::{LONGEST_NS, SHORTEST_NS},
-    status::{ClockSource, MOST_SOURCES, SourceRefused, Status},
     trust::{self, Trust, Unsettled},
     vmclock::Vmclock,
 };
@@ -114,11 +114,12 @@ const KERNEL_ID: SourceId = SourceId::new("monotonic");
 /// earlier result on any thread.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
-    if let Some((ticks, words)) = native::read_start()
-        && let Some(segment) = Published::new(words).native_segment()
-        && let Some(ns) = segment.at_split(ticks.whole, ticks.low)
-    {
-        return ns;
+    if let Some((ticks, words)) = native::read_start() {
+        if let Some(segment) = Published::new(words).native_segment() {
+            if let Some(ns) = segment.at_split(ticks.whole, ticks.low) {
+                return ns;
+            }
+        }
     }
     slow_now_ns()
 }
@@ -126,11 +127,12 @@ pub(super) fn now_ns() -> u64 {
 /// Returns the current time like `now_ns`, but the processor may read the counter earlier than in program order.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
-    if let Some((ticks, words)) = native::read()
-        && let Some(segment) = Published::new(words).native_segment()
-        && let Some(ns) = segment.at_split(ticks.whole, ticks.low)
-    {
-        return ns;
+    if let Some((ticks, words)) = native::read() {
+        if let Some(segment) = Published::new(words).native_segment() {
+            if let Some(ns) = segment.at_split(ticks.whole, ticks.low) {
+                return ns;
+            }
+        }
     }
     slow_now_ns()
 }
@@ -267,13 +269,12 @@ impl InUse {
 /// If the counter is in use because the kernel offered it, checks whether the kernel still offers it. Abandons a
 /// counter that the kernel has dropped.
 fn reconsider() {
-    if let Some(following) = following()
-        && following.instruments.was_offered()
-        && trust::is_offered() == Some(false)
-        && let Some(ownership) = following.become_owner()
-        && following.instruments.are_in_use()
-    {
-        following.leave(&ownership);
+    let offered = following().filter(|following| following.instruments.was_offered());
+    let Some(following) = offered.filter(|_| trust::is_offered() == Some(false)) else { return };
+    if let Some(ownership) = following.become_owner() {
+        if following.instruments.are_in_use() {
+            following.leave(&ownership);
+        }
     }
 }
 
@@ -312,9 +313,10 @@ fn owners_name(wiped_on_fork: bool) -> u64 {
 
 /// Opens the hypervisor's disruption marker, once per process, before a counter comes into use.
 fn ask_for_vmclock() {
-    if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
-        && let Ok(vmclock) = Vmclock::open()
-    {
+    if VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if let Ok(vmclock) = Vmclock::open() {
         let _ = VMCLOCK.set(vmclock);
     }
 }

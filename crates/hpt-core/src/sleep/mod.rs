@@ -122,7 +122,8 @@ pub struct Report {
     /// included.
     pub spinning_share: f64,
     /// The share of the total sleep time for which the thread used its CPU, from 0 to 1: the time that it spun, and the
-    /// CPU time of blocking, which is measured in one of 16 sleeps.
+    /// CPU time of blocking, which is measured in one of 16 sleeps. Only Linux reports that time; elsewhere it counts as
+    /// zero.
     pub cpu_share: f64,
     /// The margin of the last sleep, from which on it spun.
     pub margin: Duration,
@@ -361,10 +362,11 @@ impl Sleeper {
                 // set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 blocks.count = 1 + u8::from(is_second);
-                if let Ok(late) = SystemTime::now().duration_since(until)
-                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanos_since(due), margin_ns)
+                let late_ns = SystemTime::now().duration_since(until).ok().map(saturating_nanos);
+                if let Some(late_ns) =
+                    late_ns.filter(|&late_ns| is_late_by_itself(late_ns, Instant::now().nanos_since(due), margin_ns))
                 {
-                    let late_ns = u32::try_from(saturating_nanos(late)).unwrap_or(NOT_BLOCKED);
+                    let late_ns = u32::try_from(late_ns).unwrap_or(NOT_BLOCKED);
                     blocks.late_ns[usize::from(is_second)] = late_ns.min(NOT_BLOCKED - 1);
                 }
             } else {
@@ -430,11 +432,10 @@ impl Sleeper {
     fn settle(&mut self) {
         let Some(last) = self.last.take() else { return };
         let late_ns = last.longest_gap_ns.max(last.blocks.late_ns());
-        if self.strategy == Strategy::Precise
-            && self.contention.is_suspicious(last.now, late_ns)
-            && let Some(waited_ns) = waited_ns()
-        {
-            self.contention.record(last.now, waited_ns);
+        if self.strategy == Strategy::Precise && self.contention.is_suspicious(last.now, late_ns) {
+            if let Some(waited_ns) = waited_ns() {
+                self.contention.record(last.now, waited_ns);
+            }
         }
         if self.recents == 0 {
             self.oldest = last.now;
@@ -517,10 +518,8 @@ impl Sleeper {
         blocks.late_ns[0] = late_ns(now, until);
         blocks.count = 1;
         let mut cpu_between_ns = None;
-        if let Some(second_ns) = choice.second_ns
-            && now >= until
-            && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS
-        {
+        let blocks_again = |&second_ns: &u64| now >= until && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS;
+        if let Some(second_ns) = choice.second_ns.filter(blocks_again) {
             self.last_margin_ns = second_ns;
             let until = deadline.saturating_sub(Duration::from_nanos(second_ns));
             cpu_between_ns = cpu_before_ns.map(|_| cpu_time_ns());
@@ -530,9 +529,8 @@ impl Sleeper {
         }
         // This thread would spin in the time that is left.
         let left_ns = deadline.nanos_since(now);
-        if let Some(before_ns) = cpu_before_ns
-            && (left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns))
-        {
+        let measures = |_: &u64| left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns);
+        if let Some(before_ns) = cpu_before_ns.filter(measures) {
             self.unmeasured = 0;
             let after_ns = cpu_time_ns();
             let first_ns = cpu_between_ns.unwrap_or(after_ns).saturating_sub(before_ns);
@@ -765,7 +763,8 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Wakes the sleeper. Neither allocates nor blocks.
+    /// Wakes the sleeper. Neither allocates nor blocks. On targets other than Linux, takes a lock for a few
+    /// instructions, and must not be called in a signal handler.
     pub fn wake(&self) {
         self.word.set(wait::wake);
     }

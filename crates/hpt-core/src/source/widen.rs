@@ -8,6 +8,7 @@ use std::{
 
 use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
 use crate::{
+    cast::signed,
     host::Host,
     scale::Scale,
     units::{Frequency, Spaced, Width},
@@ -195,7 +196,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     #[inline]
     fn widen(&self, narrow_ticks: u64, reference_ns: u64) -> u64 {
         let anchor = self.anchors.current();
-        let elapsed_ns = reference_ns.wrapping_sub(anchor.reference_ns).cast_signed();
+        let elapsed_ns = signed(reference_ns.wrapping_sub(anchor.reference_ns));
         let elapsed_ticks = self.ticks_per_ns.nanos(elapsed_ns.unsigned_abs());
         // The time is before the anchor if another thread moved the anchor after this thread took its readings.
         let expected = if elapsed_ns < 0 {
@@ -213,7 +214,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
 
     #[cold]
     fn go_on_from(&self, next: Anchor, last: Anchor) {
-        let guessed = next.reference_ns.wrapping_sub(last.reference_ns).cast_signed() > self.horizon_ns.cast_signed();
+        let guessed = signed(next.reference_ns.wrapping_sub(last.reference_ns)) > signed(self.horizon_ns);
         if self.anchors.replace(next) && guessed {
             self.guesses.fetch_add(1, Ordering::Relaxed);
         }
@@ -323,7 +324,7 @@ impl Anchors {
         }
         let generation = self.generation.load(Ordering::Relaxed);
         let last = self.slots[(generation & 1) as usize].reference_ns.load(Ordering::Relaxed);
-        let later = generation == 0 || next.reference_ns.wrapping_sub(last).cast_signed() > 0;
+        let later = generation == 0 || signed(next.reference_ns.wrapping_sub(last)) > 0;
         if later {
             fence(Ordering::Release);
             let slot = &self.slots[(generation.wrapping_add(1) & 1) as usize];

@@ -212,7 +212,7 @@ mod tests {
     #[ignore = "a part of another test: it collects every child of the process"]
     fn with_a_thread_that_waits_for_any_child() {
         let mut own = Command::new("sleep").arg("1000").spawn().expect("coreutils");
-        let own_id = own.id().cast_signed();
+        let own_id = libc::pid_t::try_from(own.id()).expect("the kernel's process IDs are positive");
         let supervisor = std::thread::spawn(move || {
             let mut strangers = 0;
             loop {

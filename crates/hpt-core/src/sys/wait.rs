@@ -119,7 +119,7 @@ pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
     // because it returns an int and the slack is a long.
     let nanoseconds = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
     // Linux, kernel/sys.c: a slack that does not fit is returned as the largest value that does.
-    (nanoseconds != -1).then_some(nanoseconds.cast_unsigned())
+    (nanoseconds != -1).then_some(libc::c_ulong::from_ne_bytes(nanoseconds.to_ne_bytes()))
 }
 
 /// Sets the timer slack of this thread, in nanoseconds; 0 selects the thread's default.

@@ -5,8 +5,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::units::saturating_nanos;
-
 /// The clocks that every target has, and the CPU time of a thread, which none of them has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClockId {
@@ -36,11 +34,12 @@ impl Clock {
     /// Returns zero for the CPU time of a thread, like a Linux sandbox that forbids this clock.
     #[inline]
     pub(crate) fn nanos(self) -> u64 {
-        saturating_nanos(match self.0 {
+        let time = match self.0 {
             ClockId::Monotonic => epoch().elapsed(),
             ClockId::Realtime => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
             ClockId::ThreadCpu => Duration::ZERO,
-        })
+        };
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
