@@ -95,6 +95,7 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-core",
         layers: &[
+            &["cast"],
             &["os_error", "stats", "sys", "units"],
             &["host", "scale", "slack"],
             &["gpio", "source", "state"],

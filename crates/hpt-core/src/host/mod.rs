@@ -2,6 +2,7 @@
 //! open counters. For a host from a system snapshot, it neither opens files nor executes CPUID.
 
 mod acpi;
+mod architecture;
 mod boot_loader;
 mod boot_parameters;
 mod capture;
@@ -36,6 +37,7 @@ use std::{
 use self::settings::STAT;
 pub use self::{
     acpi::PmTimer,
+    architecture::Architecture,
     boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
     capture::{Capture, CaptureFault, CaptureRefused, Captured, Entry, PathRefused, ReadRefused},
@@ -90,46 +92,6 @@ enum Root {
     Folder(PathBuf),
     /// In memory.
     Capture(Arc<Capture>),
-}
-
-/// The instruction set of this program, or of the system in a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum Architecture {
-    /// x86-64.
-    #[cfg_attr(feature = "serde", serde(rename = "x86-64"))]
-    X86_64,
-    /// 64-bit ARM.
-    Aarch64,
-    /// 32-bit ARM.
-    Arm,
-    /// Any other architecture that Linux supports.
-    Other,
-}
-
-impl Architecture {
-    /// The architecture for which this program was built.
-    pub const HERE: Self = if cfg!(target_arch = "x86_64") {
-        Self::X86_64
-    } else if cfg!(target_arch = "aarch64") {
-        Self::Aarch64
-    } else if cfg!(target_arch = "arm") {
-        Self::Arm
-    } else {
-        Self::Other
-    };
-
-    /// Returns the usual name of the architecture.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86-64",
-            Self::Aarch64 => "aarch64",
-            Self::Arm => "arm",
-            Self::Other => "this architecture",
-        }
-    }
 }
 
 /// A thread's permission to read the counter, as `prctl(PR_GET_TSC)` reports it.

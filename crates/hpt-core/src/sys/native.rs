@@ -36,7 +36,7 @@ pub(crate) fn installed() -> Option<(Native, &'static Words)> {
     // reference conversion".
     let words = unsafe { &*words };
     // The pointer is not null, so a token was installed, and a copy of that token may be used like the token itself.
-    Some((Native::installed(packed.addr() & 1 == 1), words))
+    Some((Native::installed(packed.addr() & 1 == 1)?, words))
 }
 
 /// A reading, and its low half, which may be available sooner.

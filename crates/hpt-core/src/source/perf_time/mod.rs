@@ -185,7 +185,7 @@ fn not_told(why: NoLine, have: Architecture) -> Unavailable {
 
 fn evidence(time: &PerfTime) -> Vec<String> {
     let Line { mult, shift, .. } = time.at_opening;
-    let tick_ns = f64::from(mult) / 2_f64.powi(shift.cast_signed());
+    let tick_ns = f64::from(mult) / 2_f64.powi(i32::from_ne_bytes(shift.to_ne_bytes()));
     vec![
         format!("page of a perf event: multiplier {mult}, shift {shift}, {}-bit counter", time.at_opening.bits()),
         format!("counter frequency according to the kernel: {:.6} MHz", 1e3 / tick_ns),
