@@ -3,6 +3,7 @@
 //! With `--contended`, compares how many periods a pacer and a loop of clock_nanosleep begin beside busy threads. With
 //! `--load`, shows how a sleeper follows a load that starts and stops.
 
+mod comparison;
 mod contended;
 mod kernel;
 mod line;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use spin_sleep::{SpinSleeper, SpinStrategy};
 
 use self::{
+    comparison::{Compared, compared},
     contended::{Periods, contended},
     kernel::nanosleep_until,
     line::Line,
@@ -42,11 +44,11 @@ struct Args {
     /// Length of each sleep, or of a period, in microseconds
     #[arg(value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(50..=10_000_000))]
     length: u64,
-    /// Rounds; the first one is discarded
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(2..))]
-    rounds: u32,
+    /// Rounds, of which the first tenth is discarded [default: 60]; with --contended, runs [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    rounds: Option<u32>,
     /// Sleeps of each setting in a round
-    #[arg(long, value_name = "N", default_value = "150", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// Count the periods that a pacer and a loop of clock_nanosleep begin beside four busy threads
     #[arg(long)]
@@ -104,7 +106,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     };
     let mut cpu = None;
     if args.contended {
-        found.contended = contended(Duration::from_micros(args.length), args.rounds, &interrupt);
+        found.contended = contended(Duration::from_micros(args.length), args.rounds.unwrap_or(5), &interrupt);
     } else {
         let pinned = hpt_benches::pin()?;
         cpu = Some(Pinned::cpu(&pinned));
@@ -226,7 +228,9 @@ fn settings(length: Duration) -> Vec<Setting> {
 
 fn frontier(length: Duration, args: &Args, interrupt: &Interrupt) -> Vec<Line> {
     let mut settings = settings(length);
-    for round in 0..args.rounds {
+    let rounds = args.rounds.unwrap_or(60);
+    let discarded = rounds.div_ceil(10);
+    for round in 0..rounds {
         for setting in &mut settings {
             if interrupt.came() {
                 break;
@@ -236,12 +240,12 @@ fn frontier(length: Duration, args: &Args, interrupt: &Interrupt) -> Vec<Line> {
                 let deadline = Instant::now() + length;
                 (setting.sleep)(length, deadline);
                 let now = Instant::now();
-                if round > 0 {
+                if round >= discarded {
                     setting.early += u64::from(now < deadline);
                     setting.late_ns.push(now.nanos_since(deadline));
                 }
             }
-            if round > 0 {
+            if round >= discarded {
                 setting.cpu_ns += cpu_ns() - cpu_before_ns;
                 setting.wall_ns += begun.elapsed_nanos();
             }
@@ -316,11 +320,17 @@ impl Found {
             let [p50, p90, p99] = [line.p50_ns, line.p90_ns, line.p99_ns].map(us);
             [line.name.clone(), p50, p90, p99, us(line.p999_ns), us(line.trimmed_mean_ns), percent]
         });
+        let comparison = compared(&self.settings).into_iter().map(|Compared { fixed, best, additional }| {
+            let additional = if best.is_some() { format!("{:+.3}", additional * 100.0) } else { String::new() };
+            [fixed.to_owned(), best.unwrap_or("none").to_owned(), additional]
+        });
         format!(
             "{}\n\nThe overshoot of sleeps of {} µs, in microseconds. trimmed: mean without the largest hundredth. CPU: CPU time of the thread \
-             divided by the elapsed time.\n",
+             divided by the elapsed time.\n\n{}\n\nFor each fixed margin: the setting of hpt that takes the least CPU time among those whose \
+             trimmed mean, p90 and p99 are not higher, and the CPU time that it takes in addition, in percent of a CPU.\n",
             table(["setting", "p50", "p90", "p99", "p99.9", "trimmed", "CPU %"], rows),
-            self.length_us
+            self.length_us,
+            table(["fixed margin", "hpt", "additional"], comparison)
         )
     }
 }
