@@ -104,9 +104,11 @@ static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [c
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
 static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 const NATIVE_ID: SourceId = SourceId::new("tsc");
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "riscv64")]
+const NATIVE_ID: SourceId = SourceId::new("riscv-time");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "riscv64")))]
 const NATIVE_ID: SourceId = SourceId::new("arm-counter");
 const KERNEL_ID: SourceId = SourceId::new("monotonic");
 
