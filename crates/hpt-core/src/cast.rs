@@ -3,12 +3,14 @@
 
 /// Returns the number with the same bits.
 #[inline(always)]
+#[expect(clippy::cast_possible_wrap, reason = "the purpose of the function")]
 pub(crate) const fn signed(bits: u64) -> i64 {
-    i64::from_ne_bytes(bits.to_ne_bytes())
+    bits as i64
 }
 
 /// Returns the number with the same bits.
 #[inline(always)]
+#[expect(clippy::cast_sign_loss, reason = "the purpose of the function")]
 pub(crate) const fn unsigned(bits: i64) -> u64 {
-    u64::from_ne_bytes(bits.to_ne_bytes())
+    bits as u64
 }

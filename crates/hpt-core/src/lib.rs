@@ -153,7 +153,7 @@
 //!
 //! | target | [`Instant`] reads | modules |
 //! | --- | --- | --- |
-//! | Linux on x86-64, aarch64 and 32-bit ARM (ARMv6 or newer) | the processor's counter | all |
+//! | Linux on x86-64, x86 with SSE2, aarch64, 32-bit ARM (ARMv6 or newer) and 64-bit RISC-V | the processor's counter | all |
 //! | Linux on other processors | the kernel's clock | all (`gpio` only on x86 and RISC-V) |
 //! | macOS, Windows, the BSDs, WASI and others; Linux on processors without 64-bit atomics | the operating system's monotonic clock | [`clock`], [`sleep`], [`pace`], [`stopwatch`], [`calibrate`](mod@calibrate), [`source`] with two clocks, [`stats`], `testing` |
 //!
@@ -275,7 +275,7 @@ pub use source::Widened;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use source::{
     AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PtpClock,
-    RealTimeClock, Tsc,
+    RealTimeClock, RiscvTime, Tsc,
 };
 #[doc(inline)]
 pub use source::{Opened, TimeSource};

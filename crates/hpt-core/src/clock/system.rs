@@ -104,9 +104,11 @@ static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [c
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
 static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 const NATIVE_ID: SourceId = SourceId::new("tsc");
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "riscv64")]
+const NATIVE_ID: SourceId = SourceId::new("riscv-time");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "riscv64")))]
 const NATIVE_ID: SourceId = SourceId::new("arm-counter");
 const KERNEL_ID: SourceId = SourceId::new("monotonic");
 
@@ -114,12 +116,11 @@ const KERNEL_ID: SourceId = SourceId::new("monotonic");
 /// earlier result on any thread.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
-    if let Some((ticks, words)) = native::read_start() {
-        if let Some(segment) = Published::new(words).native_segment() {
-            if let Some(ns) = segment.at_split(ticks.whole, ticks.low) {
-                return ns;
-            }
-        }
+    'slow: {
+        let Some((ticks, words)) = native::read_start() else { break 'slow };
+        let Some(segment) = Published::new(words).native_segment() else { break 'slow };
+        let Some(ns) = segment.at_split(ticks.whole, ticks.low) else { break 'slow };
+        return ns;
     }
     slow_now_ns()
 }
@@ -127,12 +128,11 @@ pub(super) fn now_ns() -> u64 {
 /// Returns the current time like `now_ns`, but the processor may read the counter earlier than in program order.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
-    if let Some((ticks, words)) = native::read() {
-        if let Some(segment) = Published::new(words).native_segment() {
-            if let Some(ns) = segment.at_split(ticks.whole, ticks.low) {
-                return ns;
-            }
-        }
+    'slow: {
+        let Some((ticks, words)) = native::read() else { break 'slow };
+        let Some(segment) = Published::new(words).native_segment() else { break 'slow };
+        let Some(ns) = segment.at_split(ticks.whole, ticks.low) else { break 'slow };
+        return ns;
     }
     slow_now_ns()
 }

@@ -12,6 +12,10 @@ pub enum Architecture {
     Aarch64,
     /// 32-bit ARM.
     Arm,
+    /// 32-bit x86.
+    X86,
+    /// 64-bit RISC-V.
+    Riscv64,
     /// Any other architecture that Linux supports.
     Other,
 }
@@ -24,9 +28,18 @@ impl Architecture {
         Self::Aarch64
     } else if cfg!(target_arch = "arm") {
         Self::Arm
+    } else if cfg!(target_arch = "x86") {
+        Self::X86
+    } else if cfg!(target_arch = "riscv64") {
+        Self::Riscv64
     } else {
         Self::Other
     };
+
+    /// Returns whether this is x86, with 32 or 64 bits.
+    pub(crate) const fn is_x86(self) -> bool {
+        matches!(self, Self::X86_64 | Self::X86)
+    }
 
     /// Returns the usual name of the architecture.
     #[must_use]
@@ -35,6 +48,8 @@ impl Architecture {
             Self::X86_64 => "x86-64",
             Self::Aarch64 => "aarch64",
             Self::Arm => "arm",
+            Self::X86 => "x86",
+            Self::Riscv64 => "riscv64",
             Self::Other => "this architecture",
         }
     }

@@ -76,6 +76,9 @@ const LARGEST_FILE: u64 = 64 << 20;
 const COMMAND_LINE: &str = "/proc/cmdline";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
+/// The frequency of the counter of a RISC-V processor. Linux, Documentation/devicetree/bindings/riscv/cpus.yaml.
+const TIMEBASE_FREQUENCY: &str = "/proc/device-tree/cpus/timebase-frequency";
+
 /// The examined machine: the live machine, or a captured one.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -353,6 +356,16 @@ impl Host {
             stops_in_suspend: property(soc::NO_TICK_IN_SUSPEND).is_some(),
             errata: soc::ERRATA.into_iter().filter(|erratum| property(erratum).is_some()).collect(),
         })
+    }
+
+    /// Returns the frequency of the counter of a RISC-V processor, in hertz; `None` if the device tree does not state it.
+    #[must_use]
+    pub fn timebase_frequency_hz(&self) -> Option<u64> {
+        let property = self.read(TIMEBASE_FREQUENCY).ok()?;
+        match property.as_slice().try_into().map(u64::from_be_bytes) {
+            Ok(two_cells) => Some(two_cells),
+            Err(_) => soc::cell(&property).map(u64::from),
+        }
     }
 
     fn arch_timer_path(&self) -> Option<String> {

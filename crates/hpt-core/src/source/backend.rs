@@ -376,7 +376,7 @@ impl Unavailable {
             Self::Taken { path, .. } => Some(format!("stop the program that uses the device (`fuser -v {path}` shows it)")),
             Self::Malformed { .. } => Some("choose another source, or update the firmware".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
-            Self::NoPmu { have: Architecture::X86_64, .. } => {
+            Self::NoPmu { have: Architecture::X86_64 | Architecture::X86, .. } => {
                 Some("in a virtual machine, have the hypervisor pass a PMU through to the guest".to_owned())
             }
             Self::NoPmu { .. } => Some(

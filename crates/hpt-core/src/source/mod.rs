@@ -43,6 +43,8 @@ mod ptp;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod rights;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+mod riscv_time;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod rtc;
 mod select;
 mod self_test;
@@ -59,7 +61,7 @@ mod tsc;
 mod widen;
 
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-#[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "used only on ARM"))]
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "x86"), allow(unused_imports, reason = "used only on ARM"))]
 pub(crate) use self::arm_counter::has_self_synchronized_reads;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub(crate) use self::native::permitted_native;
@@ -82,6 +84,7 @@ pub use self::{
     perf_time::PerfTime,
     posix::ThreadCpuClock,
     ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
+    riscv_time::RiscvTime,
     rtc::RealTimeClock,
     tsc::{Tsc, permit_counter},
 };
@@ -102,6 +105,7 @@ use crate::host::Host;
 pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
+    &riscv_time::RiscvTimeBackend,
     &bcm_systimer::BcmSystimerBackend,
     &hpet::HpetBackend,
     &acpi_pm::AcpiPmBackend,

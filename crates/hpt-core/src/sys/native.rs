@@ -9,9 +9,9 @@ use std::{
 
 use super::process;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
 pub(crate) use super::arch::CounterToken as Native;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 pub(crate) use super::arch::TscToken as Native;
 
 /// The words that all threads share, initially zero.
