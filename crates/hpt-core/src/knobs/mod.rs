@@ -4,8 +4,11 @@
 mod changing;
 mod clock_source;
 mod error;
+mod form;
+pub(crate) mod irqbalance;
 mod journal;
 mod known;
+mod setting;
 
 use std::{
     fs::{self, File},
@@ -18,6 +21,7 @@ pub use self::{
     clock_source::{AbsentClockSource, ClockSourceOutline, KnownClockSource, ListedClockSource, outline_clock_sources},
     error::{JournalError, KnobError},
     journal::{Contents, Entry, Journal, Outcome, Restored},
+    setting::Setting,
 };
 
 /// The maximum length of a value, in bytes. A file with a longer line is not a kernel setting.
@@ -55,15 +59,19 @@ impl Knob {
         Path::new(&self.path)
     }
 
-    /// Returns the value of the setting, without the newline.
+    /// Returns the value of the setting, without the newline. If the file marks one of several words with brackets,
+    /// returns that word. Returns a mask of CPUs without leading zeros.
     ///
     /// # Errors
     ///
     /// Returns [`KnobError::Unreadable`] if the file cannot be read or is not one line of text.
     pub fn value(&self) -> Result<String, KnobError> {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
+        if let Some(socket) = irqbalance::socket(self.path()) {
+            return irqbalance::banned(&socket).map_err(unreadable);
+        }
         let content = fs::read(self.path()).map_err(unreadable)?;
-        let value = String::from_utf8_lossy(&content).trim().to_owned();
+        let value = form::value_of(&self.path, String::from_utf8_lossy(&content).trim());
         let invalid = || unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not a single line of text"));
         if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
     }
@@ -75,22 +83,39 @@ impl Knob {
     /// Returns [`KnobError::NotAllowed`] if this process lacks permission to change the setting or if the file system
     /// is read-only, or [`KnobError::Unreadable`] if there is no such setting.
     pub fn may_be_set(&self) -> Result<(), KnobError> {
+        if irqbalance::socket(self.path()).is_some() {
+            return self.value().map(drop);
+        }
         File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
+    }
+
+    /// Returns whether the setting belongs to a process that has ended. Its value has ended with the process.
+    fn has_ended(&self) -> bool {
+        irqbalance::socket(self.path()).is_some_and(
+            |socket| matches!(fs::symlink_metadata(socket), Err(error) if error.kind() == io::ErrorKind::NotFound),
+        )
     }
 
     /// Writes `value`, and checks whether the kernel accepted it.
     fn set(&self, value: &str) -> Result<(), KnobError> {
         let refused = |cause| self.not_written(cause, Some(value));
-        let mut file = File::options().write(true).truncate(true).open(self.path()).map_err(refused)?;
-        // A single write is used, because the kernel treats each write as a complete value.
-        file.write_all(value.as_bytes()).map_err(refused)?;
-        drop(file);
+        if let Some(socket) = irqbalance::socket(self.path()) {
+            irqbalance::ban(&socket, value).map_err(refused)?;
+        } else {
+            self.write(value).map_err(refused)?;
+        }
         let is = self.value()?;
-        if is == value {
+        if is == form::value_of(&self.path, value) {
             Ok(())
         } else {
             Err(KnobError::Overridden { path: self.path().to_owned(), value: value.to_owned(), is })
         }
+    }
+
+    fn write(&self, value: &str) -> io::Result<()> {
+        let mut file = File::options().write(true).truncate(true).open(self.path())?;
+        // A single write is used, because the kernel treats each write as a complete value.
+        file.write_all(value.as_bytes())
     }
 
     fn not_written(&self, cause: io::Error, value: Option<&str>) -> KnobError {
