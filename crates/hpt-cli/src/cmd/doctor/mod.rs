@@ -4,6 +4,7 @@ mod details;
 mod document;
 mod measure;
 mod summary;
+mod trial;
 
 use std::path::PathBuf;
 
@@ -13,14 +14,16 @@ use clap::{
 };
 use hpt_core::{
     Host,
-    diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine},
+    diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine, run_time_fixes},
 };
 
+pub(crate) use self::trial::Prepares;
 use self::{
     details::details,
-    document::{Examination, answer, document},
+    document::{Examination, answer, document, goal_word},
     measure::measure,
     summary::summary,
+    trial::{TrialOptions, Wanted},
 };
 use crate::{
     arguments::{Codes, CpuChoice, after_help, verbose_with},
@@ -125,6 +128,8 @@ pub(crate) struct Arguments {
     /// Check the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     host: Option<PathBuf>,
+    #[command(flatten)]
+    trial: TrialOptions,
 }
 
 /// Returns the names of all rules, each with the problem that it finds.
@@ -139,6 +144,11 @@ impl Arguments {
             None if self.cpu.is_some() => Goal::Realtime,
             None => Goal::General,
         }
+    }
+
+    /// Returns whether fixes are tried.
+    pub(crate) const fn tries(&self) -> bool {
+        self.trial.tries
     }
 
     /// Returns the options with which another run examines the same machine in the same way, each after a space.
@@ -192,6 +202,28 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     let examination = Examination { goal, cpu: arguments.cpu, examined: &examined, measured };
     Ok(result(arguments, host, &facts, examination, context.interrupted(), notes))
+}
+
+/// Tries the fixes of the problems. `prepares` reads the command line of the measurement.
+pub(crate) fn try_fixes(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+    let facts = MachineFacts::new(&context.host);
+    let named = arguments.cpu.or_else(|| arguments.trial.cpu());
+    let usable = hpt_core::realtime::allowed_cpus();
+    // The CPU with the highest number is also the default of hpt latency.
+    let cpu = named.or_else(|| usable.last().copied()).unwrap_or(0);
+    if !usable.contains(&cpu) {
+        return Err(Failure::no_such_cpu(cpu, usable));
+    }
+    let goal = arguments.goal.map_or(Goal::Realtime, Use::goal);
+    let mut examined = examine(&facts, Some(cpu), goal);
+    if !arguments.rules.is_empty() {
+        examined.retain(|examined| arguments.rules.iter().any(|rule| rule == examined.rule.id));
+    }
+    let fixes = run_time_fixes(&context.host, &facts, &examined, cpu);
+    let is_cpu_named = arguments.cpu.is_some();
+    let goal_word = goal_word(goal);
+    let wanted = Wanted { goal, goal_word, cpu, is_cpu_named, fixes: &fixes, examined: &examined };
+    trial::run(&arguments.trial, &wanted, context, prepares)
 }
 
 /// Returns the document with its text and its answer.
@@ -328,7 +360,12 @@ mod tests {
     }
 
     fn arguments() -> Arguments {
-        Arguments { rules: Vec::new(), goal: None, cpu: Some(1), measure: true, fail_on: None, host: None }
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        <Line as clap::Parser>::parse_from(["hpt", "--cpu", "1", "--measure"]).arguments
     }
 
     #[test]

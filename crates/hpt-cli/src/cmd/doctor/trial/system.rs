@@ -1,0 +1,182 @@
+//! The machine of an experiment: applies and undoes fixes with the journal, and measures with a command of hpt. Reaches no
+//! verdicts.
+
+use std::{
+    cell::RefCell,
+    time::{Duration, Instant},
+};
+
+use hpt_core::{
+    diagnose::{RunTimeChange, RunTimeFix},
+    knobs::{Change, Changing, KnobError, Setting},
+    realtime::AwakeCpus,
+};
+
+use super::plan::{Ended, Machine};
+use crate::{
+    context::Context,
+    exit::{Failure, causes},
+    output::{Document, progress::WholeProgress},
+};
+
+/// A function that runs the measurement.
+pub(crate) type Measures = Box<dyn Fn(&Context) -> Result<Document, Failure>>;
+
+/// A fix that is in effect.
+#[derive(Debug)]
+enum Active {
+    Changes(Vec<Change>),
+    Limit(#[expect(dead_code, reason = "dropping it ends the limit")] AwakeCpus),
+}
+
+/// The value of a figure, and the number of its samples.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    pub(super) ns: Option<f64>,
+    pub(super) samples: u64,
+}
+
+/// The live machine.
+pub(super) struct System<'a> {
+    fixes: Vec<&'a RunTimeFix>,
+    active: Vec<Option<Active>>,
+    changing: Changing,
+    measures: Measures,
+    context: &'a Context,
+    end: Instant,
+    expected: Duration,
+    /// The settings that the kernel refused, with the reason.
+    pub(super) refused: RefCell<Vec<String>>,
+    progress: WholeProgress,
+    measurements: usize,
+    planned: usize,
+}
+
+impl<'a> System<'a> {
+    /// `expected` is the duration of each of `planned` measurements. No measurement begins that would end after `end`.
+    pub(super) fn new(
+        fixes: Vec<&'a RunTimeFix>,
+        changing: Changing,
+        (measures, context): (Measures, &'a Context),
+        (end, expected, planned): (Instant, Duration, usize),
+    ) -> Self {
+        let active = fixes.iter().map(|_| None).collect();
+        let progress = WholeProgress::new(&vec![("round", expected); planned]);
+        let refused = RefCell::default();
+        Self { fixes, active, changing, measures, context, end, expected, refused, progress, measurements: 0, planned }
+    }
+
+    /// Keeps the settings of the fixes that are in effect. Returns a text for each that cannot be kept.
+    pub(super) fn keep(&mut self) -> Vec<String> {
+        let mut failed = Vec::new();
+        for (fix, active) in self.fixes.iter().zip(&mut self.active) {
+            match active.take() {
+                None => {}
+                Some(Active::Limit(_)) => failed.push(format!(
+                    "{}: it lasts only as long as a process requests it; hpt run --dma-latency 0, or the unit of --output, does",
+                    fix.text
+                )),
+                Some(Active::Changes(changes)) => {
+                    failed.extend(changes.into_iter().filter_map(|change| change.keep().err()).map(|error| causes(&error)));
+                }
+            }
+        }
+        failed
+    }
+
+    /// Undoes everything. Returns a text for each setting that was not restored.
+    pub(super) fn undo(&mut self) -> Vec<String> {
+        let active: Vec<usize> = (0..self.active.len()).filter(|&fix| self.active[fix].is_some()).collect();
+        active.into_iter().filter_map(|fix| self.turn_off(fix).err()).collect()
+    }
+
+    fn apply(&self, settings: &[Setting]) -> Result<Vec<Change>, String> {
+        let mut changes = Vec::new();
+        let mut refused = Vec::new();
+        for setting in settings {
+            match self.change(setting) {
+                Ok(change) => changes.push(change),
+                // One of several interrupts may be fixed to its CPU, and one of several idle states may not exist.
+                Err(
+                    error @ (KnobError::Refused { .. } | KnobError::Overridden { .. } | KnobError::Unreadable { .. }),
+                ) => {
+                    refused.push(causes(&error));
+                }
+                Err(error) => {
+                    refused.insert(0, causes(&error));
+                    changes.clear();
+                    break;
+                }
+            }
+        }
+        let mut all = self.refused.borrow_mut();
+        if changes.is_empty() {
+            return Err(refused.into_iter().next().unwrap_or_else(|| "it changes no setting".to_owned()));
+        }
+        for why in refused {
+            if !all.contains(&why) {
+                all.push(why);
+            }
+        }
+        Ok(changes)
+    }
+
+    fn change(&self, setting: &Setting) -> Result<Change, KnobError> {
+        let mut change = self.changing.begin(setting.knob())?;
+        if change.before() != setting.value() {
+            change.set(setting.value())?;
+        }
+        Ok(change)
+    }
+}
+
+/// Measures once with a command of hpt. The figure is that of the last limit.
+pub(super) fn measured(measures: &Measures, context: &Context) -> Result<Value, Ended> {
+    if context.interrupted() {
+        return Err(Ended::Interrupted);
+    }
+    let document = measures(&context.of_a_part()).map_err(|failure| Ended::Failed(failure.text()))?;
+    if context.interrupted() {
+        return Err(Ended::Interrupted);
+    }
+    let limits = document.data.limits();
+    let limit = limits.last().ok_or_else(|| Ended::Failed("the measurement has no such figure".to_owned()))?;
+    Ok(Value { ns: limit.seen_ns, samples: limit.samples })
+}
+
+impl Machine for System<'_> {
+    fn turn_on(&mut self, fix: usize) -> Result<(), String> {
+        let active = match &self.fixes[fix].change {
+            RunTimeChange::Settings(settings) => Active::Changes(self.apply(settings)?),
+            RunTimeChange::LatencyLimit => Active::Limit(AwakeCpus::new().map_err(|error| causes(&error))?),
+            RunTimeChange::NotPossible(why) => return Err(why.clone()),
+            _ => return Err("this version of hpt cannot apply it".to_owned()),
+        };
+        self.active[fix] = Some(active);
+        Ok(())
+    }
+
+    fn turn_off(&mut self, fix: usize) -> Result<(), String> {
+        let Some(Active::Changes(mut changes)) = self.active[fix].take() else { return Ok(()) };
+        let mut failed = Vec::new();
+        // The last change is undone first.
+        while let Some(change) = changes.pop() {
+            failed.extend(change.restore().err().map(|error| causes(&error)));
+        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+
+    fn measure(&mut self) -> Result<f64, Ended> {
+        if self.context.interrupted() {
+            return Err(Ended::Interrupted);
+        }
+        if Instant::now() + self.expected > self.end {
+            return Err(Ended::OutOfTime);
+        }
+        // There may be more measurements on top of each other than planned.
+        self.progress.begin(self.measurements.min(self.planned - 1));
+        self.measurements += 1;
+        let value = measured(&self.measures, self.context)?;
+        value.ns.ok_or_else(|| Ended::Failed(format!("a round had too few samples ({})", value.samples)))
+    }
+}
