@@ -535,4 +535,90 @@ mod tests {
         assert!(matches!(&outcomes[0].came, Restored::Failed(KnobError::NotASetting { .. })), "{outcomes:?}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("|/tmp/any", 1));
     }
+
+    /// The environment variable that makes a test change settings until it is killed. It contains the directory.
+    const CHANGES_IN: &str = "HPT_TEST_CHANGES_IN";
+    const KILLED_TEST: &str = "knobs::tests::a_journal_restores_every_file_after_a_kill_at_any_moment";
+
+    /// Settings of several notations, with their content and another value.
+    const SETTINGS_TO_CHANGE: [(&str, &str, &str); 5] = [
+        ("governor", "powersave", "performance"),
+        ("workqueue/cpumask", "f", "7"),
+        ("transparent_hugepage/enabled", "always", "madvise"),
+        ("smp_affinity_list", "0-3", "0-2"),
+        ("sched_rt_runtime_us", "950000", "-1"),
+    ];
+
+    fn settings_in(folder: &Path) -> Vec<Knob> {
+        SETTINGS_TO_CHANGE.iter().map(|(name, ..)| Knob::new(*name, folder.join(name).to_string_lossy())).collect()
+    }
+
+    /// Changes each setting and undoes the change, alone and together, and keeps the first one. Ends only if it fails.
+    fn change_until_killed(folder: &Path) {
+        let journal = Journal::bound_to(folder.join("state"), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
+        let right = journal.changing("a test").expect("no other change");
+        let knobs = settings_in(folder);
+        for round in 0.. {
+            let mut held = Vec::new();
+            for (knob, (_, _, value)) in knobs.iter().zip(SETTINGS_TO_CHANGE) {
+                let mut change = right.begin(knob).expect("no other change");
+                change.set(value).expect("a file accepts any value");
+                if held.is_empty() && round % 3 == 0 {
+                    change.keep().expect("a writable journal");
+                } else if round % 2 == 0 {
+                    change.restore().expect("a file accepts any value");
+                } else {
+                    held.push(change);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_restores_every_file_after_a_kill_at_any_moment() {
+        if let Some(folder) = std::env::var_os(CHANGES_IN) {
+            return change_until_killed(Path::new(&folder));
+        }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for (name, before, _) in SETTINGS_TO_CHANGE {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent directory")).expect("ours");
+            fs::write(path, before).expect("ours");
+        }
+        let journal = Journal::bound_to(folder.path().join("state"), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
+        let (runner, program) = crate::testing::own_program();
+        let mut restored = 0;
+        for moment in 0..50_u64 {
+            let words: Vec<_> = runner.iter().map(Into::into).chain([program.clone().into_os_string()]).collect();
+            let mut command = std::process::Command::new(&words[0]);
+            command.args(&words[1..]).args(["--exact", KILLED_TEST, "--nocapture"]).env(CHANGES_IN, folder.path());
+            let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("this program runs");
+            // The child is killed at a moment of its own after its first change.
+            while !journal.path().exists() {
+                assert_eq!(child.try_wait().expect("a child"), None, "it changes settings until it is killed");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            std::thread::sleep(std::time::Duration::from_micros(moment * 7_919 % 20_000));
+            child.kill().expect("it runs");
+            child.wait().expect("it was killed");
+            // A file is empty between the truncation and the write. The kernel's files have no such moment, so the write
+            // is completed here.
+            for (name, _, value) in SETTINGS_TO_CHANGE {
+                let path = folder.path().join(name);
+                if fs::read(&path).expect("ours").is_empty() {
+                    fs::write(&path, value).expect("ours");
+                }
+            }
+            for outcome in journal.restore().expect("a readable journal") {
+                assert!(matches!(outcome.came, Restored::PutBack { .. } | Restored::WasBack), "{outcome:?}");
+                restored += usize::from(matches!(outcome.came, Restored::PutBack { .. }));
+            }
+            for (name, before, _) in SETTINGS_TO_CHANGE {
+                let is = fs::read(folder.path().join(name)).expect("ours");
+                assert_eq!(is, before.as_bytes(), "{name} after kill {moment}");
+            }
+            assert!(entries(&journal).is_empty());
+        }
+        assert!(restored > 0, "no kill left a setting changed");
+    }
 }

@@ -40,6 +40,7 @@ const EXAMPLES: &str = "  \
   hpt doctor --for benchmarks        check it for benchmarks
   hpt doctor --cpu 3                 check it for a thread dedicated to CPU 3
   sudo hpt doctor --cpu 3 --measure  also measure for six seconds
+  sudo hpt doctor --cpu 3 --try      try fixes, and measure which of them help
   hpt doctor --fail-on high          for scripts: see the exit codes
   hpt doctor --host my.capture       check a system snapshot";
 
@@ -89,13 +90,13 @@ impl FailOn {
 ///
 /// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still
 /// runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions
-/// for counters and devices. hpt doctor changes nothing and does not need root. The result fits on one screen: a
+/// for counters and devices. Without --try, hpt doctor changes nothing and does not need root. The result fits on one screen: a
 /// verdict, and each problem with its first fix. -v prints all details. --for selects what counts as a problem: without
 /// it, default settings of Linux are only notes. With --measure, hpt also measures for six seconds to confirm problems
-/// while they occur.
+/// while they occur. With --try, hpt applies the fixes in turn, measures which of them help, and undoes them.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = after_help(Codes::measuring(Some("--fail-on is given, and a problem of that severity was found")), EXAMPLES),
+    after_long_help = after_help(Codes::measuring(Some("a problem was found (--fail-on), or --try was declined")), EXAMPLES),
     args([verbose_with("notes, reasons, all fixes, and the rules without a problem")])
 )]
 pub(crate) struct Arguments {

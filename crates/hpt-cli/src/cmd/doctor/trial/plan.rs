@@ -83,10 +83,9 @@ pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, rounds: usize
         ended: None,
     };
     outcome.ended = alone(machine, &mut outcome, rounds).err();
-    // A failed measurement says nothing about the others.
     for trial in &mut outcome.trials {
-        trial.off.clone_from(&outcome.baseline);
         if trial.compared.verdict != TryVerdict::NotPossible {
+            trial.off.clone_from(&outcome.baseline);
             trial.compared = compare(&trial.off, &trial.on, (fixes, rounds));
         }
     }

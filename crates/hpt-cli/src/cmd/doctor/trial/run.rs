@@ -13,6 +13,7 @@ use hpt_document::{
 };
 
 use super::{
+    kept_files,
     options::{Line, TrialOptions, limit_of},
     plan::{Ended, Outcome, experiment},
     statistics::{median, spread},
@@ -78,6 +79,9 @@ pub(crate) fn run(
     if !consent(&warning(options, &possible, &line.line), options.yes)? {
         return Err(Failure::NotMeant);
     }
+    if let Some(folder) = &options.output {
+        kept_files::prepare(folder, options.force)?;
+    }
     context.signals.listen_until_the_end()?;
     let changing = journal.changing(BY)?;
     let (timing, line, measures) = match first(options, line, prepares, possible.len(), begun, context) {
@@ -116,6 +120,16 @@ pub(crate) fn run(
     data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
     if let Some(Ended::Failed(why)) = &outcome.ended {
         data.notes.push(format!("the experiment ended early: {why}"));
+    }
+    if let Some(folder) = &options.output {
+        match kept_files::write(folder, &data, options.force) {
+            Ok(paths) if paths.is_empty() => {
+                data.notes
+                    .push(format!("nothing was written to {}, because no fix is worth keeping", folder.display()));
+            }
+            Ok(paths) => data.files = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            Err(error) => warnings.push(causes(&error)),
+        }
     }
     let answer = if outcome.ended.is_some() && outcome.kept.is_empty() { Answer::Unknown } else { Answer::Yes };
     let answer = if warnings.is_empty() { answer } else { answer.and(Answer::Unknown) };

@@ -97,11 +97,7 @@ impl<'a> System<'a> {
             match self.change(setting) {
                 Ok(change) => changes.push(change),
                 // One of several interrupts may be fixed to its CPU, and one of several idle states may not exist.
-                Err(
-                    error @ (KnobError::Refused { .. } | KnobError::Overridden { .. } | KnobError::Unreadable { .. }),
-                ) => {
-                    refused.push(causes(&error));
-                }
+                Err(error) if !is_decisive(setting, &error) => refused.push(causes(&error)),
                 Err(error) => {
                     refused.insert(0, causes(&error));
                     changes.clear();
@@ -128,6 +124,13 @@ impl<'a> System<'a> {
         }
         Ok(change)
     }
+}
+
+/// Returns whether the other settings of the fix are useless after this error.
+fn is_decisive(setting: &Setting, error: &KnobError) -> bool {
+    // irqbalance would move the interrupts back.
+    let is_first_of_all = setting.knob().kind() == "irqbalance-banned";
+    is_first_of_all || matches!(error, KnobError::Journal(_) | KnobError::BeingChanged { .. })
 }
 
 /// Measures once with a command of hpt. The figure is that of the last limit.

@@ -8,12 +8,12 @@ use super::plan::measurements;
 /// number of fixes; more than nine hardly add to it.
 const LEAST_ROUNDS: usize = 5;
 const MOST_ROUNDS: usize = 9;
-/// The number of helpful fixes that are compared on top of the best one, for which time is reserved.
+/// The number of helpful fixes that are compared on top of the best one, for which time is reserved if there is enough.
 const ON_TOP: usize = 2;
 /// A round of this length is long enough to add rounds rather than time.
 const USUAL: Duration = Duration::from_secs(1);
 /// The longest round that hpt chooses.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(3);
 /// The share of the time that is used, because rounds differ in length.
 const USED: f64 = 0.95;
 /// The factor by which a round is longer than the figure takes.
@@ -46,9 +46,14 @@ pub(super) struct Timing {
 
 /// Returns the plan for a number of fixes, or the time that the run needs at least.
 pub(super) fn plan(first: First, fixes: usize, left: Duration) -> Result<Timing, Duration> {
+    with_reserve(first, fixes, left, ON_TOP).or_else(|_| with_reserve(first, fixes, left, 0))
+}
+
+/// Returns the plan if `reserve` helpful fixes are compared on top of the best one.
+fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> Result<Timing, Duration> {
     let used = left.mul_f64(USED);
     let count = |rounds: usize| {
-        let on_top = ON_TOP.min(fixes.saturating_sub(1)) * (2 * rounds + 1);
+        let on_top = reserve.min(fixes.saturating_sub(1)) * (2 * rounds + 1);
         measurements(fixes, rounds) + on_top
     };
     let number = |rounds: usize| u32::try_from(count(rounds)).unwrap_or(u32::MAX);
