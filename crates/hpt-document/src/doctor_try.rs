@@ -54,7 +54,7 @@ pub struct TriedFix {
     /// The name of the rule that found the problem.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[a-z-]+$")))]
     pub rule: String,
-    /// What the fix does, in a few words.
+    /// A description of the fix in a few words.
     pub text: String,
     /// The settings that the fix changes; empty if it changes no file.
     pub settings: Vec<TriedSetting>,

@@ -18,7 +18,7 @@ pub struct RunTimeFix {
     pub name: &'static str,
     /// The name of the rule that found the problem.
     pub rule: &'static str,
-    /// What the fix does, in a few words.
+    /// A description of the fix in a few words.
     pub text: String,
     /// The change to the machine.
     pub change: RunTimeChange,

@@ -275,7 +275,7 @@ mod tests {
             ),
             ("dma-latency", "cpu_dma_latency 0", Vec::new()),
         ];
-        data.results = data.results.into_iter().filter(|row| row.verdict == TryVerdict::Helpful).collect();
+        data.results.retain(|row| row.verdict == TryVerdict::Helpful);
         data.results.extend(more.map(|(fix, text, settings)| TriedFix {
             fix: fix.to_owned(),
             text: text.to_owned(),

@@ -21,35 +21,37 @@ pub(crate) struct TrialOptions {
     /// counts as helpful only if its effect exceeds the spread between rounds. Helpful fixes are then tried on top of
     /// each other, the best one first. At the end, everything is undone, unless --keep is given. Requires root, and asks
     /// first. Without --for, the goal is realtime.
-    #[arg(long = "try", help_heading = TRY, conflicts_with_all = ["measure", "host", "fail_on"])]
+    #[arg(long = "try", conflicts_with_all = ["measure", "host", "fail_on"])]
     pub(crate) tries: bool,
     /// Measurement, as a command line of hpt [default: depends on --for]
     ///
     /// For example 'latency timer -c 3 --fifo 80 --load cpu'. Any measurement with --limit is possible. If it has
     /// neither --duration nor --count, hpt chooses its duration. The default is latency timer with --fifo 80 for
     /// realtime, latency poll for benchmarks, and latency timer otherwise.
-    #[arg(long, value_name = "LINE", requires = "tries", help_heading = TRY)]
+    #[arg(long, value_name = "LINE", requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) with: Option<String>,
     /// Figure to compare: p50 to p99.999999, mean, max or read
-    #[arg(long, value_name = "FIGURE", default_value = "p99", value_parser = figure, requires = "tries", help_heading = TRY)]
+    #[arg(long, value_name = "FIGURE", default_value = "p99", value_parser = figure, requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) figure: Figure,
     /// Time limit of the whole run
-    #[arg(short, long, value_name = "TIME", default_value = "3m", value_parser = long, requires = "tries", help_heading = TRY)]
+    #[arg(short, long, value_name = "TIME", default_value = "3m", value_parser = long, requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) duration: Duration,
-    /// Keep what helped until reboot (hpt restore undoes it)
-    #[arg(long, requires = "tries", help_heading = TRY)]
+    /// Keep what helped until reboot
+    ///
+    /// hpt restore undoes it.
+    #[arg(long, requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) keep: bool,
     /// Write what helped as configuration files to DIR
     ///
     /// hpt writes a file for sysctl.d, a systemd unit, a profile for tuned, and boot parameters. Each states the
     /// measured effect. hpt installs none of them.
-    #[arg(long, value_name = "DIR", requires = "tries", help_heading = TRY)]
+    #[arg(long, value_name = "DIR", requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) output: Option<PathBuf>,
     /// Replace files in DIR
-    #[arg(long, requires = "output", help_heading = TRY)]
+    #[arg(long, requires = "output", help_heading = TRY, hide_short_help = true)]
     pub(super) force: bool,
     /// Do not ask for confirmation
-    #[arg(short, long, requires = "tries", help_heading = TRY)]
+    #[arg(short, long, requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) yes: bool,
     /// Directory of the journal of changed settings [default: /run/hpt]
     #[arg(long, value_name = "DIR", requires = "tries", help_heading = TRY, hide_short_help = true)]

@@ -5,7 +5,7 @@ use hpt_document::doctor_try::TryVerdict;
 
 use super::statistics::{Compared, compare, median, spread};
 
-/// What the experiment runs on.
+/// The machine on which the experiment runs.
 pub(super) trait Machine {
     /// Applies the fix with this number, or returns why that is not possible.
     fn turn_on(&mut self, fix: usize) -> Result<(), String>;

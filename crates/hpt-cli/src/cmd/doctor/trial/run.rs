@@ -37,7 +37,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// A function that reads the command line of a measurement, or returns why it is none.
 pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Measures, String>;
 
-/// What is to be tried, and for what.
+/// The fixes to try, and the use of the machine.
 pub(crate) struct Wanted<'a> {
     pub(crate) goal: Goal,
     pub(crate) goal_word: DoctorGoal,
