@@ -18,8 +18,11 @@ pub(crate) const FOLDER: &str = "/run/irqbalance";
 pub(crate) const NONE: &str = "none";
 /// The maximum size of an answer. It contains about 50 bytes for each interrupt in the list.
 const LONGEST_ANSWER: u64 = 256 << 10;
-/// irqbalance answers between two scans, which take milliseconds.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// irqbalance does not answer while it waits between two scans after a change of its list, for as long as its interval,
+/// usually 10 s: irqbalance.c, scan.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A request that irqbalance does not know. It closes the connection without an answer.
+const NO_REQUEST: &str = "?";
 
 /// Returns the socket if the path is that of the socket of an irqbalance process.
 pub(super) fn socket(path: &Path) -> Option<PathBuf> {
@@ -72,9 +75,17 @@ pub(super) fn is_list(value: &str) -> bool {
     value == NONE || numbers.is_some_and(|numbers| list_of(numbers) == value)
 }
 
-/// Sends a request, and returns the answer, which is empty for most requests. irqbalance closes the connection when it
-/// has carried out the request.
+/// Sends a request, and returns the answer, which is empty for most requests.
+///
+/// irqbalance ends (SIGPIPE) if it answers after the other end is closed, for example because this process was killed.
+/// Therefore, a request without an answer first waits until irqbalance is ready to answer at once.
 fn exchange(socket: &Path, request: &str) -> io::Result<String> {
+    send(socket, NO_REQUEST)?;
+    send(socket, request)
+}
+
+/// Sends a request, and reads until irqbalance closes the connection, which it does when it has carried out the request.
+fn send(socket: &Path, request: &str) -> io::Result<String> {
     let folder = fs::symlink_metadata(FOLDER)?;
     let about = fs::symlink_metadata(socket)?;
     if folder.uid() != 0 || !folder.is_dir() || about.uid() != 0 || !about.file_type().is_socket() {

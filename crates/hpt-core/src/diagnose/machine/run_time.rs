@@ -86,9 +86,9 @@ impl Machine<'_> {
             }
             // The list of irqbalance belongs to the fix that moves interrupts, if there is one.
             "irqbalance" if !rules.contains(&"interrupts") => {
-                let all: Vec<u32> = self.facts.interrupts.is().into_iter().flatten().map(|one| one.number).collect();
-                let change = self.banned(all).map_or_else(RunTimeChange::NotPossible, |ban| settings(vec![ban]));
-                vec![fix("irqbalance", "irqbalance moves no interrupts".to_owned(), change)]
+                let why = "no interrupt is routed to the CPU now, so irqbalance has no effect that could be measured";
+                let change = RunTimeChange::NotPossible(why.to_owned());
+                vec![fix("irqbalance", format!("irqbalance moves no interrupts to CPU {cpu}"), change)]
             }
             "kernel-threads" => {
                 let change = self.workers();

@@ -40,6 +40,9 @@ pub(super) struct Value {
 pub(super) struct System<'a> {
     fixes: Vec<&'a RunTimeFix>,
     active: Vec<Option<Active>>,
+    /// For each fix, the list of irqbalance. It is changed once for the whole experiment, because irqbalance needs up to
+    /// 20 s for a change, and has no effect on interrupts that are not moved.
+    lists: Vec<Option<Result<Change, String>>>,
     changing: Changing,
     measures: Measures,
     context: &'a Context,
@@ -61,16 +64,41 @@ impl<'a> System<'a> {
         (end, expected, planned): (Instant, Duration, usize),
     ) -> Self {
         let active = fixes.iter().map(|_| None).collect();
+        let list = |fix: &&RunTimeFix| {
+            let RunTimeChange::Settings(settings) = &fix.change else { return None };
+            let setting = settings.iter().find(|setting| is_list(setting))?;
+            Some(change(&changing, setting).map_err(|error| causes(&error)))
+        };
+        let lists = fixes.iter().map(list).collect();
         let progress = WholeProgress::new(&vec![("round", expected); planned]);
         let refused = RefCell::default();
-        Self { fixes, active, changing, measures, context, end, expected, refused, progress, measurements: 0, planned }
+        Self {
+            fixes,
+            active,
+            lists,
+            changing,
+            measures,
+            context,
+            end,
+            expected,
+            refused,
+            progress,
+            measurements: 0,
+            planned,
+        }
     }
 
     /// Keeps the settings of the fixes that are in effect. Returns a text for each that cannot be kept.
     pub(super) fn keep(&mut self) -> Vec<String> {
         let mut failed = Vec::new();
-        for (fix, active) in self.fixes.iter().zip(&mut self.active) {
-            match active.take() {
+        for ((fix, active), list) in self.fixes.iter().zip(&mut self.active).zip(&mut self.lists) {
+            let active = active.take();
+            if active.is_some()
+                && let Some(Ok(list)) = list.take()
+            {
+                failed.extend(list.keep().err().map(|error| causes(&error)));
+            }
+            match active {
                 None => {}
                 Some(Active::Limit(_)) => failed.push(format!(
                     "{}: it lasts only as long as a process requests it; hpt run --dma-latency 0, or the unit of --output, does",
@@ -87,17 +115,21 @@ impl<'a> System<'a> {
     /// Undoes everything. Returns a text for each setting that was not restored.
     pub(super) fn undo(&mut self) -> Vec<String> {
         let active: Vec<usize> = (0..self.active.len()).filter(|&fix| self.active[fix].is_some()).collect();
-        active.into_iter().filter_map(|fix| self.turn_off(fix).err()).collect()
+        let mut failed: Vec<String> = active.into_iter().filter_map(|fix| self.turn_off(fix).err()).collect();
+        for list in self.lists.iter_mut().filter_map(Option::take).filter_map(Result::ok) {
+            failed.extend(list.restore().err().map(|error| causes(&error)));
+        }
+        failed
     }
 
     fn apply(&self, settings: &[Setting]) -> Result<Vec<Change>, String> {
         let mut changes = Vec::new();
         let mut refused = Vec::new();
-        for setting in settings {
-            match self.change(setting) {
+        for setting in settings.iter().filter(|setting| !is_list(setting)) {
+            match change(&self.changing, setting) {
                 Ok(change) => changes.push(change),
                 // One of several interrupts may be fixed to its CPU, and one of several idle states may not exist.
-                Err(error) if !is_decisive(setting, &error) => refused.push(causes(&error)),
+                Err(error) if !is_decisive(&error) => refused.push(causes(&error)),
                 Err(error) => {
                     refused.insert(0, causes(&error));
                     changes.clear();
@@ -116,21 +148,25 @@ impl<'a> System<'a> {
         }
         Ok(changes)
     }
-
-    fn change(&self, setting: &Setting) -> Result<Change, KnobError> {
-        let mut change = self.changing.begin(setting.knob())?;
-        if change.before() != setting.value() {
-            change.set(setting.value())?;
-        }
-        Ok(change)
-    }
 }
 
-/// Returns whether the other settings of the fix are useless after this error.
-fn is_decisive(setting: &Setting, error: &KnobError) -> bool {
-    // irqbalance would move the interrupts back.
-    let is_first_of_all = setting.knob().kind() == "irqbalance-banned";
-    is_first_of_all || matches!(error, KnobError::Journal(_) | KnobError::BeingChanged { .. })
+/// Changes a setting, unless it has the value already.
+fn change(changing: &Changing, setting: &Setting) -> Result<Change, KnobError> {
+    let mut change = changing.begin(setting.knob())?;
+    if change.before() != setting.value() {
+        change.set(setting.value())?;
+    }
+    Ok(change)
+}
+
+/// Returns whether a setting is the list of interrupts that irqbalance does not move.
+fn is_list(setting: &Setting) -> bool {
+    setting.knob().kind() == "irqbalance-banned"
+}
+
+/// Returns whether the other settings of the fix cannot be changed either.
+const fn is_decisive(error: &KnobError) -> bool {
+    matches!(error, KnobError::Journal(_) | KnobError::BeingChanged { .. })
 }
 
 /// Measures once with a command of hpt. The figure is that of the last limit.
@@ -149,6 +185,10 @@ pub(super) fn measured(measures: &Measures, context: &Context) -> Result<Value, 
 
 impl Machine for System<'_> {
     fn turn_on(&mut self, fix: usize) -> Result<(), String> {
+        // Without its list, irqbalance may move the interrupts back.
+        if let Some(Err(why)) = &self.lists[fix] {
+            return Err(why.clone());
+        }
         let active = match &self.fixes[fix].change {
             RunTimeChange::Settings(settings) => Active::Changes(self.apply(settings)?),
             RunTimeChange::LatencyLimit => Active::Limit(AwakeCpus::new().map_err(|error| causes(&error))?),
