@@ -536,6 +536,17 @@ mod tests {
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("|/tmp/any", 1));
     }
 
+    #[test]
+    fn a_refused_change_leaves_nothing_in_the_journal() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let read_only = Knob::new("any", "/proc/sys/kernel/ostype");
+        let mut change = read_only.begin(&journal, "a test").expect("it can be read");
+        assert!(change.set("other").is_err());
+        change.restore().expect("the value is the original one");
+        assert!(entries(&journal).is_empty());
+    }
+
     /// The environment variable that makes a test change settings until it is killed. It contains the directory.
     const CHANGES_IN: &str = "HPT_TEST_CHANGES_IN";
     const KILLED_TEST: &str = "knobs::tests::a_journal_restores_every_file_after_a_kill_at_any_moment";

@@ -17,7 +17,7 @@ use super::{
     options::{Line, TrialOptions, limit_of},
     plan::{Ended, Outcome, experiment},
     statistics::{median, spread},
-    system::{Measures, System, measured},
+    system::{Measures, Rounds, System, measured},
     terminal::page,
     timing::{First, Timing, plan},
 };
@@ -96,13 +96,24 @@ pub(crate) fn run(
             return Ok(Document { answer: Answer::Unknown, ..Document::new(data, blocks) });
         }
     };
-    data.measurement = line.words().join(" ");
+    let shown = timing.requested.map_or_else(|| line.clone(), |each| line.and(&["--duration", &in_milliseconds(each)]));
+    data.measurement = shown.words().join(" ");
     data.rounds = timing.rounds as u64;
     // The values before any change, for the document.
     let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
     let end = begun + options.duration;
-    let mut system =
-        System::new(possible.clone(), changing, (measures, context), (end, timing.expected, timing.measurements));
+    let limit = limit_of(&options.figure.name);
+    let remake = |duration: Duration| {
+        prepares(&line.and(&["--duration", &in_milliseconds(duration), "--limit", &limit]).words()).ok()
+    };
+    let rounds = Rounds {
+        measures,
+        requested: timing.requested,
+        remake: Box::new(remake),
+        expected: timing.expected,
+        planned: timing.measurements,
+    };
+    let mut system = System::new(possible.clone(), changing, rounds, context, end);
     let outcome = experiment(&mut system, possible.len(), timing.rounds);
     let mut warnings = Vec::new();
     if options.keep {
@@ -206,9 +217,8 @@ fn first(
         )))
     })?;
     let Some(requested) = timing.requested else { return Ok((timing, line, measures)) };
-    let line = line.and(&["--duration", &in_milliseconds(requested)]);
     let limit = limit_of(&options.figure.name);
-    let measures = prepares(&line.and(&["--limit", &limit]).words());
+    let measures = prepares(&line.and(&["--duration", &in_milliseconds(requested), "--limit", &limit]).words());
     let measures = measures.map_err(|why| Stop::Failure(Failure::NotTried(format!("--with: {why}"))))?;
     Ok((timing, line, measures))
 }

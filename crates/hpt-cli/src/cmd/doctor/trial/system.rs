@@ -36,6 +36,24 @@ pub(super) struct Value {
     pub(super) samples: u64,
 }
 
+/// Makes the measurement with another duration; `None` if that is not possible.
+pub(super) type Remake<'a> = Box<dyn Fn(Duration) -> Option<Measures> + 'a>;
+
+/// The number of times that a round with too few samples is repeated.
+const REPEATS: u32 = 4;
+
+/// The measurement of the rounds.
+pub(super) struct Rounds<'a> {
+    pub(super) measures: Measures,
+    /// The requested duration; `None` if the line of the measurement determines it.
+    pub(super) requested: Option<Duration>,
+    pub(super) remake: Remake<'a>,
+    /// The expected duration of one round.
+    pub(super) expected: Duration,
+    /// The number of rounds for which there is time.
+    pub(super) planned: usize,
+}
+
 /// The live machine.
 pub(super) struct System<'a> {
     fixes: Vec<&'a RunTimeFix>,
@@ -44,24 +62,23 @@ pub(super) struct System<'a> {
     /// 20 s for a change, and has no effect on interrupts that are not moved.
     lists: Vec<Option<Result<Change, String>>>,
     changing: Changing,
-    measures: Measures,
+    rounds: Rounds<'a>,
     context: &'a Context,
     end: Instant,
-    expected: Duration,
     /// The settings that the kernel refused, with the reason.
     pub(super) refused: RefCell<Vec<String>>,
     progress: WholeProgress,
     measurements: usize,
-    planned: usize,
 }
 
 impl<'a> System<'a> {
-    /// `expected` is the duration of each of `planned` measurements. No measurement begins that would end after `end`.
+    /// No round begins that would end after `end`.
     pub(super) fn new(
         fixes: Vec<&'a RunTimeFix>,
         changing: Changing,
-        (measures, context): (Measures, &'a Context),
-        (end, expected, planned): (Instant, Duration, usize),
+        rounds: Rounds<'a>,
+        context: &'a Context,
+        end: Instant,
     ) -> Self {
         let active = fixes.iter().map(|_| None).collect();
         let list = |fix: &&RunTimeFix| {
@@ -70,22 +87,9 @@ impl<'a> System<'a> {
             Some(change(&changing, setting).map_err(|error| causes(&error)))
         };
         let lists = fixes.iter().map(list).collect();
-        let progress = WholeProgress::new(&vec![("round", expected); planned]);
+        let progress = WholeProgress::new(&vec![("round", rounds.expected); rounds.planned]);
         let refused = RefCell::default();
-        Self {
-            fixes,
-            active,
-            lists,
-            changing,
-            measures,
-            context,
-            end,
-            expected,
-            refused,
-            progress,
-            measurements: 0,
-            planned,
-        }
+        Self { fixes, active, lists, changing, rounds, context, end, refused, progress, measurements: 0 }
     }
 
     /// Keeps the settings of the fixes that are in effect. Returns a text for each that cannot be kept.
@@ -210,16 +214,39 @@ impl Machine for System<'_> {
     }
 
     fn measure(&mut self) -> Result<f64, Ended> {
-        if self.context.interrupted() {
-            return Err(Ended::Interrupted);
-        }
-        if Instant::now() + self.expected > self.end {
-            return Err(Ended::OutOfTime);
-        }
         // There may be more measurements on top of each other than planned.
-        self.progress.begin(self.measurements.min(self.planned - 1));
+        self.progress.begin(self.measurements.min(self.rounds.planned - 1));
         self.measurements += 1;
-        let value = measured(&self.measures, self.context)?;
-        value.ns.ok_or_else(|| Ended::Failed(format!("a round had too few samples ({})", value.samples)))
+        let mut samples = 0;
+        for repeat in 0..=REPEATS {
+            if repeat > 0 {
+                self.rounds.lengthen();
+            }
+            if self.context.interrupted() {
+                return Err(Ended::Interrupted);
+            }
+            if Instant::now() + self.rounds.expected > self.end {
+                return Err(Ended::OutOfTime);
+            }
+            let value = measured(&self.rounds.measures, self.context)?;
+            if let Some(ns) = value.ns {
+                return Ok(ns);
+            }
+            samples = value.samples;
+        }
+        Err(Ended::Failed(format!("a round had too few samples ({samples}), even when it was repeated")))
+    }
+}
+
+impl Rounds<'_> {
+    /// Doubles the length of this round and of later ones, because a round may lose samples, for example if deadlines
+    /// are missed.
+    fn lengthen(&mut self) {
+        let Some(requested) = self.requested else { return };
+        if let Some(measures) = (self.remake)(requested * 2) {
+            self.measures = measures;
+            self.requested = Some(requested * 2);
+            self.expected *= 2;
+        }
     }
 }

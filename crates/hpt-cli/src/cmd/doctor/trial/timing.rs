@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// The share of the time that is used, because rounds differ in length.
 const USED: f64 = 0.95;
 /// The factor by which a round is longer than the figure takes.
-const RESERVE: f64 = 1.1;
+const RESERVE: f64 = 1.2;
 
 /// The first measurement, from which the plan follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
