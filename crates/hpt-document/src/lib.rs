@@ -16,6 +16,7 @@ pub mod conditions;
 mod constraints;
 pub mod cpu_absence;
 pub mod doctor;
+pub mod doctor_try;
 mod document;
 pub mod experiment;
 pub mod gpio_latency;

@@ -139,7 +139,7 @@ pub const RULES: &[Rules] = &[
                 "wake_latency",
                 "watch",
             ],
-            &["report_compare", "sleep_curve"],
+            &["doctor_try", "report_compare", "sleep_curve"],
             &["document", "schema"],
         ],
         ..NONE

@@ -8,6 +8,7 @@ mod conditions;
 mod conventions;
 mod damaged;
 mod dist;
+mod doctor_try;
 mod experiments;
 mod fuzz;
 mod golden;

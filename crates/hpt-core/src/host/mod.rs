@@ -304,7 +304,7 @@ impl Host {
     }
 
     /// Returns the sorted names of the entries of a directory; empty if it does not exist.
-    fn list(&self, path: &str) -> Vec<String> {
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.root {
             Root::Folder(folder) => {
                 let entries = std::fs::read_dir(below(folder, path)).into_iter().flatten().flatten();
