@@ -18,6 +18,7 @@ pub mod cpu_absence;
 pub mod doctor;
 mod document;
 pub mod experiment;
+pub mod explain;
 pub mod gpio_latency;
 pub mod gpio_line;
 pub mod head;
