@@ -90,6 +90,8 @@ word_enum! {
         Scheduling = "scheduling",
         /// The measuring thread itself ran, for example on its way out of the kernel.
         Return = "return",
+        /// The measuring thread itself still ran at its deadline, for example because its previous period took too long.
+        OwnWork = "own-work",
         /// The trace does not explain this part.
         Unexplained = "unexplained",
     }

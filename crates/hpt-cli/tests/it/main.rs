@@ -9,6 +9,7 @@ mod conventions;
 mod damaged;
 mod dist;
 mod experiments;
+mod explain;
 mod fuzz;
 mod golden;
 mod interrupted;

@@ -56,6 +56,8 @@ struct State {
     /// Whether the sampled thread is ready to run.
     is_ready: bool,
     runs: u32,
+    /// Whether the sampled thread has run since before its deadline.
+    is_late: bool,
     /// Whether events were lost since the last switch.
     lost: bool,
 }
@@ -123,6 +125,8 @@ pub(super) struct Evidence {
     /// The shortest delay of a timer interrupt that is attributed to disabled interrupts, in nanoseconds. Slow timer
     /// hardware and virtual machines cause shorter delays.
     pub(super) interrupts_off_ns: u64,
+    /// Whether the thread blocks until its deadline. A polling thread runs all the time, so that its own work tells nothing.
+    pub(super) is_blocking: bool,
 }
 
 /// Divides a sample. `events` are those of the CPU on which the thread ran, up to the end of the latency.
@@ -137,8 +141,15 @@ pub(super) fn divide<'a>(
     let own_priority = decoder.thread(thread).map(|facts| facts.priority);
     // Without the wake-up of the thread, another thread that runs cannot be told from disabled interrupts.
     let is_woken = events.clone().any(|event| matches!(event.what, What::Woken(pid) if pid == thread));
-    let mut state =
-        State { current: None, sections: Vec::with_capacity(DEPTH), idle: None, is_ready: false, runs: 0, lost: false };
+    let mut state = State {
+        current: None,
+        sections: Vec::with_capacity(DEPTH),
+        idle: None,
+        is_ready: false,
+        runs: 0,
+        is_late: false,
+        lost: false,
+    };
     let mut pieces = Pieces { begin, parts: Vec::new(), segments: Vec::new() };
     let (mut now, mut is_complete) = (begin, true);
     let mut last = None;
@@ -156,6 +167,7 @@ pub(super) fn divide<'a>(
             (pid, _) if pid == thread => match length {
                 _ if is_host => (PartKind::Host, Subject::None),
                 ..=RETURN_NS => (PartKind::Return, Subject::None),
+                _ if evidence.is_blocking && state.is_late => (PartKind::OwnWork, Subject::None),
                 _ => (PartKind::Unexplained, Subject::None),
             },
             (0, true) => (PartKind::Scheduling, Subject::None),
@@ -208,6 +220,9 @@ pub(super) fn divide<'a>(
             is_complete = false;
         }
         state.apply(event.what, thread);
+        if event.time <= begin {
+            state.is_late = state.current.is_some_and(|current| current.pid == thread);
+        }
         last = Some(event.time);
     }
     if end > now {
@@ -349,7 +364,7 @@ mod tests {
     const T: i32 = 80;
     const HOG: i32 = 90;
     const OTHER: i32 = 7;
-    const EVIDENCE: Evidence = Evidence { steal_rose: false, interrupts_off_ns: 20_000 };
+    const EVIDENCE: Evidence = Evidence { steal_rose: false, interrupts_off_ns: 20_000, is_blocking: true };
 
     fn facts(name: &str, priority: i32) -> ThreadFacts {
         let mut bytes = [0; 16];
@@ -474,6 +489,15 @@ mod tests {
         ];
         let found = parts(1_710, EVIDENCE, &events);
         assert_eq!(found[0], (PartKind::Unexplained, None, 996 + 500), "{found:?}");
+    }
+
+    #[test]
+    fn a_blocking_thread_that_still_runs_at_its_deadline_is_late_by_its_own_work() {
+        let events =
+            [switch(900, 0, true, T), event(1_100, T, What::HardBegins(3)), event(1_101, T, What::HardEnds(3))];
+        assert_eq!(parts(300, EVIDENCE, &events)[0], (PartKind::OwnWork, None, 299));
+        let polling = Evidence { is_blocking: false, ..EVIDENCE };
+        assert_eq!(parts(300, polling, &events)[0], (PartKind::Unexplained, None, 299));
     }
 
     #[test]

@@ -50,13 +50,15 @@ pub enum PartKind {
     Scheduling,
     /// The sampled thread itself ran, for example on its way out of the kernel.
     Return,
+    /// The sampled thread itself still ran at its deadline, for example because its previous period took too long.
+    OwnWork,
     /// The trace does not explain this part.
     Unexplained,
 }
 
 impl PartKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::InterruptsOff,
         Self::TimerDelivery,
         Self::HardInterrupt,
@@ -66,6 +68,7 @@ impl PartKind {
         Self::Host,
         Self::Scheduling,
         Self::Return,
+        Self::OwnWork,
         Self::Unexplained,
     ];
 
@@ -82,6 +85,7 @@ impl PartKind {
             Self::Host => "host",
             Self::Scheduling => "scheduling",
             Self::Return => "return",
+            Self::OwnWork => "own-work",
             Self::Unexplained => "unexplained",
         }
     }

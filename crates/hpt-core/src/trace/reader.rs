@@ -125,7 +125,11 @@ impl Reader {
         let Some(place) = pinned.or_else(|| (0..self.windows.len()).max_by_key(last)) else { return };
         let window = &self.windows[place];
         let cpu = self.cpus[place];
-        let evidence = Evidence { steal_rose: self.steal.rose(cpu), interrupts_off_ns: self.interrupts_off_ns };
+        let evidence = Evidence {
+            steal_rose: self.steal.rose(cpu),
+            interrupts_off_ns: self.interrupts_off_ns,
+            is_blocking: !self.request.polls,
+        };
         let events = window.around(sample.thread, begin, end);
         let mut explained = divide(sample, events, evidence, (&self.decoder, &mut self.policies));
         explained.cpu = Some(cpu);

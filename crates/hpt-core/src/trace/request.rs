@@ -7,6 +7,7 @@ pub struct Request {
     pub(super) worst: usize,
     pub(super) threshold_ns: u64,
     pub(super) above_ns: Option<u64>,
+    pub(super) polls: bool,
 }
 
 impl Request {
@@ -16,7 +17,7 @@ impl Request {
         let mut cpus: Vec<_> = cpus.into_iter().collect();
         cpus.sort_unstable();
         cpus.dedup();
-        Self { cpus, worst: 20, threshold_ns: 20_000, above_ns: None }
+        Self { cpus, worst: 20, threshold_ns: 20_000, above_ns: None, polls: false }
     }
 
     /// Sets the number of worst samples that are explained; 20 without this call, and at least one.
@@ -29,6 +30,12 @@ impl Request {
     #[must_use]
     pub fn with_threshold_ns(self, threshold_ns: u64) -> Self {
         Self { threshold_ns, ..self }
+    }
+
+    /// States whether the threads poll instead of blocking until their deadlines.
+    #[must_use]
+    pub fn with_polling(self, polls: bool) -> Self {
+        Self { polls, ..self }
     }
 
     /// Also explains each sample above this latency, in nanoseconds, but at most 1,000 of them.

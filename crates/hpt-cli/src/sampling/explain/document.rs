@@ -113,6 +113,7 @@ const fn kind(kind: PartKind) -> CauseKind {
         PartKind::Host => CauseKind::Host,
         PartKind::Scheduling => CauseKind::Scheduling,
         PartKind::Return => CauseKind::Return,
+        PartKind::OwnWork => CauseKind::OwnWork,
         _ => CauseKind::Unexplained,
     }
 }

@@ -37,6 +37,10 @@ impl Fixes {
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
+        // A thread of hpt is part of the measurement.
+        if cause.kind == PartKind::Thread && cause.name.as_deref().is_some_and(|name| name.starts_with("hpt")) {
+            return CauseFix::default();
+        }
         let rule = rule_of(cause);
         let text = rule.and_then(|rule| self.0.get(rule).cloned()).or_else(|| general(cause));
         CauseFix { rule, text }

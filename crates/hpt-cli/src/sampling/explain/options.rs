@@ -30,6 +30,7 @@ pub(crate) struct ExplainOptions {
         require_equals = true,
         default_missing_value = "20",
         value_parser = clap::value_parser!(u16).range(1..=MOST),
+        hide_short_help = true,
         conflicts_with = "load"
     )]
     explain: Option<u16>,
@@ -42,7 +43,12 @@ impl ExplainOptions {
 
     /// Begins to record the measured CPUs. A sample above `stop_above_ns` or above a limit on `max` is explained even if
     /// it is not one of the worst.
-    pub(crate) fn begin(self, measured: &[Option<usize>], limits: &[Limit], stop_above_ns: u64) -> Explaining {
+    pub(crate) fn begin(
+        self,
+        measured: &[Option<usize>],
+        limits: &[Limit],
+        (stop_above_ns, polls): (u64, bool),
+    ) -> Explaining {
         let Some(worst) = self.explain else { return Explaining(None) };
         let maxima =
             limits.iter().filter(|limit| limit.quantity == Quantity::Max).filter_map(|limit| match limit.most {
@@ -52,7 +58,8 @@ impl ExplainOptions {
         let above_ns = maxima.chain([stop_above_ns]).min().filter(|&ns| ns < u64::MAX);
         // A thread that is not pinned may run on every CPU.
         let cpus: Option<Vec<usize>> = measured.iter().copied().collect();
-        let request = Request::new(cpus.unwrap_or_default()).with_worst(worst.into()).with_above_ns(above_ns);
+        let request =
+            Request::new(cpus.unwrap_or_default()).with_worst(worst.into()).with_above_ns(above_ns).with_polling(polls);
         Explaining(Some(Tracing::begin(&request)))
     }
 }

@@ -193,6 +193,7 @@ fn words(
         CauseKind::Host => "host (steal time)".to_owned(),
         CauseKind::Scheduling => "switching to the thread".to_owned(),
         CauseKind::Return => "return to the thread".to_owned(),
+        CauseKind::OwnWork => "own work of the thread".to_owned(),
         CauseKind::Unexplained => "unexplained".to_owned(),
     }
 }

@@ -306,7 +306,8 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     clock::prime();
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
-    let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), arguments.keeping.limit_ns());
+    let above = (arguments.keeping.limit_ns(), waiting == Waiting::Polling);
+    let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), above);
     let conditions = ConditionsThread::begin(context, &cpus);
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
     let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
