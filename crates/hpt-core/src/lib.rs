@@ -256,6 +256,8 @@ pub mod stopwatch;
 mod sys;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(feature = "diagnose")]
+pub mod trace;
 mod units;
 
 #[doc(inline)]

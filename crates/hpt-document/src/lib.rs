@@ -19,6 +19,7 @@ pub mod doctor;
 pub mod doctor_try;
 mod document;
 pub mod experiment;
+pub mod explain;
 pub mod gpio_latency;
 pub mod gpio_line;
 pub mod head;

@@ -102,7 +102,7 @@ pub const RULES: &[Rules] = &[
             &["calibrate", "knobs"],
             &["clock", "realtime", "stopwatch"],
             &["sleep"],
-            &["pace"],
+            &["pace", "trace"],
             &["measure"],
             &["diagnose"],
         ],
@@ -116,7 +116,7 @@ pub const RULES: &[Rules] = &[
         package: "hpt-document",
         layers: &[
             &["words"],
-            &["constraints", "head", "not_run", "read_cost", "warm_up"],
+            &["constraints", "explain", "head", "not_run", "read_cost", "warm_up"],
             &["conditions"],
             &["cpu_absence", "gpio_line", "limit", "thread"],
             &["latency", "load"],

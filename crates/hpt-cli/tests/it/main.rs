@@ -10,6 +10,7 @@ mod damaged;
 mod dist;
 mod doctor_try;
 mod experiments;
+mod explain;
 mod fuzz;
 mod golden;
 mod interrupted;
