@@ -13,7 +13,8 @@
 
 #define LOWEST_KHZ 500000
 #define HIGHEST_KHZ 1000000
-#define PERIOD_US 1000
+/* Not in phase with the periods of programs. */
+#define PERIOD_US 700
 
 static uint cpu = 1;
 module_param(cpu, uint, 0444);
