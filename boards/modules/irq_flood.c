@@ -127,8 +127,8 @@ static int __init irq_flood_init(void)
 	err = injections_init(KBUILD_MODNAME, count);
 	if (err)
 		return err;
-	/* Without an owner: an interrupt that is in use would keep the module loaded. */
-	irq = __irq_alloc_descs(-1, 0, 1, numa_node_id(), NULL, NULL);
+	/* Number 0 is not valid everywhere. An owner would keep the module loaded. */
+	irq = __irq_alloc_descs(-1, 1, 1, numa_node_id(), NULL, NULL);
 	if (irq < 0) {
 		err = irq;
 		goto no_irq;
