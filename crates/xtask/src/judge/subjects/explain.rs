@@ -43,7 +43,7 @@ const INJECTORS: [Injector; 3] = [
     },
 ];
 
-/// What the guest printed about the injections.
+/// The injections that the guest printed.
 #[derive(Debug, Default)]
 struct Injected {
     /// The process ID of the program, or the number of the interrupt.
