@@ -33,6 +33,9 @@ impl Ended {
     }
 }
 
+/// The number of rounds after which a missing difference is a result.
+const ENOUGH: usize = 5;
+
 /// The result for one fix.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
@@ -86,11 +89,13 @@ pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, rounds: usize
     for trial in &mut outcome.trials {
         if trial.compared.verdict != TryVerdict::NotPossible {
             trial.off.clone_from(&outcome.baseline);
-            trial.compared = compare(&trial.off, &trial.on, (fixes, rounds));
+            trial.compared = compare(&trial.off, &trial.on, (fixes, rounds.min(ENOUGH)));
         }
     }
-    if outcome.ended.is_none() {
-        outcome.ended = on_top(machine, &mut outcome, rounds).err();
+    // The best fix needs no further measurement.
+    if matches!(outcome.ended, None | Some(Ended::OutOfTime)) {
+        let ended = on_top(machine, &mut outcome, rounds).err();
+        outcome.ended = outcome.ended.or(ended);
     }
     if let Some(ended) = &outcome.ended {
         for trial in &mut outcome.trials {
@@ -169,7 +174,7 @@ fn on_top(machine: &mut impl Machine, outcome: &mut Outcome, rounds: usize) -> R
             if trial.compared.verdict == TryVerdict::NotPossible {
                 continue;
             }
-            trial.compared = compare(&off, &on, (others, rounds));
+            trial.compared = compare(&off, &on, (others, rounds.min(ENOUGH)));
             trial.on_top_of.clone_from(&outcome.kept);
             (trial.off, trial.on) = (off, on.clone());
             keep = trial.compared.verdict == TryVerdict::Helpful;
@@ -322,6 +327,16 @@ mod tests {
         let outcome = machine.run(5);
         assert_eq!(verdicts(&outcome), [TryVerdict::NotPossible, TryVerdict::Helpful]);
         assert_eq!((outcome.trials[0].reason.as_deref(), outcome.kept.as_slice()), (Some("refused"), [1].as_slice()));
+    }
+
+    #[test]
+    fn the_best_fix_is_kept_even_if_the_time_is_up() {
+        let mut machine = Simulated::new(&[1.0, 0.3, 0.5]);
+        machine.ends_after = Some((measurements(3, 6), Ended::OutOfTime));
+        let outcome = machine.run(9);
+        assert_eq!((outcome.kept.as_slice(), machine.on.as_slice()), ([1].as_slice(), [false, true, false].as_slice()));
+        assert_eq!(verdicts(&outcome), [TryVerdict::WithinSpread, TryVerdict::Helpful, TryVerdict::Helpful]);
+        assert_eq!(outcome.trials[2].reason.as_deref(), Some("the time was up"));
     }
 
     #[test]

@@ -219,7 +219,8 @@ impl Machine for System<'_> {
         self.measurements += 1;
         let mut samples = 0;
         for repeat in 0..=REPEATS {
-            if repeat > 0 {
+            // A single hiccup does not make all later rounds longer.
+            if repeat > 1 {
                 self.rounds.lengthen();
             }
             if self.context.interrupted() {
