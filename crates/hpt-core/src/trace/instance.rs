@@ -22,15 +22,10 @@ use crate::host::CpuList;
 /// The events without which no sample can be explained.
 const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_handler_entry"];
 /// Further events, which not every kernel has.
-const WANTED: [&str; 7] = [
-    "sched/sched_wakeup",
-    "irq/irq_handler_exit",
-    "irq/softirq_entry",
-    "irq/softirq_exit",
-    "timer/hrtimer_expire_entry",
-    "timer/hrtimer_expire_exit",
-    "power/cpu_idle",
-];
+const WANTED: [&str; 5] =
+    ["sched/sched_wakeup", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", "power/cpu_idle"];
+/// Events that replace those of the timer interrupt, if it has none. Each event costs time at each wake-up.
+const TIMERS: [&str; 2] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"];
 /// The directories of the interrupts of the CPU itself: on x86 and on ARM.
 const VECTORS: [&str; 2] = ["irq_vectors", "ipi"];
 /// The memory for the buffers of all CPUs, and of one CPU, in kilobytes.
@@ -94,7 +89,10 @@ impl Instance {
             let both = |name: &String| name.ends_with("_entry") || name.ends_with("_exit");
             names.into_iter().filter(both).map(move |name| format!("{group}/{name}"))
         });
-        let events = NEEDED.iter().chain(&WANTED).map(|&path| path.to_owned()).chain(vectors);
+        // On ARM, the timer interrupt is an ordinary interrupt.
+        let has_timer_interrupt = cfg!(not(target_arch = "x86_64")) || folder.has("events/irq_vectors");
+        let timers: &[&str] = if has_timer_interrupt { &[] } else { &TIMERS };
+        let events = NEEDED.iter().chain(&WANTED).chain(timers).map(|&path| path.to_owned()).chain(vectors);
         for path in events.filter(|path| folder.has(&format!("events/{path}"))).collect::<Vec<_>>() {
             let file = format!("events/{path}/format");
             let format = EventFormat::parse(&folder.text(&file)?).filter(|format| decoder.add(&path, format));
