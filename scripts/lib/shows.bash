@@ -554,7 +554,7 @@ cat >/tmp/try-while <<'TRY'
 measurement='latency timer --cpu $cpu --fifo 80 --interval 500us' figure=p90
 useless='huge-pages same-pages timer-migration'
 case \$1 in
-    interrupts) insmod /modules/irq_flood.ko cpu=$cpu burst=50 length_us=40 interval_us=8000 count=100000 ;;
+    interrupts) insmod /modules/irq_flood.ko cpu=$cpu burst=8 length_us=40 interval_us=700 count=1000000 ;;
     governor)
         # This rule has a further fix that changes nothing here, the minimum frequency.
         insmod /modules/slow_powersave.ko cpu=$cpu
