@@ -155,7 +155,7 @@
 //! | --- | --- | --- |
 //! | Linux on x86-64, x86 with SSE2, aarch64, 32-bit ARM (ARMv6 or newer) and 64-bit RISC-V | the processor's counter | all |
 //! | Linux on other processors | the kernel's clock | all (`gpio` only on x86 and RISC-V) |
-//! | macOS, Windows, the BSDs, WASI and others; Linux on processors without 64-bit atomics | the operating system's monotonic clock | [`clock`], [`sleep`], [`pace`], [`stopwatch`], [`calibrate`](mod@calibrate), [`source`] with two clocks, [`stats`], `testing` |
+//! | macOS, Windows, the BSDs, WASI and others; Linux on processors without 64-bit atomics | the operating system's monotonic clock | [`clock`], [`sleep`], [`pace`], [`stopwatch`], [`calibrate`](mod@calibrate), [`source`] with two clocks, [`stats`], `testing` if there are 64-bit atomics |
 //!
 //! On the targets of the last row, an [`Instant`] is a reading of [`std::time::Instant`], counted from the first reading
 //! in the process, so that instants of two processes cannot be compared. A [`Sleeper`] still never ends early, learns
@@ -182,7 +182,7 @@
 //! | `mmio` | yes | sources in mapped memory: `hpet`, `bcm-systimer`, `perf-time`; reports from the hypervisor | memmap2 |
 //! | `realtime` | yes | [`realtime`]: scheduling policy, CPU, memory, idle states (includes `knobs`) | core_affinity, rustix |
 //! | `knobs` | yes | `knobs` and `state`: system-wide settings and the journal that restores them | rustix |
-//! | `testing` | no | `testing`: a clock and a source that a test controls | none |
+//! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
 //! | `measure` | no | `measure`: read overhead, wake-up latency, OS noise, offsets between CPUs | hdrhistogram |
 //! | `gpio` | no | `gpio`: lines, edges with the kernel's timestamps | gpiocdev-uapi, rustix |
 //! | `diagnose` | no | `diagnose`: rules that find problems in settings and measurements | none of its own |
@@ -256,7 +256,9 @@ pub mod stopwatch;
 mod sys;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-#[cfg(feature = "diagnose")]
+#[cfg(all(feature = "testing", not(target_has_atomic = "64")))]
+compile_error!("the feature `testing` needs 64-bit atomics, which this target does not have");
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
 pub mod trace;
 mod units;
 

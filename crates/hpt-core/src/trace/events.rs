@@ -184,7 +184,7 @@ impl Decoder {
         };
         // All these values have at most 32 significant bits.
         let number = |field: Field| u32::try_from(unsigned(field)? & 0xffff_ffff).ok();
-        let signed = |field: Field| number(field).map(u32::cast_signed);
+        let signed = |field: Field| number(field).map(|bits: u32| i32::from_ne_bytes(bits.to_ne_bytes()));
         let facts = |fields: ThreadFields| {
             let ThreadFields { pid, priority, name } = fields;
             let name = thread_name(content.get(name.offset..name.offset.checked_add(name.size)?)?);
