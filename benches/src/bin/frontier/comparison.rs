@@ -6,11 +6,10 @@ use super::line::Line;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Compared<'a> {
     pub(crate) fixed: &'a str,
-    /// The setting of hpt with the lowest CPU time among those whose trimmed mean, p90 and p99 are not higher; `None` if
-    /// there is none.
-    pub(crate) best: Option<&'a str>,
-    /// The CPU time that it takes in addition, as a share of one CPU. Zero or less: it is nowhere worse.
-    pub(crate) additional: f64,
+    /// The setting of hpt with the lowest CPU time among those whose trimmed mean, p90 and p99 are not higher, and the CPU
+    /// time that it takes in addition, as a share of one CPU. Zero or less: it is nowhere worse. `None` if there is no such
+    /// setting.
+    pub(crate) best: Option<(&'a str, f64)>,
 }
 
 /// Compares each setting of `spin_sleep` with those of hpt.
@@ -19,11 +18,7 @@ pub(crate) fn compared(lines: &[Line]) -> Vec<Compared<'_>> {
     let compared = fixed.map(|fixed| {
         let ours = lines.iter().filter(|line| line.name.starts_with("hpt") && is_as_punctual(line, fixed));
         let best = ours.min_by(|one, other| one.cpu_share.total_cmp(&other.cpu_share));
-        Compared {
-            fixed: &fixed.name,
-            best: best.map(|line| line.name.as_str()),
-            additional: best.map_or(0.0, |line| line.cpu_share - fixed.cpu_share),
-        }
+        Compared { fixed: &fixed.name, best: best.map(|line| (line.name.as_str(), line.cpu_share - fixed.cpu_share)) }
     });
     compared.collect()
 }
@@ -61,7 +56,8 @@ mod tests {
             line("hpt c", 11, 0.01),
         ];
         let found = compared(&lines);
-        assert_eq!((found[0].best, (found[0].additional * 1e6).round()), (Some("hpt b"), 5_000.0));
-        assert_eq!(found[1], Compared { fixed: "spin_sleep 2", best: None, additional: 0.0 });
+        let (name, additional) = found[0].best.expect("two are as punctual");
+        assert_eq!((name, (additional * 1e6).round()), ("hpt b", 5_000.0));
+        assert_eq!(found[1], Compared { fixed: "spin_sleep 2", best: None });
     }
 }

@@ -320,9 +320,10 @@ impl Found {
             let [p50, p90, p99] = [line.p50_ns, line.p90_ns, line.p99_ns].map(us);
             [line.name.clone(), p50, p90, p99, us(line.p999_ns), us(line.trimmed_mean_ns), percent]
         });
-        let comparison = compared(&self.settings).into_iter().map(|Compared { fixed, best, additional }| {
-            let additional = if best.is_some() { format!("{:+.3}", additional * 100.0) } else { String::new() };
-            [fixed.to_owned(), best.unwrap_or("none").to_owned(), additional]
+        let comparison = compared(&self.settings).into_iter().map(|Compared { fixed, best }| {
+            let (name, additional) = best
+                .map_or(("none", String::new()), |(name, additional)| (name, format!("{:+.3}", additional * 100.0)));
+            [fixed.to_owned(), name.to_owned(), additional]
         });
         format!(
             "{}\n\nThe overshoot of sleeps of {} µs, in microseconds. trimmed: mean without the largest hundredth. CPU: CPU time of the thread \
