@@ -29,6 +29,9 @@ impl NoSlack {
     }
 }
 
+/// The number of sleeps for which a slack that was at its minimum is assumed to stay there.
+const ASSUMED: u32 = 16;
+
 /// The timer slack of a thread that sleeps repeatedly. Reading the slack is a system call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KnownSlack {
@@ -38,8 +41,7 @@ pub(crate) struct KnownSlack {
 
 impl KnownSlack {
     /// Sets the timer slack to its minimum as long as the guard exists. Returns no guard if the slack was at its minimum
-    /// in one of the last 16 sleeps, as on threads with a real-time policy. The next call is for the sleep after this
-    /// many.
+    /// in one of the last 16 sleeps, as on threads with a real-time policy. The answer is used for this many sleeps.
     pub(crate) fn hold(&mut self, sleeps: u32) -> Option<NoSlack> {
         if self.unread > 0 {
             self.unread = self.unread.saturating_sub(sleeps);
@@ -47,7 +49,7 @@ impl KnownSlack {
         }
         let guard = NoSlack::hold();
         if guard.before.is_none() {
-            self.unread = 15;
+            self.unread = ASSUMED.saturating_sub(sleeps);
         }
         Some(guard)
     }
@@ -63,8 +65,23 @@ impl Drop for NoSlack {
 
 #[cfg(test)]
 mod tests {
-    use super::NoSlack;
+    use super::{KnownSlack, NoSlack};
     use crate::sys::wait;
+
+    #[test]
+    fn a_minimal_slack_is_read_once_in_16_sleeps() {
+        let Some(_) = wait::timer_slack() else {
+            return skipped!("this kernel does not report the timer slack");
+        };
+        let minimal = NoSlack::hold();
+        for sleeps in [1, 8, 16] {
+            let mut slack = KnownSlack::default();
+            let reads: Vec<bool> = (0..32 / sleeps).map(|_| slack.hold(sleeps).is_some()).collect();
+            let expected: Vec<bool> = (0..32 / sleeps).map(|call| call * sleeps % 16 == 0).collect();
+            assert_eq!(reads, expected, "{sleeps}");
+        }
+        drop(minimal);
+    }
 
     #[test]
     fn a_guard_removes_the_timer_slack_and_restores_it_on_drop() {
