@@ -228,6 +228,7 @@ impl Sleeper {
     #[must_use]
     pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
+        self.ready.uses_left = 0;
         self
     }
 
@@ -802,8 +803,8 @@ impl WallOffset {
 mod tests {
     use std::{sync::mpsc, thread, time::Duration};
 
-    use super::{Sleeper, is_late_by_itself};
-    use crate::clock::Instant;
+    use super::{Sleeper, Strategy, is_late_by_itself};
+    use crate::{clock::Instant, slack::NoSlack};
 
     const RESERVE_NS: u64 = 60_000;
     const MS: u64 = 1_000_000;
@@ -872,6 +873,27 @@ mod tests {
         other.join().expect("it only interrupts");
         assert!(sleeper.sleep(Duration::from_millis(2)).is_in_time(), "one was left over");
         println!("{made} interruptions");
+    }
+
+    #[test]
+    fn a_new_strategy_applies_to_the_next_sleep() {
+        // With more slack, no sleep uses a choice that was made before.
+        let _slack = NoSlack::hold();
+        let length = Duration::from_millis(2);
+        for (first, then, blocks) in [
+            (Strategy::KernelOnly, Strategy::SpinOnly, 0),
+            (Strategy::SpinOnly, Strategy::KernelOnly, 1),
+            (Strategy::KernelOnly, Strategy::Precise, 1),
+        ] {
+            let mut sleeper = Sleeper::new().with_strategy(first);
+            for _ in 0..3 {
+                assert!(sleeper.sleep(length).is_in_time());
+            }
+            let mut sleeper = sleeper.with_strategy(then);
+            assert!(sleeper.sleep(length).is_in_time());
+            let last = sleeper.recent.last().expect("it is not settled");
+            assert_eq!(last.blocks.count, blocks, "{then:?} after {first:?}");
+        }
     }
 
     #[test]
