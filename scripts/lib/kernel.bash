@@ -58,6 +58,6 @@ kernel_programs() {
 kernel_modules() {
     local headers architecture=${1##*:}
     headers=$(kernel_headers "$1")
-    make -s -C "$headers" M="$2" DEB_HOST_ARCH="$architecture" DEB_HOST_GNU_TYPE="${COMPILER[$architecture]}" \
+    make -s -C "$headers" M="$2" DEB_HOST_ARCH="$architecture" DEB_HOST_GNU_TYPE="${COMPILER[$architecture]:-}" \
         DEB_BUILD_ARCH="$(dpkg --print-architecture)" "${@:3}" modules
 }

@@ -386,6 +386,7 @@ guest_doctor() {
 # --- realtime: a thread gets its scheduling policy; throttling is off during the run and restored after it ----------------
 
 RT_RUNTIME_FILE=/proc/sys/kernel/sched_rt_runtime_us
+RT_PERIOD_FILE=/proc/sys/kernel/sched_rt_period_us
 
 guest_realtime() {
     local build signal what few='--count 20 --length 1ms --strategy nanosleep,hpt --format json'
@@ -442,6 +443,147 @@ GUEST
         echo "$what-after cat $RT_RUNTIME_FILE"
         for signal in INT TERM HUP KILL; do echo "$what-$signal /tmp/sleep-until $build $signal"; done
     done
+}
+
+# --- explain: each late wake-up is divided among its causes, which modules and a program inject ---------------------------
+
+# Seconds of each measurement. The published requirement is 60; HPT_BOARDS_EXPLAIN_S=60 tests that.
+EXPLAIN_S=${HPT_BOARDS_EXPLAIN_S:-6}
+# The CPU that is measured and disturbed: the last one.
+explain_cpu() { echo $((cores - 1)); }
+
+guest_explain() {
+    local build=${builds[0]} injector signal what="step ${builds[0]}.explain"
+    # A run that would take very long gets a signal. Then the script prints what is left in tracefs,
+    # and the effect of hpt restore.
+    cat <<GUEST
+cat >/tmp/explain-while <<'EXPLAIN'
+#!/bin/sh
+# explain-while INJECTOR: explains late wake-ups while the injector causes them. Prints the times of
+# the injections, and what identifies the cause, on standard error.
+cpu=$(explain_cpu)
+case \$1 in
+    hog)
+        # 60 bursts of 5 ms.
+        hog \$cpu 90 5000 $((EXPLAIN_S * 1000000 / 60)) 100000 >/tmp/injected &
+        injector=\$!
+        await \$injector lines 1 /tmp/injected
+        ;;
+    irqs_off) insmod /modules/irqs_off.ko cpu=\$cpu interval_us=$((EXPLAIN_S * 1000)) count=100000 ;;
+    irq_flood) insmod /modules/irq_flood.ko cpu=\$cpu interval_us=$((EXPLAIN_S * 2500)) burst=20 count=100000 ;;
+esac
+hpt latency timer --cpu \$cpu --fifo 80 --interval 1ms --duration ${EXPLAIN_S}s --explain=500 --format json
+status=\$?
+case \$1 in
+    hog)
+        kill -TERM \$injector
+        wait \$injector
+        ;;
+    irqs_off | irq_flood)
+        sed -n 's/^ *\\([0-9]*\\):.* irq_flood\$/irq \\1/p' /proc/interrupts >/tmp/injected
+        cat /proc/\$1 >>/tmp/injected
+        rmmod \$1
+        ;;
+    nothing) : >/tmp/injected ;;
+esac
+sed 's/^/injected /' /tmp/injected >&2
+exit \$status
+EXPLAIN
+cat >/tmp/tracefs <<'TRACEFS'
+#!/bin/sh
+# Prints the state of tracefs: the instances, and the settings of the top instance.
+cd /sys/kernel/tracing && ls instances && cat trace_clock tracing_on events/enable buffer_size_kb set_event
+TRACEFS
+cat >/tmp/explain-until <<'UNTIL'
+#!/bin/sh
+# explain-until SIGNAL: ends a measurement with a signal, and prints the state of tracefs compared
+# with that before.
+/tmp/tracefs >/tmp/tracefs-before
+hpt latency timer --cpu $(explain_cpu) --duration 1h --explain --format json >/tmp/explained 2>&1 &
+measuring=\$!
+# The instance exists, and the thread has measured for a while.
+await \$measuring sh -c '! /tmp/tracefs | cmp -s - /tmp/tracefs-before'
+/tmp/tracefs | cmp -s - /tmp/tracefs-before || echo 'during: changed'
+await \$measuring worked \$measuring 1 20
+kill -s \$1 \$measuring
+wait \$measuring
+echo "status \$?"
+if [ \$1 = KILL ]; then
+    /tmp/tracefs | cmp -s - /tmp/tracefs-before || echo 'after: changed'
+    hpt restore >/dev/null
+    echo "restored \$?"
+fi
+/tmp/tracefs | cmp - /tmp/tracefs-before && echo 'after: as before'
+UNTIL
+chmod 755 /tmp/explain-while /tmp/tracefs /tmp/explain-until
+GUEST
+    for injector in hog irqs_off irq_flood nothing; do echo "$what-$injector /tmp/explain-while $injector"; done
+    echo "$what-plain as plain hpt latency timer --count 20 --interval 1ms --explain --format json"
+    echo "$what-unmounted unshare -m sh -c 'umount /sys/kernel/tracing && hpt latency timer --count 20 --interval 1ms --explain --format json'"
+    for signal in INT TERM HUP KILL; do echo "$what-$signal /tmp/explain-until $signal"; done
+}
+
+# --- try: of several fixes, hpt doctor --try finds and keeps the one that removes a handicap ------------------------------
+
+# Each handicap has one fix that helps, and others that change nothing here.
+TRY_HANDICAPS=(interrupts governor throttling)
+# Seconds for each handicap.
+TRY_S=60
+
+guest_try() {
+    local build=${builds[0]} cpu=$((cores - 1)) handicap
+    cat <<GUEST
+cat >/tmp/try-settings <<'SETTINGS'
+#!/bin/sh
+# Prints the settings that hpt may change, with the names of their fixes.
+for flood in /proc/irq/*/irq_flood; do
+    [ ! -e \$flood ] || echo "interrupts \$(cat \${flood%/*}/smp_affinity_list)"
+done
+cd /sys/devices/system/cpu/cpu$cpu
+[ ! -e cpufreq ] || echo "governor \$(cat cpufreq/scaling_governor)"
+[ ! -e cpufreq ] || echo "minimum-frequency \$(cat cpufreq/scaling_min_freq)"
+echo "throttling \$(cat $RT_RUNTIME_FILE)"
+echo "huge-pages \$(cat /sys/kernel/mm/transparent_hugepage/enabled)"
+echo "same-pages \$(cat /sys/kernel/mm/ksm/run)"
+echo "timer-migration \$(cat /proc/sys/kernel/timer_migration)"
+SETTINGS
+cat >/tmp/try-while <<'TRY'
+#!/bin/sh
+# try-while HANDICAP: tries the fix of the handicap and others, and keeps what helps. Prints the
+# settings on standard error: before that, while they are kept, and after hpt restore.
+measurement='latency timer --cpu $cpu --fifo 80 --interval 500us' figure=p90
+useless='huge-pages same-pages timer-migration'
+case \$1 in
+    interrupts) insmod /modules/irq_flood.ko cpu=$cpu burst=8 length_us=40 interval_us=700 count=1000000 ;;
+    governor)
+        # This rule has a further fix that changes nothing here, the minimum frequency.
+        insmod /modules/slow_powersave.ko cpu=$cpu
+        useless='huge-pages same-pages'
+        ;;
+    throttling)
+        # Throttling takes 50 ms of each 100 ms from a thread that never blocks.
+        echo 50000 >$RT_RUNTIME_FILE
+        echo 100000 >$RT_PERIOD_FILE
+        measurement='latency poll --cpu $cpu --fifo 80 --interval 500us --accept-throttling' figure=max
+        ;;
+esac
+/tmp/try-settings | sed 's/^/before /' >&2
+hpt doctor \$1 \$useless --try --yes --keep --with "\$measurement" --figure \$figure --duration ${TRY_S}s --format json
+status=\$?
+/tmp/try-settings | sed 's/^/kept /' >&2
+hpt restore >/dev/null
+/tmp/try-settings | sed 's/^/restored /' >&2
+rmmod irq_flood 2>/dev/null
+rmmod slow_powersave 2>/dev/null
+echo 1000000 >$RT_PERIOD_FILE
+echo 950000 >$RT_RUNTIME_FILE
+exit \$status
+TRY
+chmod 755 /tmp/try-settings /tmp/try-while
+echo always >/sys/kernel/mm/transparent_hugepage/enabled
+echo 1 >/sys/kernel/mm/ksm/run
+GUEST
+    for handicap in "${TRY_HANDICAPS[@]}"; do echo "step $build.try-$handicap /tmp/try-while $handicap"; done
 }
 
 # --- gpio: edges between lines that a module wires together; the reasons if there is no GPIO or nothing is wired ----------

@@ -130,6 +130,7 @@ impl Command {
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
             Self::Probe(_) => "probe",
+            Self::Doctor(arguments) if arguments.tries() => "doctor-try",
             Self::Doctor(_) => "doctor",
             Self::Latency(arguments) => arguments.kind(),
             Self::Calibrate(_) => "calibrate",

@@ -250,6 +250,10 @@ pub(crate) enum Failure {
     NotMeant,
     #[error("nothing was changed, because confirmation needs a terminal; use --yes to confirm")]
     NoTerminal,
+    #[error("{0}, which requires root; run it with sudo")]
+    NeedsRoot(&'static str),
+    #[error("{0}")]
+    NotTried(String),
     #[error("cannot change the setting")]
     Knob(#[from] KnobError),
     #[error(transparent)]
@@ -329,6 +333,7 @@ impl Failure {
             | Self::NotTheClock(..)
             | Self::NotOffered { .. }
             | Self::NoTerminal
+            | Self::NotTried(_)
             | Self::NoJournalFolder(_) => ExitCode::from(USAGE),
             Self::Write(WriteError { cause, .. })
             | Self::NothingWritten { cause, .. }

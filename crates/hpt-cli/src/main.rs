@@ -112,6 +112,9 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
         Command::Check(arguments) => cmd::check::run(arguments, &context, &step),
+        Command::Doctor(arguments) if arguments.tries() => {
+            cmd::doctor::try_fixes(arguments, &context, &|line| Ok(step(line)?.run))
+        }
         command => document(command, &context),
     }?;
     let kept = [context.keep_metrics(&document.data), chart.map_or(Ok(()), |chart| Ok(chart.draw(&document.data)?))];

@@ -1,5 +1,5 @@
 //! High-resolution time for Linux: hardware counters, calibrated clocks, precise sleeps and real-time setup, with
-//! stated error bounds.
+//! stated error bounds. Elsewhere, the same clocks and sleeps on the operating system's clock.
 //!
 //! | I want to | use |
 //! | --- | --- |
@@ -60,7 +60,7 @@
 //! that the kernel refuses are reported instead of aborting the setup.
 //!
 //! ```
-//! # #[cfg(feature = "realtime")] {
+//! # #[cfg(all(target_os = "linux", feature = "realtime"))] {
 //! use hpt_core::{Host, realtime::{Policy, Setup}};
 //!
 //! let setup = Setup::blocking().policy(Policy::Fifo(80)).with_memory_locked().best_effort();
@@ -148,10 +148,27 @@
 //!
 //! # Platforms
 //!
-//! The crate supports Linux on x86-64, aarch64, and little-endian 32-bit ARM (ARMv6 or newer). On other targets, the
-//! build fails with a single error. If a program may not read the processor's counter, or if the kernel does not trust
-//! this counter, [`Instant`] reads the kernel's clock instead. If the kernel lacks a setting or an interface, the error
-//! says so.
+//! The crate builds wherever the standard library builds. [`clock::status`] states which clock [`Instant`] reads, and
+//! why.
+//!
+//! | target | [`Instant`] reads | modules |
+//! | --- | --- | --- |
+//! | Linux on x86-64, x86 with SSE2, aarch64, 32-bit ARM (ARMv6 or newer) and 64-bit RISC-V | the processor's counter | all |
+//! | Linux on other processors | the kernel's clock | all (`gpio` only on x86 and RISC-V) |
+//! | macOS, Windows, the BSDs, WASI and others; Linux on processors without 64-bit atomics | the operating system's monotonic clock | [`clock`], [`sleep`], [`pace`], [`stopwatch`], [`calibrate`](mod@calibrate), [`source`] with two clocks, [`stats`], `testing` if there are 64-bit atomics |
+//!
+//! On the targets of the last row, an [`Instant`] is a reading of [`std::time::Instant`], counted from the first reading
+//! in the process, so that instants of two processes cannot be compared. A [`Sleeper`] still never ends early, learns
+//! how late it is woken, and can be interrupted by other threads, but not by a signal handler. The features `mmio`,
+//! `realtime`, `knobs`, `gpio`, `measure`, `diagnose` and `program` add nothing.
+//!
+//! If a program may not read the processor's counter, or if the kernel does not trust this counter, [`Instant`] reads
+//! the kernel's clock instead. If the kernel lacks a setting or an interface, the error says so.
+//!
+//! # Rust version
+//!
+//! Without default features, the crate builds with Rust 1.85. The dependencies of some features need 1.88. A minor
+//! release may raise the first version, but not above the one in Debian stable.
 //!
 //! # Features
 //!
@@ -165,7 +182,7 @@
 //! | `mmio` | yes | sources in mapped memory: `hpet`, `bcm-systimer`, `perf-time`; reports from the hypervisor | memmap2 |
 //! | `realtime` | yes | [`realtime`]: scheduling policy, CPU, memory, idle states (includes `knobs`) | core_affinity, rustix |
 //! | `knobs` | yes | `knobs` and `state`: system-wide settings and the journal that restores them | rustix |
-//! | `testing` | no | `testing`: a clock and a source that a test controls | none |
+//! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
 //! | `measure` | no | `measure`: read overhead, wake-up latency, OS noise, offsets between CPUs | hdrhistogram |
 //! | `gpio` | no | `gpio`: lines, edges with the kernel's timestamps | gpiocdev-uapi, rustix |
 //! | `diagnose` | no | `diagnose`: rules that find problems in settings and measurements | none of its own |
@@ -175,23 +192,19 @@
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Modules behind features share private code, and the docs link to these modules. Builds with all features still report
-// code that is never used, and broken links.
+// Modules behind features and those for Linux share private code, and the docs link to these modules. Builds for Linux
+// with all features still report code that is never used, and broken links.
 #![cfg_attr(
-    not(all(feature = "diagnose", feature = "gpio", feature = "program", feature = "testing")),
+    not(all(
+        target_os = "linux",
+        target_has_atomic = "64",
+        feature = "diagnose",
+        feature = "gpio",
+        feature = "program",
+        feature = "testing"
+    )),
     allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)
 )]
-
-#[cfg(not(all(
-    target_os = "linux",
-    target_endian = "little",
-    any(
-        all(target_arch = "x86_64", target_pointer_width = "64"),
-        all(target_arch = "aarch64", target_pointer_width = "64"),
-        target_arch = "arm"
-    )
-)))]
-compile_error!("hpt-core supports only Linux on x86-64, aarch64 and little-endian 32-bit ARM");
 
 #[cfg(test)]
 /// Reports why a test, or part of a test, cannot run on this machine. The line is written directly to standard error,
@@ -205,31 +218,48 @@ macro_rules! skipped {
 }
 
 pub mod calibrate;
+mod cast;
 pub mod clock;
-#[cfg(feature = "diagnose")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
 pub mod diagnose;
-#[cfg(feature = "gpio")]
+#[cfg(all(
+    target_os = "linux",
+    target_has_atomic = "64",
+    feature = "gpio",
+    any(
+        target_arch = "x86_64",
+        target_arch = "x86",
+        target_arch = "aarch64",
+        target_arch = "arm",
+        target_arch = "riscv64"
+    )
+))]
 pub mod gpio;
+#[cfg_attr(not(all(target_os = "linux", target_has_atomic = "64")), path = "host/elsewhere.rs")]
 pub mod host;
-#[cfg(feature = "knobs")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "knobs"))]
 pub mod knobs;
-#[cfg(feature = "measure")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "measure"))]
 pub mod measure;
 mod os_error;
 pub mod pace;
-#[cfg(feature = "realtime")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "realtime"))]
 pub mod realtime;
 mod scale;
 mod slack;
 pub mod sleep;
 pub mod source;
-#[cfg(feature = "knobs")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "knobs"))]
 pub mod state;
 pub mod stats;
 pub mod stopwatch;
 mod sys;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(all(feature = "testing", not(target_has_atomic = "64")))]
+compile_error!("the feature `testing` needs 64-bit atomics, which this target does not have");
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
+pub mod trace;
 mod units;
 
 #[doc(inline)]
@@ -244,12 +274,16 @@ pub use pace::Pacer;
 pub use scale::Scale;
 #[doc(inline)]
 pub use sleep::Sleeper;
+#[cfg(target_has_atomic = "64")]
+pub use source::Widened;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use source::{
-    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PosixClock,
-    PosixId, PtpClock, RealTimeClock, SourceId, SourceInfo, Tsc, Unavailable, Widened,
+    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PtpClock,
+    RealTimeClock, RiscvTime, Tsc,
 };
 #[doc(inline)]
 pub use source::{Opened, TimeSource};
+pub use source::{PosixClock, PosixId, SourceId, SourceInfo, Unavailable};
 pub use stats::Spread;
 #[doc(inline)]
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};

@@ -1,7 +1,7 @@
 //! The timer slack: the time by which the kernel may delay the wake-up of a thread to save power. This module does not
 //! wait.
 
-use std::marker::PhantomData;
+use std::{ffi::c_ulong, marker::PhantomData};
 
 use crate::sys::wait;
 
@@ -9,7 +9,7 @@ use crate::sys::wait;
 #[derive(Debug)]
 #[must_use = "the previous slack is restored when the guard is dropped"]
 pub(crate) struct NoSlack {
-    before: Option<libc::c_ulong>,
+    before: Option<c_ulong>,
     bound_to_its_thread: PhantomData<*const ()>,
 }
 

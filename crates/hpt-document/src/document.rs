@@ -11,6 +11,7 @@ use crate::{
     clocksource::ClocksourceDocument,
     clocksource_cost::ClocksourceCostDocument,
     doctor::DoctorDocument,
+    doctor_try::DoctorTryDocument,
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     gpio_line::GpioListDocument,
@@ -97,6 +98,8 @@ documents! {
     ClocksourceCost(ClocksourceCostDocument): "clocksource-compare" | "clocksource-set",
     /// `hpt doctor`.
     Doctor(DoctorDocument): "doctor",
+    /// `hpt doctor --try`.
+    DoctorTry(DoctorTryDocument): "doctor-try",
     /// `hpt experiment`.
     Experiment(ExperimentDocument): "experiment",
     /// `hpt latency gpio`.
@@ -138,6 +141,7 @@ impl Document {
             Self::Check(document) => document.interrupted,
             Self::ClocksourceCost(document) => document.interrupted,
             Self::Doctor(document) => document.interrupted,
+            Self::DoctorTry(document) => document.interrupted,
             Self::Experiment(document) => document.interrupted,
             Self::GpioLatency(document) => document.end.interrupted,
             Self::Pairs(document) => document.interrupted,
@@ -173,6 +177,7 @@ impl Document {
             | Self::Clocksource(_)
             | Self::ClocksourceCost(_)
             | Self::Doctor(_)
+            | Self::DoctorTry(_)
             | Self::Experiment(_)
             | Self::GpioList(_)
             | Self::Probe(_)
@@ -195,6 +200,7 @@ impl Document {
             Self::Clocksource(document) => &document.notes,
             Self::ClocksourceCost(document) => &document.notes,
             Self::Doctor(document) => &document.notes,
+            Self::DoctorTry(document) => &document.notes,
             Self::Experiment(document) => &document.notes,
             Self::GpioLatency(document) => &document.notes,
             Self::GpioList(document) => &document.notes,
@@ -234,6 +240,7 @@ impl Document {
             Self::Bench(_)
             | Self::Check(_)
             | Self::ClocksourceCost(_)
+            | Self::DoctorTry(_)
             | Self::Experiment(_)
             | Self::GpioLatency(_)
             | Self::Pairs(_)

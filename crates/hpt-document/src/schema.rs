@@ -12,6 +12,7 @@ use crate::{
     clocksource_cost::ClocksourceCostDocument,
     constraints::SIGNED,
     doctor::DoctorDocument,
+    doctor_try::DoctorTryDocument,
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     gpio_line::GpioListDocument,
@@ -32,7 +33,7 @@ use crate::{
 type Generate = fn() -> Schema;
 
 /// The kinds of documents, each with a function that generates its schema.
-const SCHEMAS: [(&str, Generate); 23] = [
+const SCHEMAS: [(&str, Generate); 24] = [
     ("bench", generated::<BenchDocument>),
     ("calibrate", generated::<CalibrateDocument>),
     ("capture", generated::<CaptureDocument>),
@@ -45,6 +46,7 @@ const SCHEMAS: [(&str, Generate); 23] = [
         titled::<ClocksourceCostDocument>("hpt clocksource set: read overhead before and after the change")
     }),
     ("doctor", generated::<DoctorDocument>),
+    ("doctor-try", generated::<DoctorTryDocument>),
     ("experiment", generated::<ExperimentDocument>),
     ("latency-gpio", gpio_latency),
     ("latency-gpio-list", generated::<GpioListDocument>),

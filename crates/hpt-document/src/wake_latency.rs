@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     conditions::Conditions,
+    explain::Explanation,
     head::Head,
     latency::{ClockReads, HeatMapColumn, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
     limit::LimitRow,
@@ -50,6 +51,9 @@ pub struct WakeLatencyDocument {
     pub limits: Vec<LimitRow>,
     /// One row for each thread.
     pub results: Vec<WakeLatencyRow>,
+    /// The causes of late wake-ups; empty without --explain.
+    #[serde(flatten)]
+    pub explanation: Explanation,
     /// The loaded phase; null without --load.
     #[serde(default)]
     pub loaded: Option<LoadedPhase<WakeLatencyRow>>,

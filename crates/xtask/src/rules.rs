@@ -95,13 +95,14 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-core",
         layers: &[
+            &["cast"],
             &["os_error", "stats", "sys", "units"],
             &["host", "scale", "slack"],
             &["gpio", "source", "state"],
             &["calibrate", "knobs"],
             &["clock", "realtime", "stopwatch"],
             &["sleep"],
-            &["pace"],
+            &["pace", "trace"],
             &["measure"],
             &["diagnose"],
         ],
@@ -115,7 +116,7 @@ pub const RULES: &[Rules] = &[
         package: "hpt-document",
         layers: &[
             &["words"],
-            &["constraints", "head", "not_run", "read_cost", "warm_up"],
+            &["constraints", "explain", "head", "not_run", "read_cost", "warm_up"],
             &["conditions"],
             &["cpu_absence", "gpio_line", "limit", "thread"],
             &["latency", "load"],
@@ -138,7 +139,7 @@ pub const RULES: &[Rules] = &[
                 "wake_latency",
                 "watch",
             ],
-            &["report_compare", "sleep_curve"],
+            &["doctor_try", "report_compare", "sleep_curve"],
             &["document", "schema"],
         ],
         ..NONE

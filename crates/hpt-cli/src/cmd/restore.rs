@@ -1,9 +1,16 @@
 //! `hpt restore`: restores system-wide settings that hpt has changed.
 
-use std::{fs, io::ErrorKind, path::PathBuf};
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
 
 use clap::Args;
-use hpt_core::knobs::{Contents, KnobError, Outcome, Restored};
+use hpt_core::{
+    knobs::{Contents, KnobError, Outcome, Restored},
+    trace::{self, LeftInstance},
+};
 use hpt_document::restore::{RestoreDocument, RestoreOutcome, RestoredSetting};
 
 use crate::{
@@ -23,7 +30,7 @@ const EXAMPLES: &str = "  \
 /// hpt records each system setting in a journal before changing it. This command restores settings
 /// that hpt left changed on purpose, such as a new clocksource, and settings that a killed hpt
 /// process could not restore. It does not touch a setting that another program has changed in the
-/// meantime. The journal is valid only for the current boot, because the settings do not survive a
+/// meantime. It also removes what a killed `hpt latency --explain` left in the kernel's trace. The journal is valid only for the current boot, because the settings do not survive a
 /// reboot.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(Some("a setting was not restored, because another program changed it")), EXAMPLES), args(without_metrics()))]
@@ -68,8 +75,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             entries.iter().map(row).collect()
         }
         (Contents::Nothing | Contents::OfAnotherBoot, true) => Vec::new(),
-        (_, false) => journal.restore()?.into_iter().map(row).collect(),
+        (_, false) => journal.restore()?.into_iter().map(row).collect::<Vec<_>>(),
     };
+    let settings = [settings, trace_instances(arguments.list)].concat();
     let data = RestoreDocument {
         head: head_of("restore", &context.host),
         journal: journal.path().to_string_lossy().into_owned(),
@@ -79,6 +87,32 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let blocks = page(&data);
     Ok(Document { answer: answer(&data.settings), ..Document::new(data, blocks) })
+}
+
+/// Removes the trace instances that killed runs with `--explain` left behind, or lists them. A process that cannot read
+/// the kernel's trace cannot have left any.
+fn trace_instances(only_list: bool) -> Vec<RestoredSetting> {
+    let row = |instance: &LeftInstance, error: Option<&io::Error>| {
+        let (outcome, reason) = match error {
+            _ if only_list => (RestoreOutcome::Listed, None),
+            None => (RestoreOutcome::Restored, None),
+            Some(error) => (RestoreOutcome::Failed, Some(format!("cannot remove it: {error}"))),
+        };
+        RestoredSetting {
+            setting: "trace-instance".to_owned(),
+            path: format!("instances/{} in tracefs", instance.name),
+            changed_by: format!("hpt (process {})", instance.process),
+            original_value: "absent".to_owned(),
+            changed_value: Some("present".to_owned()),
+            outcome,
+            reason,
+        }
+    };
+    if only_list {
+        return trace::left_instances().unwrap_or_default().iter().map(|instance| row(instance, None)).collect();
+    }
+    let removed = trace::remove_left_instances().unwrap_or_default();
+    removed.iter().map(|removal| row(&removal.instance, removal.error.as_ref())).collect()
 }
 
 fn answer(rows: &[RestoredSetting]) -> Answer {

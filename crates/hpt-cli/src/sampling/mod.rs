@@ -5,6 +5,7 @@ pub(crate) mod bins;
 pub(crate) mod conditions;
 pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;
+pub(crate) mod explain;
 pub(crate) mod gpio_pulse;
 pub(crate) mod heat_map;
 pub(crate) mod histogram;

@@ -4,6 +4,7 @@
 use std::hint::black_box;
 
 use crate::{
+    cast::signed,
     scale::Scale,
     source::{Pair, TimeSource},
     stats::granule,
@@ -135,7 +136,7 @@ impl Collector {
         most.checked_sub(least).filter(|&apart| apart <= self.width.mask() / 2).map(|_| {
             let expected = u64::midpoint(least, most);
             let shown = self.width.difference(last.ticks, pair.ticks);
-            expected.cast_signed().wrapping_add(self.width.signed_difference(expected, shown))
+            signed(expected).wrapping_add(self.width.signed_difference(expected, shown))
         })
     }
 

@@ -132,9 +132,7 @@ impl Core<'_> {
     fn now_ns(self) -> (u64, bool) {
         let published = self.world.published();
         let ticks = self.ticks();
-        if let Some(segment) = published.native_segment()
-            && let Some(ns) = segment.at(ticks)
-        {
+        if let Some(ns) = published.native_segment().and_then(|segment| segment.at(ticks)) {
             return (ns, true);
         }
         let kernel_ns = || self.clock_ns().max(published.in_force().line.end_ns());

@@ -162,11 +162,11 @@ impl<I: Instruments> Following<'_, I> {
             };
             // The clock was read after `shown_ns` was returned, so a value that is much lower means that the clock went
             // back. If another thread is the owner, that thread or a later reading restarts.
-            if went_back(shown_ns, clock_ns)
-                && let Some(ownership) = self.become_owner()
-            {
-                self.restart(&ownership);
-                continue;
+            if went_back(shown_ns, clock_ns) {
+                if let Some(ownership) = self.become_owner() {
+                    self.restart(&ownership);
+                    continue;
+                }
             }
             let ns = clock_ns.max(in_force.line.end_ns());
             if self.published.answer_slowly(in_force.state, ns) {
@@ -310,10 +310,8 @@ impl<I: Instruments> Following<'_, I> {
             self.remember(follower);
             self.published.of_owner(DISRUPTIONS).fetch_add(1, Ordering::Relaxed);
         }
-        if follower.rate().is_none()
-            && let Some(first) = follower.last()
-            && self.instruments.clock_ns().wrapping_sub(first.ns) < SHORTEST_NS
-        {
+        let first = if follower.rate().is_none() { follower.last() } else { None };
+        if first.is_some_and(|first| self.instruments.clock_ns().wrapping_sub(first.ns) < SHORTEST_NS) {
             return false;
         }
         let Some(point) = self.point() else {

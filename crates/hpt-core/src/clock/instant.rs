@@ -3,14 +3,16 @@
 use std::{
     fmt,
     ops::{Add, AddAssign, Sub, SubAssign},
-    sync::atomic::{AtomicI64, Ordering},
     time::{Duration, SystemTime},
 };
 
 #[cfg(feature = "testing")]
 use super::frozen;
 use super::system;
-use crate::sys::clock::ClockId;
+use crate::{
+    cast::{signed, unsigned},
+    sys::clock::ClockId,
+};
 
 /// A point in time on `CLOCK_MONOTONIC`. Reading the current time costs about as much as reading a hardware counter.
 ///
@@ -19,6 +21,9 @@ use crate::sys::clock::ClockId;
 /// those of the kernel's `CLOCK_MONOTONIC`, within the bound that [`status`](super::status) reports. Instants can
 /// therefore be compared between threads, cores, and processes of the same boot and time namespace, and can be passed
 /// to the kernel as absolute deadlines. A comparison between two processes is accurate to within the bounds of both.
+///
+/// On targets other than Linux, an instant is a reading of [`std::time::Instant`], and the epoch is the first reading in
+/// the process. It can be compared within the process only.
 ///
 /// A value is a signed 64-bit number of nanoseconds: 8 bytes, for 292 years before and after the epoch, which is about
 /// the time of boot. Arithmetic beyond that returns `None`, saturates or panics, as each method states. Instants before
@@ -55,7 +60,8 @@ impl Instant {
     pub const MIN: Self = Self { nanos: i64::MIN };
     /// The latest instant, 292 years after the epoch.
     pub const MAX: Self = Self { nanos: i64::MAX };
-    /// The epoch of `CLOCK_MONOTONIC`: the time of boot, shifted by the time namespace.
+    /// The epoch of `CLOCK_MONOTONIC`: the time of boot, shifted by the time namespace. On targets other than Linux, the
+    /// first reading in this process.
     pub const EPOCH: Self = Self { nanos: 0 };
 
     /// Returns the current time.
@@ -75,7 +81,8 @@ impl Instant {
     ///
     /// A reading costs one ordered read of the counter and one multiplication. About once per millisecond, a reading
     /// also costs two reads of the kernel's clock. This function never waits, allocates, or panics, so it can be called
-    /// in a signal handler and in a forked child. The first reading in a process opens two files. If a sandbox forbids
+    /// in a signal handler and in a forked child. (On targets other than Linux, a reading costs what
+    /// [`std::time::Instant::now`] costs, and only the first reading may wait for that of another thread.) The first reading in a process opens two files. If a sandbox forbids
     /// this, call [`prime`](super::prime) before entering the sandbox.
     #[inline(always)]
     #[must_use]
@@ -84,7 +91,7 @@ impl Instant {
         if let Some(nanos) = frozen::now_ns() {
             return Self { nanos };
         }
-        Self { nanos: system::now_ns().cast_signed() }
+        Self { nanos: signed(system::now_ns()) }
     }
 
     /// Returns the current time without ordering, for a thread that times its own work.
@@ -100,7 +107,7 @@ impl Instant {
         if let Some(nanos) = frozen::now_ns() {
             return Self { nanos };
         }
-        Self { nanos: system::now_unordered_ns().cast_signed() }
+        Self { nanos: signed(system::now_unordered_ns()) }
     }
 
     /// Returns the instant that is `nanos` nanoseconds after the epoch of `CLOCK_MONOTONIC`, or before it if negative.
@@ -182,7 +189,7 @@ impl Instant {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
         let before = monotonic.nanos();
         let wall = Duration::from_nanos(system::kernels_clock(ClockId::Realtime).nanos());
-        let now = (before + monotonic.nanos().saturating_sub(before) / 2).cast_signed();
+        let now = signed(before + monotonic.nanos().saturating_sub(before) / 2);
         let apart = Duration::from_nanos(now.abs_diff(self.nanos));
         let wall = SystemTime::UNIX_EPOCH + wall;
         // The kernel's time has 64 bits of seconds; nanoseconds cannot overflow it.
@@ -218,7 +225,7 @@ impl Instant {
     #[must_use]
     pub const fn nanos_since(&self, earlier: Self) -> u64 {
         // The difference of two signed numbers fits into an unsigned one.
-        if self.nanos >= earlier.nanos { self.nanos.wrapping_sub(earlier.nanos).cast_unsigned() } else { nothing() }
+        if self.nanos >= earlier.nanos { unsigned(self.nanos.wrapping_sub(earlier.nanos)) } else { nothing() }
     }
 
     /// Returns the time from this instant to now.
@@ -286,12 +293,12 @@ impl Instant {
 
     /// Returns the nanoseconds since the epoch, zero before it: the kernel accepts no earlier deadline.
     pub(crate) const fn kernel_nanos(&self) -> u64 {
-        if self.nanos < 0 { 0 } else { self.nanos.cast_unsigned() }
+        if self.nanos < 0 { 0 } else { unsigned(self.nanos) }
     }
 
     /// Returns the instant for a reading of the kernel's clock, which stays below 292 years.
     pub(crate) const fn from_kernel_nanos(nanos: u64) -> Self {
-        Self { nanos: nanos.cast_signed() }
+        Self { nanos: signed(nanos) }
     }
 }
 
@@ -377,105 +384,6 @@ impl fmt::Display for Instant {
         let sign = if self.nanos < 0 { "-" } else { "" };
         let nanos = self.nanos.unsigned_abs();
         write!(f, "{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
-    }
-}
-
-/// An [`Instant`] that threads can share, like the atomic integers in the standard library.
-///
-/// # Examples
-///
-/// Threads record when work last arrived:
-///
-/// ```
-/// use std::sync::atomic::Ordering;
-/// use hpt_core::{Instant, clock::AtomicInstant};
-///
-/// static LAST: AtomicInstant = AtomicInstant::new(Instant::EPOCH);
-///
-/// let now = Instant::now();
-/// let before = LAST.fetch_max(now, Ordering::AcqRel);
-/// assert!(before <= now && LAST.load(Ordering::Acquire) >= now);
-/// ```
-#[derive(Debug)]
-pub struct AtomicInstant(AtomicI64);
-
-impl AtomicInstant {
-    /// Creates an atomic instant with this value.
-    #[must_use]
-    pub const fn new(instant: Instant) -> Self {
-        Self(AtomicI64::new(instant.nanos))
-    }
-
-    /// Returns the value.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `order` is `Release` or `AcqRel`.
-    #[inline]
-    #[must_use]
-    pub fn load(&self, order: Ordering) -> Instant {
-        Instant { nanos: self.0.load(order) }
-    }
-
-    /// Replaces the value.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `order` is `Acquire` or `AcqRel`.
-    #[inline]
-    pub fn store(&self, instant: Instant, order: Ordering) {
-        self.0.store(instant.nanos, order);
-    }
-
-    /// Replaces the value. Returns the previous value.
-    #[inline]
-    pub fn swap(&self, instant: Instant, order: Ordering) -> Instant {
-        Instant { nanos: self.0.swap(instant.nanos, order) }
-    }
-
-    /// Replaces the value with `instant` if `instant` is later. Returns the previous value.
-    #[inline]
-    pub fn fetch_max(&self, instant: Instant, order: Ordering) -> Instant {
-        Instant { nanos: self.0.fetch_max(instant.nanos, order) }
-    }
-
-    /// Replaces the value with `instant` if `instant` is earlier. Returns the previous value.
-    #[inline]
-    pub fn fetch_min(&self, instant: Instant, order: Ordering) -> Instant {
-        Instant { nanos: self.0.fetch_min(instant.nanos, order) }
-    }
-
-    /// Replaces the value with `new` if it equals `current`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the value if it does not equal `current`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `failure` is `Release` or `AcqRel`.
-    #[inline]
-    pub fn compare_exchange(
-        &self,
-        current: Instant,
-        new: Instant,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<Instant, Instant> {
-        let instant = |nanos| Instant { nanos };
-        self.0.compare_exchange(current.nanos, new.nanos, success, failure).map(instant).map_err(instant)
-    }
-
-    /// Returns the value, and consumes the atomic.
-    #[must_use]
-    pub const fn into_inner(self) -> Instant {
-        Instant { nanos: self.0.into_inner() }
-    }
-}
-
-impl From<Instant> for AtomicInstant {
-    fn from(instant: Instant) -> Self {
-        Self::new(instant)
     }
 }
 

@@ -89,7 +89,7 @@ impl Segment {
     /// Returns the nanoseconds on the extended line at `ticks`, which may be before or after the segment.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn extended_to(&self, ticks: u64) -> u64 {
-        let past = ticks.wrapping_sub(self.base_ticks).cast_signed();
+        let past = i64::from_ne_bytes(ticks.wrapping_sub(self.base_ticks).to_ne_bytes());
         let ns = (i128::from(past) * i128::from(self.slope)) >> 32;
         self.base_ns.wrapping_add_signed(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
     }

@@ -11,6 +11,16 @@ use crate::{
     sys::{arch::CounterRefused, native::Native},
 };
 
+/// The kernel's name for the processor's own counter. Linux, arch/x86/kernel/tsc.c,
+/// drivers/clocksource/{arm_arch_timer,timer-riscv}.c.
+const CLOCK_SOURCE: &str = if cfg!(any(target_arch = "x86_64", target_arch = "x86")) {
+    "tsc"
+} else if cfg!(target_arch = "riscv64") {
+    "riscv_clocksource"
+} else {
+    "arch_sys_counter"
+};
+
 /// The verdict on the processor's own counter.
 #[derive(Debug)]
 pub(super) enum Trust {
@@ -24,7 +34,10 @@ pub(super) enum Trust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsettled {
     /// The kernel is still measuring the counter.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only a TSC is measured first"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "x86")),
+        allow(dead_code, reason = "only a TSC is measured first")
+    )]
     Measuring,
     /// The kernel's list of clocksources could not be read, for example because no descriptor or memory was free, or
     /// because sysfs is not mounted.
@@ -42,7 +55,7 @@ enum Offer {
 }
 
 /// Trusts the TSC if the processor reports it as constant-rate and the kernel offers it as a clocksource.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 pub(super) fn in_native() -> Trust {
     /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol.
     /// 3B, 18.17.1.
@@ -54,7 +67,7 @@ pub(super) fn in_native() -> Trust {
         return Trust::No;
     }
     let list = List::read();
-    match list.offer("tsc") {
+    match list.offer(CLOCK_SOURCE) {
         Offer::Yes => permitted(),
         Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
         // This is the name of the TSC in the first seconds after boot, while the kernel measures its rate. Linux,
@@ -64,10 +77,10 @@ pub(super) fn in_native() -> Trust {
     }
 }
 
-/// Trusts the ARM generic timer if the kernel offers it as a clocksource.
-#[cfg(not(target_arch = "x86_64"))]
+/// Trusts the counter of another processor if the kernel offers it as a clocksource.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
 pub(super) fn in_native() -> Trust {
-    match List::read().offer("arch_sys_counter") {
+    match List::read().offer(CLOCK_SOURCE) {
         Offer::Yes => permitted(),
         Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
         Offer::No => Trust::No,
@@ -89,8 +102,7 @@ const SLOWER: [&str; 5] = ["hpet", "acpi_pm", "pit", "refined-jiffies", "jiffies
 /// Returns whether the kernel offers the processor's own counter now; `None` if it could not be queried. Makes two
 /// system calls, and starts no child process.
 pub(super) fn is_offered() -> Option<bool> {
-    let name = if cfg!(target_arch = "x86_64") { "tsc" } else { "arch_sys_counter" };
-    match List::read().offer(name) {
+    match List::read().offer(CLOCK_SOURCE) {
         Offer::Yes => Some(true),
         Offer::No => Some(false),
         Offer::NotAsked => None,

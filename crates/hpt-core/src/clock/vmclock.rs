@@ -57,7 +57,7 @@ impl<P: Registers> Vmclock<P> {
             let low = self.page.read_u32(DISRUPTION_MARKER);
             let high = self.page.read_u32(DISRUPTION_MARKER + 4);
             fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && self.page.read_u32(SEQ_COUNT) == before {
+            if before % 2 == 0 && self.page.read_u32(SEQ_COUNT) == before {
                 return Some(u64::from(high) << 32 | u64::from(low));
             }
             std::hint::spin_loop();

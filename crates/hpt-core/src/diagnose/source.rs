@@ -545,7 +545,7 @@ impl Stretch {
 
 /// Returns the reading of a source after `ticks`. Its limits allow for the bracket and the granules.
 fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> Point {
-    let since = |ns: u64| ns.wrapping_sub(origin_ns).cast_signed();
+    let since = |ns: u64| crate::cast::signed(ns.wrapping_sub(origin_ns));
     let (before_ns, after_ns) = (since(pair.before_ns), since(pair.after_ns));
     let on_the_line = |ticks: i64| {
         let ns = i128::from(ticks) * 1_000_000_000_000_000;

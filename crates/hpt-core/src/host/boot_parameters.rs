@@ -164,7 +164,7 @@ impl BootParameter {
 impl KnownParameter {
     /// Returns the suggested parameters for the clocksources of an architecture.
     pub fn all(architecture: Architecture) -> impl Iterator<Item = &'static Self> {
-        KNOWN.iter().filter(move |known| known.advised && (!known.x86 || architecture == Architecture::X86_64))
+        KNOWN.iter().filter(move |known| known.advised && (!known.x86 || architecture.is_x86()))
     }
 
     fn is_for_any_value(&self) -> bool {

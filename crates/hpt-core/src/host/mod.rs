@@ -2,6 +2,7 @@
 //! open counters. For a host from a system snapshot, it neither opens files nor executes CPUID.
 
 mod acpi;
+mod architecture;
 mod boot_loader;
 mod boot_parameters;
 mod capture;
@@ -36,6 +37,7 @@ use std::{
 use self::settings::STAT;
 pub use self::{
     acpi::PmTimer,
+    architecture::Architecture,
     boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
     capture::{Capture, CaptureFault, CaptureRefused, Captured, Entry, PathRefused, ReadRefused},
@@ -74,6 +76,9 @@ const LARGEST_FILE: u64 = 64 << 20;
 const COMMAND_LINE: &str = "/proc/cmdline";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
+/// The frequency of the counter of a RISC-V processor. Linux, Documentation/devicetree/bindings/riscv/cpus.yaml.
+const TIMEBASE_FREQUENCY: &str = "/proc/device-tree/cpus/timebase-frequency";
+
 /// The examined machine: the live machine, or a captured one.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -90,46 +95,6 @@ enum Root {
     Folder(PathBuf),
     /// In memory.
     Capture(Arc<Capture>),
-}
-
-/// The instruction set of this program, or of the system in a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum Architecture {
-    /// x86-64.
-    #[cfg_attr(feature = "serde", serde(rename = "x86-64"))]
-    X86_64,
-    /// 64-bit ARM.
-    Aarch64,
-    /// 32-bit ARM.
-    Arm,
-    /// Any other architecture that Linux supports.
-    Other,
-}
-
-impl Architecture {
-    /// The architecture for which this program was built.
-    pub const HERE: Self = if cfg!(target_arch = "x86_64") {
-        Self::X86_64
-    } else if cfg!(target_arch = "aarch64") {
-        Self::Aarch64
-    } else if cfg!(target_arch = "arm") {
-        Self::Arm
-    } else {
-        Self::Other
-    };
-
-    /// Returns the usual name of the architecture.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86-64",
-            Self::Aarch64 => "aarch64",
-            Self::Arm => "arm",
-            Self::Other => "this architecture",
-        }
-    }
 }
 
 /// A thread's permission to read the counter, as `prctl(PR_GET_TSC)` reports it.
@@ -339,7 +304,7 @@ impl Host {
     }
 
     /// Returns the sorted names of the entries of a directory; empty if it does not exist.
-    fn list(&self, path: &str) -> Vec<String> {
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.root {
             Root::Folder(folder) => {
                 let entries = std::fs::read_dir(below(folder, path)).into_iter().flatten().flatten();
@@ -391,6 +356,16 @@ impl Host {
             stops_in_suspend: property(soc::NO_TICK_IN_SUSPEND).is_some(),
             errata: soc::ERRATA.into_iter().filter(|erratum| property(erratum).is_some()).collect(),
         })
+    }
+
+    /// Returns the frequency of the counter of a RISC-V processor, in hertz; `None` if the device tree does not state it.
+    #[must_use]
+    pub fn timebase_frequency_hz(&self) -> Option<u64> {
+        let property = self.read(TIMEBASE_FREQUENCY).ok()?;
+        match property.as_slice().try_into().map(u64::from_be_bytes) {
+            Ok(two_cells) => Some(two_cells),
+            Err(_) => soc::cell(&property).map(u64::from),
+        }
     }
 
     fn arch_timer_path(&self) -> Option<String> {

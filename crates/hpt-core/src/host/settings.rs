@@ -20,6 +20,7 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const SAME_PAGES: &str = "/sys/kernel/mm/ksm/run";
 const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
+const TIMER_MIGRATION: &str = "/proc/sys/kernel/timer_migration";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
 /// The manufacturer of a PC, or of the hypervisor that emulates a PC. Linux, drivers/firmware/dmi-id.c: serial numbers
@@ -36,7 +37,7 @@ const ALARM: &str = "in0_lcrit_alarm";
 const ZONES: &str = "/sys/class/thermal";
 
 /// Files with the same path on every machine.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     RT_RUNTIME,
     RT_PERIOD,
     NO_TURBO,
@@ -49,6 +50,7 @@ const FILES: [&str; 19] = [
     SAME_PAGES,
     NUMA_BALANCING,
     NMI_WATCHDOG,
+    TIMER_MIGRATION,
     STATUS,
     LIMITS,
     VENDOR,
@@ -122,6 +124,11 @@ impl Host {
 
     pub(crate) fn nmi_watchdog(&self) -> Told<bool> {
         self.number_in(NMI_WATCHDOG).parsed(|value| Some(value > 0))
+    }
+
+    /// Returns whether timers of idle CPUs may expire on other CPUs.
+    pub(crate) fn timer_migration(&self) -> Told<bool> {
+        self.number_in(TIMER_MIGRATION).parsed(|value| Some(value > 0))
     }
 
     /// Returns the number of swap areas.

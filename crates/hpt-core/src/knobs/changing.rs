@@ -170,7 +170,8 @@ impl Change {
         if !self.entry.set_to.is_empty() {
             let is = self.knob.value()?;
             let is_from_here = is == self.entry.before || self.entry.set_to.contains(&is);
-            if is_from_here {
+            // A setting that the kernel refused to change would refuse the original value too.
+            if is_from_here && is != self.entry.before {
                 self.knob.set(&self.entry.before)?;
             }
             self.right.in_journal(|journal| journal.strike_out(&self.entry))?;

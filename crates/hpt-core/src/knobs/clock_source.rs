@@ -2,7 +2,7 @@
 //! that is not available. This module reads only a host's files, so it works on system snapshots as well as on
 //! live systems.
 
-use crate::host::{Architecture, Host, LogLine, LogUnreadable};
+use crate::host::{Host, LogLine, LogUnreadable};
 
 /// A clocksource that this crate can describe. The description is based on the clocksource's driver in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
     let mut absent = Vec::new();
     // If the kernel provides no list, it is not known which clocksources are missing.
     if !names.is_empty() {
-        let on_x86 = host.facts().architecture == Architecture::X86_64;
+        let on_x86 = host.facts().architecture.is_x86();
         if on_x86 && host.cpu().has_flag("tsc") && !names.iter().any(|name| name.starts_with("tsc")) {
             absent.push(missing("tsc", "the processor has it", &lines));
         }

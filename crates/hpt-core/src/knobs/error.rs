@@ -71,6 +71,16 @@ pub enum KnobError {
         /// The file.
         path: PathBuf,
     },
+    /// A journal entry contains a value that the setting cannot have.
+    #[error(
+        "the journal contains {value:?} for {path}, which is not a value of this setting; its value was left unchanged"
+    )]
+    NotAValue {
+        /// The file.
+        path: PathBuf,
+        /// The value.
+        value: String,
+    },
     /// The value is empty or has several lines.
     #[error("{value:?} is not a valid value for a setting: it must be a single line")]
     NotALine {

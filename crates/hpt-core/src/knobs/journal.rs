@@ -265,7 +265,8 @@ impl Journal {
         while let Some(oldest) = entries.iter().find(|entry| is_open(&outcomes, entry)).cloned() {
             let of_it: Vec<&Entry> = entries.iter().filter(|entry| entry.path == oldest.path).collect();
             let knob = Knob::new(&oldest.kind, &oldest.path);
-            let came = match self.is_restorable(&knob) {
+            let came = match self.is_restorable(&knob, &of_it) {
+                Ok(()) if knob.has_ended() => Restored::WasBack,
                 Ok(()) => put_back(&knob, &of_it),
                 Err(refused) => Restored::Failed(refused),
             };
@@ -279,12 +280,19 @@ impl Journal {
         Ok(outcomes)
     }
 
-    /// Refuses a file that is not a known setting, so that a forged journal cannot modify any other file.
-    fn is_restorable(&self, knob: &Knob) -> Result<(), KnobError> {
-        if self.restores_anywhere || known::is_setting(knob.path()) {
-            Ok(())
-        } else {
-            Err(KnobError::NotASetting { path: knob.path().to_owned() })
+    /// Refuses a file that is not a known setting, and a value that is not one of that setting, so that a forged journal
+    /// cannot modify any other file.
+    fn is_restorable(&self, knob: &Knob, entries: &[&Entry]) -> Result<(), KnobError> {
+        let path = knob.path().to_owned();
+        if self.restores_anywhere {
+            return Ok(());
+        }
+        if !knob.has_ended() && !known::is_setting(&path) {
+            return Err(KnobError::NotASetting { path });
+        }
+        match entries.iter().find(|entry| !known::is_value(&path, &entry.before)) {
+            Some(entry) => Err(KnobError::NotAValue { path, value: entry.before.clone() }),
+            None => Ok(()),
         }
     }
 

@@ -3,30 +3,80 @@
 
 use std::{fs, path::Path};
 
-/// The canonical paths of the settings. Each `#` stands for a number. Since Linux 4.2, `cpu0/cpufreq` is a link to
-/// `cpufreq/policy0`.
-const SETTINGS: [&str; 10] = [
-    "/sys/devices/system/clocksource/clocksource#/current_clocksource",
-    "/proc/sys/kernel/sched_rt_runtime_us",
-    "/sys/kernel/debug/sched/fair_server/cpu#/runtime",
-    "/sys/devices/system/cpu/intel_pstate/no_turbo",
-    "/sys/devices/system/cpu/cpufreq/boost",
-    "/sys/devices/system/cpu/cpufreq/policy#/boost",
-    "/sys/devices/system/cpu/cpufreq/policy#/scaling_governor",
-    "/sys/devices/system/cpu/cpu#/cpufreq/boost",
-    "/sys/devices/system/cpu/cpu#/cpufreq/scaling_governor",
-    "/proc/irq/#/smp_affinity_list",
+use super::irqbalance;
+use crate::host::CpuList;
+
+/// The form of the values of a setting. A value of another form is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A name: letters, digits, and a few marks.
+    Name,
+    /// A whole number, which may be negative.
+    Number,
+    /// A list of CPUs.
+    Cpus,
+    /// A mask of CPUs.
+    Mask,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A list of interrupts that irqbalance does not move.
+    Interrupts,
+}
+
+/// The canonical paths of the settings, and the form of their values. Each `#` stands for a number. Since Linux 4.2,
+/// `cpu0/cpufreq` is a link to `cpufreq/policy0`.
+const SETTINGS: [(&str, Form); 20] = [
+    ("/sys/devices/system/clocksource/clocksource#/current_clocksource", Form::Name),
+    ("/proc/sys/kernel/sched_rt_runtime_us", Form::Number),
+    ("/sys/kernel/debug/sched/fair_server/cpu#/runtime", Form::Number),
+    ("/sys/devices/system/cpu/intel_pstate/no_turbo", Form::Number),
+    ("/sys/devices/system/cpu/cpufreq/boost", Form::Number),
+    ("/sys/devices/system/cpu/cpufreq/policy#/boost", Form::Number),
+    ("/sys/devices/system/cpu/cpufreq/policy#/scaling_governor", Form::Name),
+    ("/sys/devices/system/cpu/cpufreq/policy#/scaling_min_freq", Form::Number),
+    ("/sys/devices/system/cpu/cpu#/cpufreq/boost", Form::Number),
+    ("/sys/devices/system/cpu/cpu#/cpufreq/scaling_governor", Form::Name),
+    ("/sys/devices/system/cpu/cpu#/cpufreq/scaling_min_freq", Form::Number),
+    ("/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", Form::Number),
+    ("/sys/devices/virtual/workqueue/cpumask", Form::Mask),
+    ("/sys/kernel/mm/transparent_hugepage/enabled", Form::OneOf(&["always", "madvise", "never"])),
+    ("/sys/kernel/mm/ksm/run", Form::Number),
+    ("/proc/irq/#/smp_affinity_list", Form::Cpus),
+    ("/proc/sys/kernel/numa_balancing", Form::Number),
+    ("/proc/sys/kernel/nmi_watchdog", Form::Number),
+    ("/proc/sys/kernel/timer_migration", Form::Number),
+    ("/run/irqbalance/irqbalance#.sock", Form::Interrupts),
 ];
 
 /// Returns whether the path is the canonical path of a setting.
 pub(super) fn is_setting(path: &Path) -> bool {
-    // Users cannot create links in these file systems. A link in another file system that points to one of these files
-    // is refused, because its target can change.
-    fs::canonicalize(path).is_ok_and(|canonical| canonical == path) && is_named(path)
+    // Users cannot create links in these file systems, nor in the directory of irqbalance. A link in another file
+    // system that points to one of these files is refused, because its target can change.
+    fs::canonicalize(path).is_ok_and(|canonical| canonical == path) && form(path).is_some()
 }
 
-fn is_named(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| SETTINGS.into_iter().any(|pattern| matches(pattern, path)))
+/// Returns whether a value has the form of the values of the setting in the file `path`.
+pub(super) fn is_value(path: &Path, value: &str) -> bool {
+    match form(path) {
+        None => false,
+        Some(Form::Name) => {
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.,".contains(&byte);
+            !value.is_empty() && value.len() <= LONGEST_NAME && value.bytes().all(is_letter)
+        }
+        Some(Form::Number) => value.parse::<i64>().is_ok_and(|number| number.to_string() == value),
+        Some(Form::Cpus) => CpuList::parse(value).is_some_and(|cpus| !cpus.is_empty() && cpus.to_string() == value),
+        Some(Form::Mask) => CpuList::parse_mask(value).is_some_and(|cpus| !cpus.is_empty() && cpus.mask() == value),
+        Some(Form::OneOf(words)) => words.contains(&value),
+        Some(Form::Interrupts) => irqbalance::is_list(value),
+    }
+}
+
+/// The maximum length of a name. The kernel's names have at most 32 bytes (include/linux/clocksource.h, cpufreq.h).
+const LONGEST_NAME: usize = 64;
+
+fn form(path: &Path) -> Option<Form> {
+    let path = path.to_str()?;
+    SETTINGS.into_iter().find(|(pattern, _)| matches(pattern, path)).map(|(_, form)| form)
 }
 
 fn matches(pattern: &str, path: &str) -> bool {
@@ -49,16 +99,24 @@ fn matches(pattern: &str, path: &str) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{SETTINGS, is_named, is_setting};
+    use super::{SETTINGS, form, is_setting, is_value};
 
     #[test]
     fn only_the_paths_of_settings_match() {
-        for pattern in SETTINGS {
+        let is_named = |path: &Path| form(path).is_some();
+        for (pattern, _) in SETTINGS {
             assert!(is_named(Path::new(&pattern.replace('#', "17"))), "{pattern}");
             assert!(!is_named(Path::new(&format!("{}/more", pattern.replace('#', "0")))), "{pattern}");
             assert!(!pattern.contains('#') || !is_named(Path::new(&pattern.replace('#', ""))), "{pattern}");
         }
-        for other in ["/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_helper", "/etc/passwd", "proc/sys", ""] {
+        for other in [
+            "/proc/sys/kernel/core_pattern",
+            "/run/irqbalance/irqbalance1.sock.x",
+            "/sys/kernel/uevent_helper",
+            "/etc/passwd",
+            "proc/sys",
+            "",
+        ] {
             assert!(!is_named(Path::new(other)), "{other}");
         }
     }
@@ -75,5 +133,31 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(setting, &link).expect("ours");
         assert!(!is_setting(&link));
+    }
+
+    #[test]
+    fn only_values_of_the_right_form_are_accepted() {
+        let is = |path: &str, value: &str| is_value(Path::new(path), value);
+        let governor = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+        assert!(is(governor, "performance") && !is(governor, "a b") && !is(governor, ""));
+        let runtime = "/proc/sys/kernel/sched_rt_runtime_us";
+        assert!(
+            is(runtime, "-1")
+                && is(runtime, "950000")
+                && !is(runtime, "1 2")
+                && !is(runtime, "x")
+                && !is(runtime, "+1")
+        );
+        let pages = "/sys/kernel/mm/transparent_hugepage/enabled";
+        assert!(is(pages, "madvise") && !is(pages, "[madvise]") && !is(pages, "sometimes"));
+        let irq = "/proc/irq/24/smp_affinity_list";
+        assert!(is(irq, "0-2,7") && !is(irq, "") && !is(irq, "x") && !is(irq, "3-1"));
+        let workers = "/sys/devices/virtual/workqueue/cpumask";
+        assert!(is(workers, "f") && is(workers, "1,00000002") && !is(workers, "0") && !is(workers, "g"));
+        let bans = "/run/irqbalance/irqbalance1.sock";
+        assert!(is(bans, "none") && is(bans, "5 24") && !is(bans, "5\nsettings sleep 1"));
+        let clock = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        assert!(is(clock, "arm,sp804") && is(clock, "kvm-clock") && is(clock, "acpi_pm"));
+        assert!(!is("/etc/passwd", "1"));
     }
 }

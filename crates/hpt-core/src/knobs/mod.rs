@@ -4,8 +4,11 @@
 mod changing;
 mod clock_source;
 mod error;
+mod form;
+pub(crate) mod irqbalance;
 mod journal;
 mod known;
+mod setting;
 
 use std::{
     fs::{self, File},
@@ -18,6 +21,7 @@ pub use self::{
     clock_source::{AbsentClockSource, ClockSourceOutline, KnownClockSource, ListedClockSource, outline_clock_sources},
     error::{JournalError, KnobError},
     journal::{Contents, Entry, Journal, Outcome, Restored},
+    setting::Setting,
 };
 
 /// The maximum length of a value, in bytes. A file with a longer line is not a kernel setting.
@@ -55,15 +59,19 @@ impl Knob {
         Path::new(&self.path)
     }
 
-    /// Returns the value of the setting, without the newline.
+    /// Returns the value of the setting, without the newline. If the file marks one of several words with brackets,
+    /// returns that word. Returns a mask of CPUs without leading zeros.
     ///
     /// # Errors
     ///
     /// Returns [`KnobError::Unreadable`] if the file cannot be read or is not one line of text.
     pub fn value(&self) -> Result<String, KnobError> {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
+        if let Some(socket) = irqbalance::socket(self.path()) {
+            return irqbalance::banned(&socket).map_err(unreadable);
+        }
         let content = fs::read(self.path()).map_err(unreadable)?;
-        let value = String::from_utf8_lossy(&content).trim().to_owned();
+        let value = form::value_of(&self.path, String::from_utf8_lossy(&content).trim());
         let invalid = || unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not a single line of text"));
         if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
     }
@@ -75,22 +83,39 @@ impl Knob {
     /// Returns [`KnobError::NotAllowed`] if this process lacks permission to change the setting or if the file system
     /// is read-only, or [`KnobError::Unreadable`] if there is no such setting.
     pub fn may_be_set(&self) -> Result<(), KnobError> {
+        if irqbalance::socket(self.path()).is_some() {
+            return self.value().map(drop);
+        }
         File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
+    }
+
+    /// Returns whether the setting belongs to a process that has ended. Its value has ended with the process.
+    fn has_ended(&self) -> bool {
+        irqbalance::socket(self.path()).is_some_and(
+            |socket| matches!(fs::symlink_metadata(socket), Err(error) if error.kind() == io::ErrorKind::NotFound),
+        )
     }
 
     /// Writes `value`, and checks whether the kernel accepted it.
     fn set(&self, value: &str) -> Result<(), KnobError> {
         let refused = |cause| self.not_written(cause, Some(value));
-        let mut file = File::options().write(true).truncate(true).open(self.path()).map_err(refused)?;
-        // A single write is used, because the kernel treats each write as a complete value.
-        file.write_all(value.as_bytes()).map_err(refused)?;
-        drop(file);
+        if let Some(socket) = irqbalance::socket(self.path()) {
+            irqbalance::ban(&socket, value).map_err(refused)?;
+        } else {
+            self.write(value).map_err(refused)?;
+        }
         let is = self.value()?;
-        if is == value {
+        if is == form::value_of(&self.path, value) {
             Ok(())
         } else {
             Err(KnobError::Overridden { path: self.path().to_owned(), value: value.to_owned(), is })
         }
+    }
+
+    fn write(&self, value: &str) -> io::Result<()> {
+        let mut file = File::options().write(true).truncate(true).open(self.path())?;
+        // A single write is used, because the kernel treats each write as a complete value.
+        file.write_all(value.as_bytes())
     }
 
     fn not_written(&self, cause: io::Error, value: Option<&str>) -> KnobError {
@@ -509,5 +534,102 @@ mod tests {
         let outcomes = journal.restore().expect("a readable journal");
         assert!(matches!(&outcomes[0].came, Restored::Failed(KnobError::NotASetting { .. })), "{outcomes:?}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("|/tmp/any", 1));
+    }
+
+    #[test]
+    fn a_refused_change_leaves_nothing_in_the_journal() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let read_only = Knob::new("any", "/proc/sys/kernel/ostype");
+        let mut change = read_only.begin(&journal, "a test").expect("it can be read");
+        assert!(change.set("other").is_err());
+        change.restore().expect("the value is the original one");
+        assert!(entries(&journal).is_empty());
+    }
+
+    /// The environment variable that makes a test change settings until it is killed. It contains the directory.
+    const CHANGES_IN: &str = "HPT_TEST_CHANGES_IN";
+    const KILLED_TEST: &str = "knobs::tests::a_journal_restores_every_file_after_a_kill_at_any_moment";
+
+    /// Settings of several notations, with their content and another value.
+    const SETTINGS_TO_CHANGE: [(&str, &str, &str); 5] = [
+        ("governor", "powersave", "performance"),
+        ("workqueue/cpumask", "f", "7"),
+        ("transparent_hugepage/enabled", "always", "madvise"),
+        ("smp_affinity_list", "0-3", "0-2"),
+        ("sched_rt_runtime_us", "950000", "-1"),
+    ];
+
+    fn settings_in(folder: &Path) -> Vec<Knob> {
+        SETTINGS_TO_CHANGE.iter().map(|(name, ..)| Knob::new(*name, folder.join(name).to_string_lossy())).collect()
+    }
+
+    /// Changes each setting and undoes the change, alone and together, and keeps the first one. Ends only if it fails.
+    fn change_until_killed(folder: &Path) {
+        let journal = Journal::bound_to(folder.join("state"), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
+        let right = journal.changing("a test").expect("no other change");
+        let knobs = settings_in(folder);
+        for round in 0.. {
+            let mut held = Vec::new();
+            for (knob, (_, _, value)) in knobs.iter().zip(SETTINGS_TO_CHANGE) {
+                let mut change = right.begin(knob).expect("no other change");
+                change.set(value).expect("a file accepts any value");
+                if held.is_empty() && round % 3 == 0 {
+                    change.keep().expect("a writable journal");
+                } else if round % 2 == 0 {
+                    change.restore().expect("a file accepts any value");
+                } else {
+                    held.push(change);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_restores_every_file_after_a_kill_at_any_moment() {
+        if let Some(folder) = std::env::var_os(CHANGES_IN) {
+            return change_until_killed(Path::new(&folder));
+        }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for (name, before, _) in SETTINGS_TO_CHANGE {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent directory")).expect("ours");
+            fs::write(path, before).expect("ours");
+        }
+        let journal = Journal::bound_to(folder.path().join("state"), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
+        let (runner, program) = crate::testing::own_program();
+        let mut restored = 0;
+        for moment in 0..50_u64 {
+            let words: Vec<_> = runner.iter().map(Into::into).chain([program.clone().into_os_string()]).collect();
+            let mut command = std::process::Command::new(&words[0]);
+            command.args(&words[1..]).args(["--exact", KILLED_TEST, "--nocapture"]).env(CHANGES_IN, folder.path());
+            let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("this program runs");
+            // The child is killed at a moment of its own after its first change.
+            while !journal.path().exists() {
+                assert_eq!(child.try_wait().expect("a child"), None, "it changes settings until it is killed");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            std::thread::sleep(std::time::Duration::from_micros(moment * 7_919 % 20_000));
+            child.kill().expect("it runs");
+            child.wait().expect("it was killed");
+            // A file is empty between the truncation and the write. The kernel's files have no such moment, so the write
+            // is completed here.
+            for (name, _, value) in SETTINGS_TO_CHANGE {
+                let path = folder.path().join(name);
+                if fs::read(&path).expect("ours").is_empty() {
+                    fs::write(&path, value).expect("ours");
+                }
+            }
+            for outcome in journal.restore().expect("a readable journal") {
+                assert!(matches!(outcome.came, Restored::PutBack { .. } | Restored::WasBack), "{outcome:?}");
+                restored += usize::from(matches!(outcome.came, Restored::PutBack { .. }));
+            }
+            for (name, before, _) in SETTINGS_TO_CHANGE {
+                let is = fs::read(folder.path().join(name)).expect("ours");
+                assert_eq!(is, before.as_bytes(), "{name} after kill {moment}");
+            }
+            assert!(entries(&journal).is_empty());
+        }
+        assert!(restored > 0, "no kill left a setting changed");
     }
 }

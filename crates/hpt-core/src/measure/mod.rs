@@ -7,7 +7,16 @@ mod conditions;
 mod core_offset;
 mod cpu_counters;
 mod cpu_time;
-#[cfg(feature = "gpio")]
+#[cfg(all(
+    feature = "gpio",
+    any(
+        target_arch = "x86_64",
+        target_arch = "x86",
+        target_arch = "aarch64",
+        target_arch = "arm",
+        target_arch = "riscv64"
+    )
+))]
 mod edge_latency;
 mod granularity;
 mod loop_jitter;
@@ -18,7 +27,16 @@ mod sleep_overshoot;
 mod stall;
 mod wakes;
 
-#[cfg(feature = "gpio")]
+#[cfg(all(
+    feature = "gpio",
+    any(
+        target_arch = "x86_64",
+        target_arch = "x86",
+        target_arch = "aarch64",
+        target_arch = "arm",
+        target_arch = "riscv64"
+    )
+))]
 pub use self::edge_latency::{
     EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, Wire,
 };

@@ -864,7 +864,7 @@ mod tests {
             fn ticks(&self) -> u64 {
                 let reads = self.0.get() + 1;
                 self.0.set(reads);
-                if reads.is_multiple_of(1_000) { reads * 20 - 5_000 } else { reads * 20 }
+                if reads % 1_000 == 0 { reads * 20 - 5_000 } else { reads * 20 }
             }
             fn info(&self) -> &SourceInfo {
                 &self.1

@@ -4,7 +4,10 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{RealtimeError, Throttling};
-use crate::{host::Host, knobs::Knob};
+use crate::{
+    host::Host,
+    knobs::{Knob, Setting},
+};
 
 use crate::host::{BOOST, NO_TURBO};
 pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
@@ -21,15 +24,8 @@ pub enum Behavior {
     Spins,
 }
 
-/// A setting to be changed, and its new value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) knob: Knob,
-    pub(super) value: String,
-}
-
-fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Wanted {
-    Wanted { knob: Knob::new(kind, place(host, path).to_string_lossy()), value: value.to_owned() }
+fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Setting {
+    Setting::new(Knob::new(kind, place(host, path).to_string_lossy()), value)
 }
 
 /// Returns the path of a setting's file. The settings of a system snapshot are never changed.
@@ -70,7 +66,7 @@ pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
 }
 
 /// Returns the changes that let real-time threads use all of the CPU time on these CPUs.
-pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
+pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
     if host.text(RT_RUNTIME).is_none() {
         return Err(RealtimeError::NoSuchSetting {
             what: "throttling of real-time threads",
@@ -96,7 +92,7 @@ pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
 }
 
 /// Returns the changes that set the governor of these CPUs: one for each cpufreq policy, which several CPUs may share.
-pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Wanted>, RealtimeError> {
+pub(crate) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Setting>, RealtimeError> {
     let mut seen = BTreeSet::new();
     let mut settings = Vec::new();
     for &cpu in cpus {
@@ -118,7 +114,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
         let shared = shared.canonicalize().unwrap_or(shared);
         if seen.insert(shared.clone()) {
             let knob = Knob::new(format!("governor-cpu{cpu}"), shared.to_string_lossy());
-            settings.push(Wanted { knob, value: name.to_owned() });
+            settings.push(Setting::new(knob, name));
         }
     }
     Ok(settings)
@@ -136,7 +132,7 @@ pub(crate) fn turbo(host: &Host) -> Option<bool> {
 
 /// Returns the changes that disable frequencies above the nominal frequency: one change for all CPUs, or one for each
 /// cpufreq policy of these CPUs.
-pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
+pub(crate) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
     if host.text(NO_TURBO).is_some() {
         return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
     }
@@ -144,14 +140,14 @@ pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, 
         return Ok(vec![wanted(host, "boost", BOOST, "0")]);
     }
     let mut seen = BTreeSet::new();
-    let settings: Vec<Wanted> = cpus
+    let settings: Vec<Setting> = cpus
         .iter()
         .filter_map(|&cpu| {
             let path = format!("{CPUS}/cpu{cpu}/cpufreq/boost");
             host.text(&path)?;
             let shared = place(host, &path).canonicalize().unwrap_or_else(|_| place(host, &path));
             let knob = Knob::new(format!("boost-cpu{cpu}"), shared.to_string_lossy());
-            seen.insert(shared).then_some(Wanted { knob, value: "0".to_owned() })
+            seen.insert(shared).then_some(Setting::new(knob, "0"))
         })
         .collect();
     if settings.is_empty() {

@@ -50,5 +50,5 @@ pub use self::{
 };
 pub(crate) use self::{
     limits::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits},
-    machine::turbo,
+    machine::{turbo, with_governor, without_turbo},
 };

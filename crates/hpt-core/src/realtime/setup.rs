@@ -5,13 +5,11 @@ use std::{marker::PhantomData, time::Duration};
 
 use super::{
     AwakeCpus, Behavior, EffectiveSettings, LockedMemory, Pinned, Policy, PolicyGuard, RealtimeError, allowed_cpus,
-    limits::Limits,
-    machine::{self, Wanted},
-    prefault_stack,
+    limits::Limits, machine, prefault_stack,
 };
 use crate::{
     host::Host,
-    knobs::{Change, Changing, Journal, KnobError},
+    knobs::{Change, Changing, Journal, KnobError, Setting},
     slack::NoSlack,
 };
 
@@ -280,7 +278,7 @@ impl Setup {
         held: &mut RealtimeGuard,
         changing: &mut Option<Changing>,
         what: &'static str,
-        settings: Result<Vec<Wanted>, RealtimeError>,
+        settings: Result<Vec<Setting>, RealtimeError>,
     ) -> Result<(), RealtimeError> {
         let settings = match settings {
             Ok(settings) => settings,
@@ -289,7 +287,7 @@ impl Setup {
                 return Ok(());
             }
         };
-        for Wanted { knob, value } in settings {
+        for Setting { knob, value } in settings {
             self.step(held, what, |host| {
                 let refused = |cause| RealtimeError::Knob { what, cause };
                 let is_so = knob.value().map_err(refused)? == value;

@@ -540,9 +540,7 @@ mod tests {
             let late_ns = first(number);
             margins.learn(length_ns, false, late_ns);
             let mut left_ns = first_ns.saturating_sub(late_ns);
-            if let Some(second_ns) = second_ns
-                && left_ns > second_ns + 5_000
-            {
+            if let Some(second_ns) = second_ns.filter(|&second_ns| left_ns > second_ns + 5_000) {
                 let late_ns = second(number);
                 margins.learn(length_ns, true, late_ns);
                 left_ns = second_ns.saturating_sub(late_ns);
@@ -685,7 +683,7 @@ mod tests {
     fn the_margin_follows_the_load_within_100_sleeps() {
         let mut margins = Margins::new(Target::Balanced);
         let mut margin = |late_ns: u64| {
-            let late = |number: u64| if number.is_multiple_of(10) { 8_000_000 } else { late_ns + number % 7 * 100 };
+            let late = |number: u64| if number % 10 == 0 { 8_000_000 } else { late_ns + number % 7 * 100 };
             sleep(&mut margins, MS, 100, (late, late));
             // One of them may be a sleep that only learns the latency of a second stage.
             [(); 2].map(|()| margins.choose(MS).0.first_ns).into_iter().min().unwrap_or(0)

@@ -12,7 +12,7 @@ mod word;
 
 use std::{
     cell::Cell,
-    fmt, fs,
+    fmt,
     marker::PhantomData,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -30,7 +30,6 @@ use self::{
 use crate::clock::frozen;
 use crate::{
     clock::{Instant, kernels_clock},
-    host,
     slack::{KnownSlack, NoSlack},
     stats::Spread,
     sys::{
@@ -120,7 +119,8 @@ pub struct Report {
     /// included.
     pub spinning_share: f64,
     /// The share of the total sleep time for which the thread used its CPU, from 0 to 1: the time that it spun, and the
-    /// CPU time of blocking, which is measured in one of 16 sleeps.
+    /// CPU time of blocking, which is measured in one of 16 sleeps. Only Linux reports that time; elsewhere it counts as
+    /// zero.
     pub cpu_share: f64,
     /// The margin of the last sleep, from which on it spun.
     pub margin: Duration,
@@ -347,10 +347,11 @@ impl Sleeper {
                 // set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 blocks.add(is_second);
-                if let Ok(late) = SystemTime::now().duration_since(until)
-                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanos_since(due), margin_ns)
+                let late_ns = SystemTime::now().duration_since(until).ok().map(saturating_nanos);
+                if let Some(late_ns) =
+                    late_ns.filter(|&late_ns| is_late_by_itself(late_ns, Instant::now().nanos_since(due), margin_ns))
                 {
-                    blocks.set_late(is_second, saturating_nanos(late));
+                    blocks.set_late(is_second, late_ns);
                 }
             } else {
                 let until = due.min(now + LOOK_AGAIN);
@@ -427,10 +428,10 @@ impl Sleeper {
     /// Asks the kernel whether other threads want the CPU, if this thread was held up for `held_up_ns`.
     #[cold]
     fn suspect(&mut self, now: Instant, held_up_ns: u64) {
-        if self.strategy == Strategy::Precise
-            && self.contention.is_suspicious(now, held_up_ns)
-            && let Some(waited_ns) = waited_ns()
-        {
+        if self.strategy != Strategy::Precise || !self.contention.is_suspicious(now, held_up_ns) {
+            return;
+        }
+        if let Some(waited_ns) = waited_ns() {
             self.contention.record(now, waited_ns);
             self.ready.uses_left = 0;
         }
@@ -510,10 +511,8 @@ impl Sleeper {
         });
         // This thread would spin in the time that is left.
         let left_ns = deadline.nanos_since(now);
-        if let Some(before_ns) = cpu_before_ns
-            && blocks.count > 0
-            && (left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns))
-        {
+        let measures = |_: &u64| blocks.count > 0 && (left_ns > MEASURING_NS || !self.margins.knows_cpu(length_ns));
+        if let Some(before_ns) = cpu_before_ns.filter(measures) {
             self.ready.unmeasured = 0;
             let after_ns = cpu_time_ns();
             let first_ns = cpu_between_ns.unwrap_or(after_ns).saturating_sub(before_ns);
@@ -541,10 +540,8 @@ impl Sleeper {
         }
         self.last_margin_ns = choice.first_ns;
         let mut now = self.block_until(until, start, false, &mut blocks);
-        if let Some(second_ns) = choice.second_ns
-            && now >= until
-            && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS
-        {
+        let blocks_again = |&second_ns: &u64| now >= until && deadline.nanos_since(now) > second_ns + SHORTEST_PARK_NS;
+        if let Some(second_ns) = choice.second_ns.filter(blocks_again) {
             self.last_margin_ns = second_ns;
             between();
             let until = deadline.saturating_sub(Duration::from_nanos(second_ns));
@@ -682,7 +679,10 @@ fn until(deadline: SystemTime) -> Duration {
 /// Returns how long this thread has waited for a CPU since its start, in nanoseconds; `None` if the kernel does not count
 /// this time.
 fn waited_ns() -> Option<u64> {
-    host::waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+    #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+    return crate::host::waited_ns(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?);
+    #[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+    return None;
 }
 
 /// Returns whether a wait until `until` that began at `start` is over. It is also over if `now` is before `start`,
@@ -748,7 +748,8 @@ impl Drop for Waker {
 }
 
 impl Waker {
-    /// Wakes the sleeper. Neither allocates nor blocks.
+    /// Wakes the sleeper. Neither allocates nor blocks. On targets other than Linux, takes a lock for a few
+    /// instructions, and must not be called in a signal handler.
     pub fn wake(&self) {
         self.word.set(wait::wake);
     }

@@ -8,7 +8,7 @@ use super::{
     TimeSource, Unavailable, backend::Sealed, rights, tested,
 };
 use crate::{
-    host::{Architecture, FADT, Host, Latch, NoPmTimer, PmTimer},
+    host::{FADT, Host, Latch, NoPmTimer, PmTimer},
     sys::{
         arch::Barrier,
         port::{InputPort, OpenPort},
@@ -149,7 +149,7 @@ impl TimeSource for AcpiPm {
 /// files and facts of the host.
 fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     let have = host.facts().architecture;
-    if have != Architecture::X86_64 {
+    if !have.is_x86() {
         return Err(Unavailable::OtherArchitecture { have });
     }
     match host.find_pm_timer() {
@@ -245,7 +245,7 @@ fn evidence(host: &Host, opened: Option<&AcpiPm>) -> Vec<String> {
 }
 
 fn verdict(host: &Host) -> KernelVerdict {
-    if host.facts().architecture == Architecture::X86_64 {
+    if host.facts().architecture.is_x86() {
         KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
     } else {
         KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned())

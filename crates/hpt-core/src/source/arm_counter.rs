@@ -124,7 +124,7 @@ fn permission(host: &Host) -> CounterPermission {
 }
 
 /// Returns whether this AT_HWCAP2 value of an aarch64 system reports self-synchronized reads.
-#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "used only on ARM"))]
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "x86"), allow(dead_code, reason = "used only on ARM"))]
 pub(crate) const fn has_self_synchronized_reads(hwcap2: u64) -> bool {
     hwcap2 & HWCAP2_ECV != 0
 }

@@ -11,7 +11,7 @@ const MOST_TESTS: u32 = 24;
 
 /// Returns `source` after testing its rate and its direction as if its rate were constant.
 pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailable> {
-    let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
+    let reference = PosixClock::open(&Host::live(), PosixId::REFERENCE)?;
     let (mut failures, mut failure) = (0, None);
     for _ in 0..MOST_TESTS {
         match self_test(&AsIfSteady::new(&source), &reference) {

@@ -4,10 +4,14 @@
 use std::{fmt, io};
 
 use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 use crate::{
-    host::{Architecture, ClockSources, Host},
-    os_error::OsError,
+    host::ClockSources,
     sys::{arch::CounterRefused, mmio},
+};
+use crate::{
+    host::{Architecture, Host},
+    os_error::OsError,
 };
 
 mod sealed {
@@ -100,6 +104,7 @@ pub enum KernelVerdict {
 impl KernelVerdict {
     /// Returns the verdict on `name` that follows from the kernel's list of clocksources. A source that the kernel
     /// dropped is missing from this list.
+    #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
     pub(super) fn of_clock_source(sources: &ClockSources, name: &str) -> Self {
         let current = sources.current.as_deref().unwrap_or("unknown");
         match sources.offers(name) {
@@ -331,6 +336,7 @@ impl MissingRight {
 }
 
 /// Checks that this build can map the registers of a device.
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub(super) fn require_mapping() -> Result<(), Unavailable> {
     if mmio::IS_BUILT { Ok(()) } else { Err(Unavailable::NotBuilt { feature: mmio::FEATURE }) }
 }
@@ -350,6 +356,7 @@ impl Unavailable {
     }
 
     /// Returns the reason why the processor's own counter cannot be read.
+    #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
     pub(crate) fn of_counter(refused: CounterRefused) -> Self {
         match refused {
             CounterRefused::NotReadable => Self::IllegalInstruction,
@@ -369,7 +376,7 @@ impl Unavailable {
             Self::Taken { path, .. } => Some(format!("stop the program that uses the device (`fuser -v {path}` shows it)")),
             Self::Malformed { .. } => Some("choose another source, or update the firmware".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
-            Self::NoPmu { have: Architecture::X86_64, .. } => {
+            Self::NoPmu { have: Architecture::X86_64 | Architecture::X86, .. } => {
                 Some("in a virtual machine, have the hypervisor pass a PMU through to the guest".to_owned())
             }
             Self::NoPmu { .. } => Some(

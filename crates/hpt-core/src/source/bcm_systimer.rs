@@ -188,7 +188,7 @@ fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailab
         });
     };
     let length = u64::try_from(LENGTH).expect("twelve");
-    if registers.length < length || !registers.address.is_multiple_of(4) {
+    if registers.length < length || registers.address % 4 != 0 {
         return Err(Unavailable::NoDevice {
             evidence: format!(
                 "the device tree entry {} describes {} bytes at {:#x}, which cannot be the timer's registers",

@@ -39,7 +39,7 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, U
 /// frequency of the busy core. Returns `None` if the source did not advance, or if `CLOCK_MONOTONIC_RAW` cannot be
 /// read. The call takes a few milliseconds.
 pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
-    let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
+    let clock = PosixClock::open(&Host::live(), PosixId::REFERENCE).ok()?;
     let mut steps = FIRST_STEPS;
     let mut looks = Vec::new();
     while looks.len() < LOOKS as usize {
@@ -67,7 +67,7 @@ fn look<S: TimeSource + ?Sized>(source: &S, clock: &PosixClock, steps: u32) -> (
 
 /// Returns the time per read, in nanoseconds.
 pub(super) fn read_cost_ns<S: TimeSource + ?Sized>(source: &S) -> Option<f64> {
-    let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
+    let clock = PosixClock::open(&Host::live(), PosixId::REFERENCE).ok()?;
     self_test(source, &clock).ok().map(|test| test.read_cost_ns)
 }
 

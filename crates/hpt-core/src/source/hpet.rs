@@ -16,7 +16,7 @@ use super::{
     tested,
 };
 use crate::{
-    host::{Architecture, Host},
+    host::Host,
     sys::{
         arch::Barrier,
         mmio::{self, Registers, Window},
@@ -246,7 +246,7 @@ fn info(id: SourceId) -> SourceInfo {
 
 fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> {
     let have = host.facts().architecture;
-    if have != Architecture::X86_64 {
+    if !have.is_x86() {
         return Err(Unavailable::OtherArchitecture { have });
     }
     if !host.is_live() {
@@ -347,7 +347,7 @@ fn evidence<R: Registers>(counter: &Counter<R>) -> Vec<String> {
 }
 
 fn verdict(host: &Host) -> KernelVerdict {
-    if host.facts().architecture == Architecture::X86_64 {
+    if host.facts().architecture.is_x86() {
         KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
     } else {
         KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned())
@@ -383,7 +383,7 @@ impl Backend for HpetBackend {
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         let have = host.facts().architecture;
         let availability = |id| {
-            if have != Architecture::X86_64 {
+            if !have.is_x86() {
                 Err(Unavailable::OtherArchitecture { have })
             } else if host.is_live() && !Path::new(DEVICE).exists() {
                 Err(refusal(host, Step::Opening, io::Error::from_raw_os_error(libc::ENOENT)))

@@ -1,73 +1,111 @@
 //! Time sources: their definition, the list of all sources, and functions to open a source by its name. This module
 //! does not convert ticks to time, and measures no quality beyond the self-test.
 
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod acpi_pm;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod arm_counter;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod arm_cycles;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod as_if_steady;
 mod backend;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod bcm_systimer;
 mod bracket;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod cycle_rate;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod event_page;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod hpet;
 mod info;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod kinship;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod native;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod numbered;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod on_its_cpu;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod one_kind;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod perf_cycles;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod perf_time;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod pit;
+#[cfg_attr(not(all(target_os = "linux", target_has_atomic = "64")), path = "posix_elsewhere.rs")]
 mod posix;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod ptp;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod rights;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+mod riscv_time;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod rtc;
 mod select;
 mod self_test;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod split_counter;
-#[cfg(test)]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", test))]
 mod test_world;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod tested;
 mod time_source;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod tsc;
+#[cfg(target_has_atomic = "64")]
 mod widen;
 
-#[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "used only on ARM"))]
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "x86"), allow(unused_imports, reason = "used only on ARM"))]
 pub(crate) use self::arm_counter::has_self_synchronized_reads;
-pub(crate) use self::{bracket::Reference, info::wraps_soon, native::permitted_native};
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+pub(crate) use self::native::permitted_native;
+pub(crate) use self::{bracket::Reference, info::wraps_soon};
 
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 use self::tested::tested;
+#[cfg(target_has_atomic = "64")]
+pub use self::widen::{WidenError, Widened};
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use self::{
     acpi_pm::AcpiPm,
     arm_counter::ArmCounter,
     arm_cycles::{ArmCycles, explain_refused_cycles},
-    backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
     bcm_systimer::{BcmSystimer, BcmSystimerLow},
-    bracket::Pair,
     cycle_rate::busy_rate,
     hpet::{Hpet, HpetLow},
-    info::{Nominal, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     kinship::{are_one_reading, counter_of_clock_source},
     perf_cycles::PerfCycles,
     perf_time::PerfTime,
-    posix::{PosixClock, PosixId, ThreadCpuClock},
+    posix::ThreadCpuClock,
     ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
+    riscv_time::RiscvTime,
     rtc::RealTimeClock,
+    tsc::{Tsc, permit_counter},
+};
+pub use self::{
+    backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
+    bracket::Pair,
+    info::{Nominal, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
+    posix::{PosixClock, PosixId},
     select::{Candidate, Chosen, Fitness, Selection, SourceVerdict, choose, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
     time_source::TimeSource,
-    tsc::{Tsc, permit_counter},
-    widen::{WidenError, Widened},
 };
 use crate::host::Host;
 
 /// The backends of all kinds of sources, in the order in which sources are listed. Add a new kind here and to the
 /// modules above.
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
+    &riscv_time::RiscvTimeBackend,
     &bcm_systimer::BcmSystimerBackend,
     &hpet::HpetBackend,
     &acpi_pm::AcpiPmBackend,
@@ -79,6 +117,10 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &rtc::RtcBackend,
     &ptp::PtpBackend,
 ];
+
+/// The only sources of other targets.
+#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+pub(crate) const BACKENDS: &[&dyn Backend] = &[&posix::PosixBackend];
 
 /// Probes every source of every backend on this host.
 ///
@@ -155,7 +197,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-#[cfg(test)]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", test))]
 mod tests {
     use super::{edit_distance, names, nearest_names};
     use crate::host::{Facts, Host};

@@ -14,9 +14,9 @@ use crate::{
 /// Returns an error that states whether access is denied or could not be checked.
 pub(crate) fn permitted_native() -> Result<Native, CounterRefused> {
     let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     let native = Native::detect(permitted).ok_or(CounterRefused::NotReadable);
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
     let native = Native::detect(permitted, super::has_self_synchronized_reads(crate::sys::process::hwcap2()));
     native
 }

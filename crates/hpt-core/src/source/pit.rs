@@ -11,10 +11,10 @@ const ID: SourceId = SourceId::new("pit");
 /// Interval Timer (231164-005), Read Operations.
 fn refusal(host: &Host) -> Unavailable {
     match host.facts().architecture {
-        Architecture::X86_64 => Unavailable::NeedsWrite {
+        Architecture::X86_64 | Architecture::X86 => Unavailable::NeedsWrite {
             evidence: "a latch command to port 0x43, which would disturb the kernel and any other user of the timer",
         },
-        have @ (Architecture::Aarch64 | Architecture::Arm | Architecture::Other) => {
+        have @ (Architecture::Aarch64 | Architecture::Arm | Architecture::Riscv64 | Architecture::Other) => {
             Unavailable::OtherArchitecture { have }
         }
     }

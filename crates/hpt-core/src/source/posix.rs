@@ -55,6 +55,18 @@ const THREAD_CPU: SourceId = SourceId::new("thread-cpu");
 const THREAD_CPU_DESCRIPTION: &str = "CPU time of the reading thread, CLOCK_THREAD_CPUTIME_ID";
 
 impl PosixId {
+    /// The clock with which the rates of counters are compared.
+    pub(crate) const REFERENCE: Self = Self::MonotonicRaw;
+
+    /// Returns the clock that counts the wraps of a narrow counter. A slow counter takes seconds to wrap.
+    pub(super) const fn counting_wraps(counts_in_suspend: bool, is_slow: bool) -> Self {
+        match (counts_in_suspend, is_slow) {
+            (true, _) => Self::Boottime,
+            (false, true) => Self::MonotonicCoarse,
+            (false, false) => Self::Monotonic,
+        }
+    }
+
     /// Returns all clocks of this type.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         ORDER.into_iter().flatten()

@@ -15,6 +15,7 @@ use super::{
     tested,
 };
 use crate::{
+    cast::{signed, unsigned},
     host::Host,
     sys::{
         clock::{Clock, ClockId, Route},
@@ -166,7 +167,7 @@ fn seconds(time: RtcTime) -> Option<u64> {
     let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
     let days = years * 365 + leap_days + (153 * months + 2) / 5 + i64::from(day) - 1 - 719_468;
     let seconds = days * 86_400 + i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
-    Some(seconds.cast_unsigned())
+    Some(unsigned(seconds))
 }
 
 fn days_in_month(year: i64, month: i32) -> Option<i32> {
@@ -178,7 +179,7 @@ fn days_in_month(year: i64, month: i32) -> Option<i32> {
 
 /// Parses a decimal integer, which may be followed by a newline. Returns a negative integer modulo 2^64.
 fn decimal(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.trim_end().parse::<i64>().ok().map(i64::cast_unsigned)
+    std::str::from_utf8(text).ok()?.trim_end().parse::<i64>().ok().map(unsigned)
 }
 
 fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<String> {
@@ -200,7 +201,7 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
     });
     // This clock is read with a system call, because the vDSO may read a counter that this thread must not read.
     if let Ok(system) = Clock::open(ClockId::Realtime, Route::SystemCall) {
-        let ahead_s = clock.ticks().wrapping_sub(system.nanos() / SECOND_NS).cast_signed();
+        let ahead_s = signed(clock.ticks().wrapping_sub(system.nanos() / SECOND_NS));
         lines.push(format!("the clock shows {} s since 1970, {ahead_s:+} s relative to CLOCK_REALTIME", clock.ticks()));
     }
     lines

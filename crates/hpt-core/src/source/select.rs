@@ -177,10 +177,10 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     };
     let least = verdicts.iter().map(cost).fold(f64::INFINITY, f64::min);
     let fastest = verdicts.iter_mut().find(|verdict| cost(verdict) <= least * AS_FAST);
-    if let Some(SourceVerdict { fitness, .. }) = fastest
-        && let Fitness::Slower { read_cost_ns } = *fitness
-    {
-        *fitness = Fitness::Chosen { read_cost_ns };
+    if let Some(SourceVerdict { fitness, .. }) = fastest {
+        if let Fitness::Slower { read_cost_ns } = *fitness {
+            *fitness = Fitness::Chosen { read_cost_ns };
+        }
     }
     Selection { verdicts }
 }

@@ -7,7 +7,7 @@ use super::{
     TimeSource, Unavailable, backend::Sealed,
 };
 use crate::{
-    host::{Architecture, CounterPermission, Cpu, Host, TscStatement},
+    host::{CounterPermission, Cpu, Host, TscStatement},
     sys::{arch::TscToken, process},
 };
 
@@ -92,7 +92,7 @@ const EDX_TSC: u32 = 1 << 4;
 /// of the host.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let facts = host.facts();
-    if facts.architecture != Architecture::X86_64 {
+    if !facts.architecture.is_x86() {
         return Err(Unavailable::OtherArchitecture { have: facts.architecture });
     }
     let permission = if host.is_live() { CounterPermission::of_this_thread() } else { facts.counter_permission };
@@ -214,7 +214,7 @@ impl Backend for TscBackend {
 
     fn probe(&self, host: &Host) -> Vec<ProbeReport> {
         let availability = if host.is_live() { Tsc::open(host).map(|tsc| tsc.info) } else { describe(host) };
-        let here = host.facts().architecture == Architecture::X86_64;
+        let here = host.facts().architecture.is_x86();
         vec![ProbeReport {
             id: ID,
             description: "x86 timestamp counter, read with RDTSC",

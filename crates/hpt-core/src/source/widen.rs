@@ -8,6 +8,7 @@ use std::{
 
 use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
 use crate::{
+    cast::signed,
     host::Host,
     scale::Scale,
     units::{Frequency, Spaced, Width},
@@ -99,7 +100,7 @@ pub enum WidenError {
 impl<S: TimeSource> Widened<S> {
     /// Widens `source` with a system clock. If the counter runs during suspend, this is `CLOCK_BOOTTIME`. Otherwise it
     /// is `CLOCK_MONOTONIC_COARSE`, which is the cheapest to read, or `CLOCK_MONOTONIC` for a counter that wraps within
-    /// seconds.
+    /// seconds. On targets other than Linux, it is always the monotonic clock of the operating system.
     ///
     /// # Errors
     ///
@@ -107,11 +108,8 @@ impl<S: TimeSource> Widened<S> {
     /// or if the system clock cannot be read.
     pub fn new(source: S, host: &Host) -> Result<Self, WidenError> {
         let half_ns = half_a_wrap_ns(source.info())?;
-        let clock = match source.info().counts_in_suspend {
-            Some(true) => PosixId::Boottime,
-            _ if half_ns >= nanos(COARSE_FROM) => PosixId::MonotonicCoarse,
-            _ => PosixId::Monotonic,
-        };
+        let is_slow = half_ns >= nanos(COARSE_FROM);
+        let clock = PosixId::counting_wraps(source.info().counts_in_suspend == Some(true), is_slow);
         let reference = PosixClock::open(host, clock).map_err(WidenError::NoClock)?;
         Self::by(source, reference)
     }
@@ -198,7 +196,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     #[inline]
     fn widen(&self, narrow_ticks: u64, reference_ns: u64) -> u64 {
         let anchor = self.anchors.current();
-        let elapsed_ns = reference_ns.wrapping_sub(anchor.reference_ns).cast_signed();
+        let elapsed_ns = signed(reference_ns.wrapping_sub(anchor.reference_ns));
         let elapsed_ticks = self.ticks_per_ns.nanos(elapsed_ns.unsigned_abs());
         // The time is before the anchor if another thread moved the anchor after this thread took its readings.
         let expected = if elapsed_ns < 0 {
@@ -216,7 +214,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
 
     #[cold]
     fn go_on_from(&self, next: Anchor, last: Anchor) {
-        let guessed = next.reference_ns.wrapping_sub(last.reference_ns).cast_signed() > self.horizon_ns.cast_signed();
+        let guessed = signed(next.reference_ns.wrapping_sub(last.reference_ns)) > signed(self.horizon_ns);
         if self.anchors.replace(next) && guessed {
             self.guesses.fetch_add(1, Ordering::Relaxed);
         }
@@ -326,7 +324,7 @@ impl Anchors {
         }
         let generation = self.generation.load(Ordering::Relaxed);
         let last = self.slots[(generation & 1) as usize].reference_ns.load(Ordering::Relaxed);
-        let later = generation == 0 || next.reference_ns.wrapping_sub(last).cast_signed() > 0;
+        let later = generation == 0 || signed(next.reference_ns.wrapping_sub(last)) > 0;
         if later {
             fence(Ordering::Release);
             let slot = &self.slots[(generation.wrapping_add(1) & 1) as usize];

@@ -106,7 +106,7 @@ impl<S: TimeSource> Stopwatch<S> {
         let frequency = match source.info().nominal {
             Some(nominal) if nominal.stated_by == StatedBy::Definition => nominal.frequency,
             _ => {
-                let reference = PosixClock::open(host, PosixId::MonotonicRaw).map_err(StopwatchError::NoReference)?;
+                let reference = PosixClock::open(host, PosixId::REFERENCE).map_err(StopwatchError::NoReference)?;
                 calibrate(&source, &reference, CALIBRATION_WINDOW).map_err(StopwatchError::NotCalibrated)?.frequency
             }
         };

@@ -45,7 +45,7 @@ fn slew_of(offset: i64, is_nano: bool, time_constant: i64, tick_us: i64) -> Slew
 pub(crate) fn read() -> io::Result<Timex> {
     let timex = ask()?;
     Ok(Timex {
-        status: timex.status.cast_unsigned(),
+        status: u32::from_ne_bytes(timex.status.to_ne_bytes()),
         frequency_scaled: timex.freq.into(),
         tick_us: timex.tick.into(),
         usual_tick_us: usual_tick_us(),

@@ -61,7 +61,7 @@ impl Window {
     ///
     /// Returns an error in the same cases as [`map`](Self::map).
     pub(crate) fn of(file: &File, offset: u64, start: usize, length: usize) -> io::Result<Self> {
-        let end = start.checked_add(length).filter(|_| start.is_multiple_of(4)).ok_or(io::ErrorKind::InvalidInput)?;
+        let end = start.checked_add(length).filter(|_| start % 4 == 0).ok_or(io::ErrorKind::InvalidInput)?;
         let map = Mapping::of(file, offset, end)?;
         Ok(Self { map, start, length })
     }
@@ -71,7 +71,7 @@ impl Registers for Window {
     #[inline(always)]
     fn read_u32(&self, offset: usize) -> u32 {
         assert!(
-            offset.is_multiple_of(4) && self.length.checked_sub(4).is_some_and(|last| offset <= last),
+            offset % 4 == 0 && self.length.checked_sub(4).is_some_and(|last| offset <= last),
             "no 32-bit register starts at offset {offset}"
         );
         let first = self.map.as_ptr();
@@ -103,8 +103,8 @@ mod tests {
         let content: Vec<u8> = (0..=255).cycle().take(8192).collect();
         let file = file(&content);
         let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
-        assert_eq!(window.read_u32(0), u32::from_le_bytes([8, 9, 10, 11]));
-        assert_eq!(window.read_u32(8), u32::from_le_bytes([16, 17, 18, 19]));
+        assert_eq!(window.read_u32(0), u32::from_ne_bytes([8, 9, 10, 11]));
+        assert_eq!(window.read_u32(8), u32::from_ne_bytes([16, 17, 18, 19]));
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::{
 
 use super::process;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
 pub(crate) use super::arch::CounterToken as Native;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 pub(crate) use super::arch::TscToken as Native;
 
 /// The words that all threads share, initially zero.
@@ -36,7 +36,7 @@ pub(crate) fn installed() -> Option<(Native, &'static Words)> {
     // reference conversion".
     let words = unsafe { &*words };
     // The pointer is not null, so a token was installed, and a copy of that token may be used like the token itself.
-    Some((Native::installed(packed.addr() & 1 == 1), words))
+    Some((Native::installed(packed.addr() & 1 == 1)?, words))
 }
 
 /// A reading, and its low half, which may be available sooner.

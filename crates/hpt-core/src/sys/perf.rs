@@ -206,7 +206,7 @@ impl Page {
     #[inline(always)]
     fn field<T>(&self, offset: usize) -> *const T {
         assert!(
-            self.is_of_this_process() && offset.is_multiple_of(size_of::<T>()) && offset + size_of::<T>() <= FIELDS,
+            self.is_of_this_process() && offset % size_of::<T>() == 0 && offset + size_of::<T>() <= FIELDS,
             "the page has no such field in this process"
         );
         let first = self.map.as_ptr();

@@ -92,11 +92,14 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
 /// Forks the process. The parent receives `exit_signal` when the child ends, or no signal if it is 0. Returns like
 /// fork(2): 0 in the child, which may call only async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
+    let (flags, no_stack) = (libc::c_long::from(exit_signal), 0);
+    let (first, second) = if cfg!(target_arch = "s390x") { (no_stack, flags) } else { (flags, no_stack) };
     // fork(3) is not used, because the C library takes locks of its own in it. A signal handler that calls this
     // function may have interrupted a thread that holds such a lock.
     // SAFETY: without flags and without a stack of its own, the call is the kernel's fork. The child has a copy of
-    // everything, and by this function's contract, it calls only async-signal-safe functions. clone(2).
-    unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(exit_signal), 0, 0, 0, 0) }
+    // everything, and by this function's contract, it calls only async-signal-safe functions. On s390x, the stack comes
+    // before the flags. clone(2), "C library/kernel differences".
+    unsafe { libc::syscall(libc::SYS_clone, first, second, 0, 0, 0) }
 }
 
 /// Restores the default action of signals in the child, so that a signal ends the child without a core file, regardless
@@ -209,7 +212,7 @@ mod tests {
     #[ignore = "a part of another test: it collects every child of the process"]
     fn with_a_thread_that_waits_for_any_child() {
         let mut own = Command::new("sleep").arg("1000").spawn().expect("coreutils");
-        let own_id = own.id().cast_signed();
+        let own_id = libc::pid_t::try_from(own.id()).expect("the kernel's process IDs are positive");
         let supervisor = std::thread::spawn(move || {
             let mut strangers = 0;
             loop {

@@ -32,9 +32,9 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     if wait(SYS_FUTEX_TIME64, word, operation, &timespec64(moment)) == Err(libc::ENOSYS) {
         // The kernel is older than Linux 5.1. A deadline after 2038 takes more than one wait: this wait returns, and
         // the caller checks again.
-        let seconds = libc::time_t::try_from(moment.as_secs()).unwrap_or(libc::time_t::MAX);
+        let seconds = libc::c_long::try_from(moment.as_secs()).unwrap_or(libc::c_long::MAX);
         let nanoseconds = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
-        let _ = wait(libc::SYS_futex, word, operation, &libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds });
+        let _ = wait(libc::SYS_futex, word, operation, &[seconds, nanoseconds]);
     }
 }
 
@@ -75,7 +75,11 @@ pub(crate) fn sleep_until(till: Till, moment: Duration) {
 
 /// Sleeps until the clock reaches `moment` after its epoch, or until a signal is handled. Returns whether the sleep
 /// reached its deadline.
-#[allow(clippy::unnecessary_fallible_conversions, reason = "c_long is 32 bits wide on some targets")]
+#[allow(
+    clippy::unnecessary_fallible_conversions,
+    clippy::useless_conversion,
+    reason = "c_long is 32 bits wide on some targets"
+)]
 pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     let clock = match till {
         Till::Monotonic => libc::CLOCK_MONOTONIC,
@@ -83,7 +87,7 @@ pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     };
     // SAFETY: timespec consists of integers (and padding), for which zero is a valid value.
     let mut deadline = unsafe { std::mem::zeroed::<libc::timespec>() };
-    deadline.tv_sec = moment.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+    deadline.tv_sec = moment.as_secs().try_into().unwrap_or(libc::c_long::MAX.into());
     deadline.tv_nsec = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
     // SAFETY: `deadline` is live; an absolute sleep writes no remainder. clock_nanosleep(2).
     let answer =
@@ -115,7 +119,7 @@ pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
     // because it returns an int and the slack is a long.
     let nanoseconds = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
     // Linux, kernel/sys.c: a slack that does not fit is returned as the largest value that does.
-    (nanoseconds != -1).then_some(nanoseconds.cast_unsigned())
+    (nanoseconds != -1).then_some(libc::c_ulong::from_ne_bytes(nanoseconds.to_ne_bytes()))
 }
 
 /// Sets the timer slack of this thread, in nanoseconds; 0 selects the thread's default.

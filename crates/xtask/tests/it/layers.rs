@@ -37,42 +37,42 @@ fn plant_all(plants: &[(&str, &str, &str)]) {
 #[test]
 fn an_import_of_a_higher_layer_is_found_in_every_notation() {
     plant_all(&[
-        ("source (layer 2) names calibrate (layer 3)", "source/info.rs", "use crate::calibrate::Calibration;"),
-        ("units (layer 0) names host (layer 1)", "units.rs", "fn f() { crate::host::Host::live(); }"),
+        ("source (layer 3) names calibrate (layer 4)", "source/info.rs", "use crate::calibrate::Calibration;"),
+        ("units (layer 1) names host (layer 2)", "units.rs", "fn f() { crate::host::Host::live(); }"),
         (
-            "scale (layer 1) names source (layer 2)",
+            "scale (layer 2) names source (layer 3)",
             "scale.rs",
             "use crate::{\n    units::Frequency,\n    source::{info::{Scope}, Pair},\n};",
         ),
-        ("(layer 2) names clock (layer 4)", "source/tsc.rs", "use super::super::clock::Clock;"),
-        ("(layer 2) names clock (layer 4)", "source/tsc.rs", "use super::{super::{clock::Clock}, TimeSource};"),
+        ("(layer 3) names clock (layer 5)", "source/tsc.rs", "use super::super::clock::Clock;"),
+        ("(layer 3) names clock (layer 5)", "source/tsc.rs", "use super::{super::{clock::Clock}, TimeSource};"),
         (
-            "(layer 2) names sleep (layer 5)",
+            "(layer 3) names sleep (layer 6)",
             "source/tsc.rs",
             "mod inner { fn f(x: super::super::super::sleep::Sleeper) {} }",
         ),
-        ("(layer 1) names measure (layer 7)", "host/mod.rs", "fn f() -> self::super::measure::ReadCost { loop {} }"),
+        ("(layer 2) names measure (layer 8)", "host/mod.rs", "fn f() -> self::super::measure::ReadCost { loop {} }"),
         (
-            "(layer 4) names measure (layer 7)",
+            "(layer 5) names measure (layer 8)",
             "clock/mod.rs",
             "macro_rules! m { () => { $crate::measure::read_cost() } }",
         ),
         (
-            "(layer 4) names measure (layer 7)",
+            "(layer 5) names measure (layer 8)",
             "clock/mod.rs",
             "macro_rules! m { () => {{ use $crate::{measure::{read_cost as harmless}, units::Width}; harmless() }} }",
         ),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "use crate::pace as harmless;"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "pub(crate) use crate::pace::Pacer;"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "use crate::pace::*;"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "fn f() { assert!(crate::pace::Pacer::is_late(1), \"late\"); }"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "#[derive(crate::pace::Derive)] struct S;"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "#[serde(with = \"crate::pace::as_text\")] struct S;"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "fn f(x: u8) { match x { crate::pace::MOST => {} _ => {} } }"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "impl From<crate::pace::Pacer> for u8 {}"),
-        ("(layer 0) names pace (layer 6)", "stats.rs", "fn f() { <u8 as crate::pace::Trait>::f(); }"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "use crate::pace as harmless;"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "pub(crate) use crate::pace::Pacer;"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "use crate::pace::*;"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "fn f() { assert!(crate::pace::Pacer::is_late(1), \"late\"); }"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "#[derive(crate::pace::Derive)] struct S;"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "#[serde(with = \"crate::pace::as_text\")] struct S;"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "fn f(x: u8) { match x { crate::pace::MOST => {} _ => {} } }"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "impl From<crate::pace::Pacer> for u8 {}"),
+        ("(layer 1) names pace (layer 7)", "stats.rs", "fn f() { <u8 as crate::pace::Trait>::f(); }"),
         (
-            "(layer 3) names diagnose (layer 8)",
+            "(layer 4) names diagnose (layer 9)",
             "calibrate/fit.rs",
             "#[cfg(test)] mod more { use crate::diagnose::Finding; }",
         ),
@@ -82,8 +82,8 @@ fn an_import_of_a_higher_layer_is_found_in_every_notation() {
 #[test]
 fn an_import_of_the_same_layer_is_found() {
     plant_all(&[
-        ("stats names units: both are in layer 0", "stats.rs", "use crate::units::Frequency;"),
-        ("stopwatch names clock: both are in layer 4", "stopwatch/mod.rs", "type T = crate::clock::Reading;"),
+        ("stats names units: both are in layer 1", "stats.rs", "use crate::units::Frequency;"),
+        ("stopwatch names clock: both are in layer 5", "stopwatch/mod.rs", "type T = crate::clock::Reading;"),
     ]);
 }
 
@@ -167,7 +167,7 @@ fn comments_and_literals_name_nothing() {
         ("", "units.rs", "const Z: &str = \"two lines \\\n crate::clock \\\" crate::clock\"; const Q: u8 = b'\\'';"),
         ("", "units.rs", "/// [`Clock`](crate::clock::Clock)\nstruct S;"),
         (
-            "units (layer 0) names clock",
+            "units (layer 1) names clock",
             "units.rs",
             "const Q: (char, &str) = ('\\\\', \"\\\\\"); /* */ type T = crate::clock::Clock; // \"",
         ),

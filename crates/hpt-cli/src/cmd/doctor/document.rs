@@ -113,7 +113,7 @@ const fn severity_word(severity: Severity) -> DoctorSeverity {
     }
 }
 
-const fn goal_word(goal: Goal) -> DoctorGoal {
+pub(super) const fn goal_word(goal: Goal) -> DoctorGoal {
     match goal {
         Goal::General => DoctorGoal::General,
         Goal::Timekeeping => DoctorGoal::Timekeeping,

@@ -4,6 +4,7 @@ mod details;
 mod document;
 mod measure;
 mod summary;
+mod trial;
 
 use std::path::PathBuf;
 
@@ -13,14 +14,16 @@ use clap::{
 };
 use hpt_core::{
     Host,
-    diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine},
+    diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine, run_time_fixes},
 };
 
+pub(crate) use self::trial::Prepares;
 use self::{
     details::details,
-    document::{Examination, answer, document},
+    document::{Examination, answer, document, goal_word},
     measure::measure,
     summary::summary,
+    trial::{TrialOptions, Wanted},
 };
 use crate::{
     arguments::{Codes, CpuChoice, after_help, verbose_with},
@@ -37,6 +40,7 @@ const EXAMPLES: &str = "  \
   hpt doctor --for benchmarks        check it for benchmarks
   hpt doctor --cpu 3                 check it for a thread dedicated to CPU 3
   sudo hpt doctor --cpu 3 --measure  also measure for six seconds
+  sudo hpt doctor --cpu 3 --try      try fixes, and measure which of them help
   hpt doctor --fail-on high          for scripts: see the exit codes
   hpt doctor --host my.capture       check a system snapshot";
 
@@ -86,13 +90,13 @@ impl FailOn {
 ///
 /// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still
 /// runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions
-/// for counters and devices. hpt doctor changes nothing and does not need root. The result fits on one screen: a
+/// for counters and devices. Without --try, hpt doctor changes nothing and does not need root. The result fits on one screen: a
 /// verdict, and each problem with its first fix. -v prints all details. --for selects what counts as a problem: without
 /// it, default settings of Linux are only notes. With --measure, hpt also measures for six seconds to confirm problems
-/// while they occur.
+/// while they occur. With --try, hpt applies the fixes in turn, measures which of them help, and undoes them.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = after_help(Codes::measuring(Some("--fail-on is given, and a problem of that severity was found")), EXAMPLES),
+    after_long_help = after_help(Codes::measuring(Some("a problem was found (--fail-on), or --try was declined")), EXAMPLES),
     args([verbose_with("notes, reasons, all fixes, and the rules without a problem")])
 )]
 pub(crate) struct Arguments {
@@ -125,6 +129,8 @@ pub(crate) struct Arguments {
     /// Check the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     host: Option<PathBuf>,
+    #[command(flatten)]
+    trial: TrialOptions,
 }
 
 /// Returns the names of all rules, each with the problem that it finds.
@@ -139,6 +145,11 @@ impl Arguments {
             None if self.cpu.is_some() => Goal::Realtime,
             None => Goal::General,
         }
+    }
+
+    /// Returns whether fixes are tried.
+    pub(crate) const fn tries(&self) -> bool {
+        self.trial.tries
     }
 
     /// Returns the options with which another run examines the same machine in the same way, each after a space.
@@ -192,6 +203,28 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     let examination = Examination { goal, cpu: arguments.cpu, examined: &examined, measured };
     Ok(result(arguments, host, &facts, examination, context.interrupted(), notes))
+}
+
+/// Tries the fixes of the problems. `prepares` reads the command line of the measurement.
+pub(crate) fn try_fixes(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+    let facts = MachineFacts::new(&context.host);
+    let named = arguments.cpu.or_else(|| arguments.trial.cpu());
+    let usable = hpt_core::realtime::allowed_cpus();
+    // The CPU with the highest number is also the default of hpt latency.
+    let cpu = named.or_else(|| usable.last().copied()).unwrap_or(0);
+    if !usable.contains(&cpu) {
+        return Err(Failure::no_such_cpu(cpu, usable));
+    }
+    let goal = arguments.goal.map_or(Goal::Realtime, Use::goal);
+    let mut examined = examine(&facts, Some(cpu), goal);
+    if !arguments.rules.is_empty() {
+        examined.retain(|examined| arguments.rules.iter().any(|rule| rule == examined.rule.id));
+    }
+    let fixes = run_time_fixes(&context.host, &facts, &examined, cpu);
+    let is_cpu_named = arguments.cpu.is_some();
+    let goal_word = goal_word(goal);
+    let wanted = Wanted { goal, goal_word, cpu, is_cpu_named, fixes: &fixes, examined: &examined };
+    trial::run(&arguments.trial, &wanted, context, prepares)
 }
 
 /// Returns the document with its text and its answer.
@@ -328,7 +361,12 @@ mod tests {
     }
 
     fn arguments() -> Arguments {
-        Arguments { rules: Vec::new(), goal: None, cpu: Some(1), measure: true, fail_on: None, host: None }
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        <Line as clap::Parser>::parse_from(["hpt", "--cpu", "1", "--measure"]).arguments
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::facts::CAP_SYS_ADMIN;
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{Architecture, DeviceFile};
+use crate::host::DeviceFile;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -115,7 +115,7 @@ fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
 
 fn rdpmc(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.rdpmc {
-        _ if facts.architecture != Architecture::X86_64 => Verdict::not_applicable("this is not an x86 machine"),
+        _ if !facts.architecture.is_x86() => Verdict::not_applicable("this is not an x86 machine"),
         None => Verdict::not_applicable("the kernel exposes no performance counters of the cores"),
         Some(0) => Finding::new(Severity::Info, "rdpmc is 0: every read of an event counter needs a system call")
             .fix(

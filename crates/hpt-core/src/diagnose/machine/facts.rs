@@ -48,6 +48,8 @@ pub struct MachineFacts {
     pub(super) preemption: Told<String>,
     pub(super) turbo: Option<bool>,
     pub(super) nmi_watchdog: Told<bool>,
+    /// Whether timers of idle CPUs may expire on other CPUs.
+    pub(super) timer_migration: Told<bool>,
     pub(super) swaps: Told<usize>,
     pub(super) huge_pages: Told<String>,
     pub(super) merges_pages: Told<bool>,
@@ -95,6 +97,7 @@ impl MachineFacts {
             preemption: host.preemption_in_force(),
             turbo: realtime::turbo(host),
             nmi_watchdog: host.nmi_watchdog(),
+            timer_migration: host.timer_migration(),
             swaps: host.swaps(),
             huge_pages: host.huge_pages(),
             merges_pages: host.merges_pages(),

@@ -51,6 +51,16 @@ pub(super) const RULES: &[Rule] = &[
         relevance: Relevance::NOTE.realtime(Severity::Low),
         judge: kernel_threads,
     },
+    Rule {
+        id: "timer-migration",
+        title: "Timers of idle CPUs expire on busy CPUs",
+        about: "whether timers of idle CPUs may expire on dedicated CPUs (timer_migration)",
+        why: "A CPU that is not idle handles the timers of idle CPUs, so that those can stay idle. Each such timer interrupts the thread that runs there.",
+        affects: "threads with a dedicated CPU that is not isolated",
+        references: &["Documentation/timers/no_hz.rst", "Linux, kernel/time/timer_migration.c"],
+        relevance: Relevance::NOTE.realtime(Severity::Low),
+        judge: timer_migration,
+    },
 ];
 
 /// The maximum number of interrupts or threads that a finding names. All others are only counted.
@@ -173,6 +183,31 @@ fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
         )
         .fix("Disable irqbalance", ["sudo systemctl disable --now irqbalance".to_owned()])
         .problem()
+}
+
+fn timer_migration(facts: &MachineFacts, subject: &Subject) -> Verdict {
+    if subject.in_question.is_empty() {
+        return Verdict::not_applicable(NO_CPU);
+    }
+    if subject.are_all(facts) {
+        return Verdict::not_applicable(NO_OTHER);
+    }
+    let isolated = facts.cores.isolated.is().cloned().unwrap_or_default();
+    let exposed = subject.in_question.without(&isolated);
+    match &facts.timer_migration {
+        Told::Absent => Verdict::not_applicable("this kernel does not migrate timers, or /proc is missing"),
+        Told::Is(false) => Verdict::pass("off"),
+        Told::Is(true) if exposed.is_empty() => Verdict::pass("on, but all dedicated CPUs are isolated"),
+        Told::Is(true) => {
+            Finding::new(Severity::Low, format!("timers of idle CPUs may expire on {}", Subject::in_words(&exposed)))
+                .fix(
+                    "Let each CPU handle its own timers, until reboot",
+                    ["sudo sysctl -w kernel.timer_migration=0".to_owned()],
+                )
+                .problem()
+        }
+        fact => Verdict::without(fact, "/proc/sys/kernel/timer_migration"),
+    }
 }
 
 fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {

@@ -25,6 +25,7 @@ mod parameters;
 mod power;
 mod proof;
 mod realtime;
+mod run_time;
 mod themes;
 mod time;
 mod virtual_machine;
@@ -33,6 +34,7 @@ pub use self::{
     facts::MachineFacts,
     goal::{Goal, Relevance, Severity},
     proof::{Gap, Gaps, prove},
+    run_time::{RunTimeChange, RunTimeFix, run_time_fixes},
     themes::{THEMES, examine},
 };
 use crate::host::{CpuList, Told};

@@ -2,7 +2,7 @@
 //! lists. This module does not set parameters.
 
 use super::MachineFacts;
-use crate::host::{Architecture, BootLoader, BootParameter, CpuList};
+use crate::host::{BootLoader, BootParameter, CpuList};
 
 /// The value of a parameter that lists CPUs, for example `domain,managed_irq,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl MachineFacts {
                 "edit the configuration of the boot loader, or of the host if the host sets the kernel command line, then reboot",
                 Vec::new(),
             ),
-            None if self.architecture == Architecture::X86_64 => (
+            None if self.architecture.is_x86() => (
                 "edit the configuration of the boot loader, then reboot; with GRUB on Debian, edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub and run update-grub",
                 Vec::new(),
             ),

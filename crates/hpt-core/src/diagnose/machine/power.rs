@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{Architecture, Core, CpuList, IdleState, Told};
+use crate::host::{Core, CpuList, IdleState, Told};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -237,7 +237,7 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     } else {
         finding
     };
-    if facts.architecture == Architecture::X86_64 && facts.hypervisor.is_none() {
+    if facts.architecture.is_x86() && facts.hypervisor.is_none() {
         let (text, commands) = facts.at_boot("intel_idle.max_cstate=1 processor.max_cstate=1");
         finding.steps(text, commands).problem()
     } else {

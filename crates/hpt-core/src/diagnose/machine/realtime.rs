@@ -96,7 +96,8 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
             Architecture::X86_64 => Some("linux-image-rt-amd64"),
             Architecture::Aarch64 => Some("linux-image-rt-arm64"),
             Architecture::Arm => Some("linux-image-rt-armmp"),
-            Architecture::Other => None,
+            Architecture::X86 => Some("linux-image-rt-686-pae"),
+            Architecture::Riscv64 | Architecture::Other => None,
         };
         match package {
             Some(package) => {

@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
 /// drivers/clocksource/arm_arch_timer.c.
 const IN_THE_VDSO: [&str; 5] = ["tsc", "tsc-early", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 /// The best clocksources, which read a counter of the processor.
-const BEST: [&str; 3] = ["tsc", "tsc-early", "arch_sys_counter"];
+const BEST: [&str; 4] = ["tsc", "tsc-early", "arch_sys_counter", "riscv_clocksource"];
 /// Clocksources of hypervisors that offer nothing better; the vDSO reads them.
 const OF_A_HYPERVISOR: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 
@@ -100,7 +100,11 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
     if BEST.contains(&current) {
         return Verdict::pass(current);
     }
-    let best = if facts.architecture == Architecture::X86_64 { "tsc" } else { "arch_sys_counter" };
+    let best = match facts.architecture {
+        it if it.is_x86() => "tsc",
+        Architecture::Riscv64 => "riscv_clocksource",
+        _ => "arch_sys_counter",
+    };
     if OF_A_HYPERVISOR.contains(&current) {
         let tsc = offered(facts, "tsc") && facts.tsc_runs_at_one_rate == Some(true);
         return if tsc {

@@ -7,14 +7,17 @@ use super::{
     Capture,
     entry::{Entry, ReadRefused},
 };
-use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
+use crate::host::{
+    COMMAND_LINE, Facts, Host, KERNEL_LOG, TIMEBASE_FREQUENCY, boot_parameters, interrupts, kernel_log, settings, soc,
+};
 
 /// Files with the same path on every machine. The boot ID is omitted because it identifies one boot of one machine.
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 7] = [
     KERNEL_LOG,
     COMMAND_LINE,
     "/proc/cpuinfo",
     "/proc/device-tree/model",
+    TIMEBASE_FREQUENCY,
     "/sys/devices/system/clocksource/clocksource0/available_clocksource",
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     clock,
-    host::{Architecture, Host, KernelRelease, Supply},
+    host::{Host, KernelRelease, Supply},
     sys::adjtime,
 };
 
@@ -161,7 +161,7 @@ fn frequency_interrupts(host: &Host) -> bool {
     let facts = host.facts();
     let is_without =
         KernelRelease::parse(&facts.kernel_release).is_some_and(|release| release >= FREQUENCY_WITHOUT_INTERRUPT);
-    facts.architecture == Architecture::X86_64 && !is_without
+    facts.architecture.is_x86() && !is_without
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a frequency in kilohertz is far below 2^53")]

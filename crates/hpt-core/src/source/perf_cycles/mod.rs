@@ -279,7 +279,7 @@ fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo,
             let by_register = match architecture {
                 Architecture::X86_64 => told.rdpmc.is_some_and(|rdpmc| rdpmc > 0),
                 Architecture::Aarch64 | Architecture::Arm => told.user_access == Some(true),
-                Architecture::Other => false,
+                Architecture::X86 | Architecture::Riscv64 | Architecture::Other => false,
             };
             Ok(info(if by_register { ReadPath::Register } else { ReadPath::SystemCall }))
         }
@@ -299,10 +299,10 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
         }
     )];
     lines.push(match architecture {
-        Architecture::X86_64 => {
+        Architecture::X86_64 | Architecture::X86 => {
             format!("rdpmc of the core's counters: {}", value(told.rdpmc.map(|rdpmc| rdpmc.to_string())))
         }
-        Architecture::Aarch64 | Architecture::Arm | Architecture::Other => {
+        Architecture::Aarch64 | Architecture::Arm | Architecture::Riscv64 | Architecture::Other => {
             let allows =
                 |user_access| if user_access { "1, reads from a register" } else { "0, reads with a system call" };
             format!("kernel.perf_user_access: {}", value(told.user_access.map(|access| allows(access).to_owned())))

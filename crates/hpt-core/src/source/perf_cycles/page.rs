@@ -33,7 +33,7 @@ pub(super) fn count<P: EventPage>(page: &P) -> Option<u64> {
         let width = page.read_u16(PMC_WIDTH);
         let counter = page.counter(index)?;
         // The sequence number is odd while the kernel is changing the page.
-        if changes.is_multiple_of(2) && page.read_u32(LOCK) == changes {
+        if changes % 2 == 0 && page.read_u32(LOCK) == changes {
             return Some(offset.wrapping_add(sign_extended(counter, width)?));
         }
     }
@@ -254,7 +254,7 @@ mod tests {
             let low = i128::from(counter) % span;
             let exact = if low >= span / 2 { low - span } else { low };
             let extended = sign_extended(counter, bits).expect("1 to 64 bits");
-            prop_assert_eq!(i128::from(extended.cast_signed()), exact);
+            prop_assert_eq!(i128::from(crate::cast::signed(extended)), exact);
         }
     }
 }

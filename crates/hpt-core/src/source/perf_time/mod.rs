@@ -134,7 +134,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     if permission(host) == CounterPermission::Forbidden {
         return Err(Unavailable::ForbiddenByPrctl);
     }
-    let is_constant = have != Architecture::X86_64 || host.cpu().tsc_runs_at_one_rate().unwrap_or(false);
+    let is_constant = !have.is_x86() || host.cpu().tsc_runs_at_one_rate().unwrap_or(false);
     Ok(SourceInfo::new(ID)
         .with_rate(if is_constant { RateKind::Constant } else { RateKind::Variable })
         .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition)
@@ -167,14 +167,14 @@ fn not_told(why: NoLine, have: Architecture) -> Unavailable {
                 page::told(capabilities)
             ),
             match have {
-                Architecture::X86_64 => Some(
+                Architecture::X86_64 | Architecture::X86 => Some(
                     "use a kernel that considers its TSC stable, without a paravirtual clock (boot a guest with no-kvmclock)",
                 ),
                 Architecture::Aarch64 => Some("use Linux 5.9 or newer"),
                 Architecture::Arm => {
                     Some("use a 64-bit kernel, Linux 5.9 or newer; 32-bit ARM kernels never provide the conversion")
                 }
-                Architecture::Other => None,
+                Architecture::Riscv64 | Architecture::Other => None,
             },
         ),
         NoLine::Restless => ("the page of a perf event keeps changing while it is read".to_owned(), None),
@@ -185,7 +185,7 @@ fn not_told(why: NoLine, have: Architecture) -> Unavailable {
 
 fn evidence(time: &PerfTime) -> Vec<String> {
     let Line { mult, shift, .. } = time.at_opening;
-    let tick_ns = f64::from(mult) / 2_f64.powi(shift.cast_signed());
+    let tick_ns = f64::from(mult) / 2_f64.powi(i32::from_ne_bytes(shift.to_ne_bytes()));
     vec![
         format!("page of a perf event: multiplier {mult}, shift {shift}, {}-bit counter", time.at_opening.bits()),
         format!("counter frequency according to the kernel: {:.6} MHz", 1e3 / tick_ns),

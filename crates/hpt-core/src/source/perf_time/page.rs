@@ -82,7 +82,7 @@ pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
             (page.read_u64(TIME_CYCLES), page.read_u64(TIME_MASK))
         };
         // The sequence number is odd while the kernel is changing the page.
-        if !changes.is_multiple_of(2) || page.read_u32(LOCK) != changes {
+        if changes % 2 != 0 || page.read_u32(LOCK) != changes {
             continue;
         }
         if capabilities & (TELLS_RATE | TELLS_ZERO) != TELLS_RATE | TELLS_ZERO {

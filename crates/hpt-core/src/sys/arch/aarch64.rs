@@ -20,8 +20,8 @@ impl CounterToken {
 
     /// Creates a copy of the token that `sys::native` received; only that module may call this function.
     #[inline(always)]
-    pub(in crate::sys) const fn installed(own_bit: bool) -> Self {
-        Self { self_synchronized: own_bit }
+    pub(in crate::sys) const fn installed(own_bit: bool) -> Option<Self> {
+        Some(Self { self_synchronized: own_bit })
     }
 
     /// Returns the only data in this token: whether reads are self-synchronized.

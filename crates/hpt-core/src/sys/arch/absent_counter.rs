@@ -13,14 +13,19 @@ impl CounterToken {
         Err(CounterRefused::NotReadable)
     }
 
-    /// Never called, because a token is installed only after `detect` has returned it. This function exists so that a
-    /// build for an unsupported processor fails with only one error.
-    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "on x86-64 the TSC is installed"))]
-    pub(in crate::sys) fn installed(_own_bit: bool) -> Self {
-        unreachable!("`detect` returned no token")
+    /// Returns `None`, because no token can be installed.
+    #[cfg_attr(
+        any(target_arch = "x86_64", target_arch = "x86"),
+        expect(dead_code, reason = "on x86 the TSC is installed")
+    )]
+    pub(in crate::sys) const fn installed(_own_bit: bool) -> Option<Self> {
+        None
     }
 
-    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "on x86-64 the TSC is installed"))]
+    #[cfg_attr(
+        any(target_arch = "x86_64", target_arch = "x86"),
+        expect(dead_code, reason = "on x86 the TSC is installed")
+    )]
     pub(in crate::sys) fn own_bit(self) -> bool {
         match self {}
     }

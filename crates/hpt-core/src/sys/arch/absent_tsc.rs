@@ -11,6 +11,17 @@ impl TscToken {
         None
     }
 
+    /// Returns `None`, because no token can be installed.
+    #[cfg(target_arch = "x86")]
+    pub(in crate::sys) const fn installed(_own_bit: bool) -> Option<Self> {
+        None
+    }
+
+    #[cfg(target_arch = "x86")]
+    pub(in crate::sys) fn own_bit(self) -> bool {
+        match self {}
+    }
+
     pub(crate) fn read(self) -> u64 {
         match self {}
     }

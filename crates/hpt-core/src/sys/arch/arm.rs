@@ -39,8 +39,8 @@ impl CounterToken {
 
     /// Creates a copy of the token that `sys::native` received; only that module may call this function.
     #[inline(always)]
-    pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
-        Self { made_by_detect: PhantomData }
+    pub(in crate::sys) const fn installed(_own_bit: bool) -> Option<Self> {
+        Some(Self { made_by_detect: PhantomData })
     }
 
     /// Returns false, because this token holds no data.

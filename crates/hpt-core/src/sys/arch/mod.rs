@@ -6,12 +6,14 @@ mod access;
 mod barrier;
 
 #[cfg_attr(target_arch = "x86_64", path = "x86.rs")]
-#[cfg_attr(not(target_arch = "x86_64"), path = "absent_tsc.rs")]
+#[cfg_attr(all(target_arch = "x86", target_feature = "sse2"), path = "x86_32.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", all(target_arch = "x86", target_feature = "sse2"))), path = "absent_tsc.rs")]
 mod tsc;
 
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "arm", path = "arm.rs")]
-#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "arm")), path = "absent_counter.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "riscv.rs")]
+#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64")), path = "absent_counter.rs")]
 mod counter;
 
 #[cfg_attr(target_arch = "aarch64", path = "cycles_aarch64.rs")]
@@ -25,14 +27,22 @@ mod cycles;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")), path = "absent_event.rs")]
 pub(in crate::sys) mod event;
 
-#[cfg_attr(target_arch = "x86_64", path = "port_x86.rs")]
-#[cfg_attr(not(target_arch = "x86_64"), path = "absent_port.rs")]
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "x86"), path = "port_x86.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "x86")), path = "absent_port.rs")]
 mod port;
+
+#[cfg(not(target_arch = "riscv64"))]
+#[path = "absent_time.rs"]
+mod time;
 
 pub(crate) use barrier::Barrier;
 pub(crate) use counter::CounterToken;
+#[cfg(target_arch = "riscv64")]
+pub(crate) use counter::CounterToken as TimeToken;
 pub(crate) use cycles::CyclesToken;
 pub(crate) use port::OpenPort;
+#[cfg(not(target_arch = "riscv64"))]
+pub(crate) use time::TimeToken;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tsc::wait_for_earlier;
 pub(crate) use tsc::{TscToken, cpuid};

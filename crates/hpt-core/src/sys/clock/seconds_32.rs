@@ -13,6 +13,7 @@ use core::{
 };
 
 use super::Route;
+use crate::cast::unsigned;
 
 /// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian
 /// machines.
@@ -104,7 +105,7 @@ impl Reader {
         let mut now = [0_i32; 2];
         // SAFETY: the old system call fills two 32-bit words. clock_gettime(2), struct old_timespec32.
         let answer = unsafe { libc::syscall(libc::SYS_clock_gettime, id, now.as_mut_ptr()) };
-        (answer == 0).then(|| join(i64::from(now[0].cast_unsigned()), i64::from(now[1])))
+        (answer == 0).then(|| join(i64::from(u32::from_ne_bytes(now[0].to_ne_bytes())), i64::from(now[1])))
     }
 }
 
@@ -155,11 +156,10 @@ impl DayReader {
                 // SAFETY: the system call fills two 32-bit words; there is no 64-bit form of it. gettimeofday(2),
                 // struct old_timeval32.
                 let answer = unsafe { libc::syscall(libc::SYS_gettimeofday, now.as_mut_ptr(), no_zone) };
-                (answer, i64::from(now[0].cast_unsigned()), i64::from(now[1]))
+                (answer, i64::from(u32::from_ne_bytes(now[0].to_ne_bytes())), i64::from(now[1]))
             }
         };
-        (answer == 0)
-            .then(|| seconds.cast_unsigned().wrapping_mul(1_000_000).wrapping_add(microseconds.cast_unsigned()))
+        (answer == 0).then(|| unsigned(seconds).wrapping_mul(1_000_000).wrapping_add(unsigned(microseconds)))
     }
 }
 
@@ -206,6 +206,6 @@ pub(super) fn join_native(time: &libc::timespec) -> u64 {
     reason = "the nanoseconds within a second are less than 2^30; the rest may be padding"
 )]
 pub(super) const fn join(seconds: i64, nanoseconds: i64) -> u64 {
-    let nanoseconds = nanoseconds.cast_unsigned() as u32;
-    seconds.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(nanoseconds as u64)
+    let nanoseconds = unsigned(nanoseconds) as u32;
+    unsigned(seconds).wrapping_mul(1_000_000_000).wrapping_add(nanoseconds as u64)
 }

@@ -7,6 +7,7 @@ mod clocksource;
 mod cycles;
 mod cycles_kvm;
 mod doctor;
+mod explain;
 mod gpio;
 mod hotplug;
 mod live;
@@ -16,6 +17,7 @@ mod ptp;
 mod rates;
 mod realtime;
 mod suspend;
+mod try_fixes;
 mod uio;
 mod watch;
 
@@ -47,7 +49,9 @@ pub(super) const SUBJECTS: &[Subject] = &[
     Subject { name: "clocksource", judge: clocksource::judge, plants: clocksource::PLANTS },
     Subject { name: "watch", judge: watch::judge, plants: watch::PLANTS },
     Subject { name: "realtime", judge: realtime::judge, plants: realtime::PLANTS },
+    Subject { name: "explain", judge: explain::judge, plants: explain::PLANTS },
     Subject { name: "gpio", judge: gpio::judge, plants: gpio::PLANTS },
     Subject { name: "cycles", judge: cycles::judge, plants: cycles::PLANTS },
+    Subject { name: "try", judge: try_fixes::judge, plants: try_fixes::PLANTS },
     Subject { name: "hotplug", judge: hotplug::judge, plants: hotplug::PLANTS },
 ];

@@ -22,6 +22,7 @@ use hpt_core::{
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
+    explain::Explanation,
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
     wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
@@ -47,6 +48,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::{CpuOptions, place_of},
+        explain::{ExplainOptions, Feed},
         gpio_pulse::Pulse,
         limits::{
             option::LimitOptions,
@@ -149,6 +151,8 @@ struct Common {
     conditions: ConditionOptions,
     #[command(flatten)]
     load: LoadOptions,
+    #[command(flatten)]
+    explain: ExplainOptions,
     /// Toggle this GPIO line at each deadline
     ///
     /// An oscilloscope can then measure the latency. LINE is, for example, GPIO17 or gpiochip0:17.
@@ -271,8 +275,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
 }
 
 fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    // No signal may end hpt before the pulse line is restored.
-    if arguments.pulse.is_some() {
+    // No signal may end hpt before the pulse line is restored and the trace is removed.
+    if arguments.pulse.is_some() || arguments.explain.is_requested() {
         context.signals.listen_until_the_end()?;
     } else {
         arguments.threads.realtime.listen(context)?;
@@ -302,12 +306,14 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     clock::prime();
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
+    let above = (arguments.keeping.limit_ns(), waiting == Waiting::Polling);
+    let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), above);
     let conditions = ConditionsThread::begin(context, &cpus);
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
     let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     run.live = LiveLines::of(&cpus, || counts.iter().map(Counts::snapshot).collect());
     let works = counts.iter().enumerate().map(|(number, counts)| {
-        let (run, pulse) = (&run, pulse.as_ref());
+        let (run, pulse, explaining) = (&run, pulse.as_ref(), &explaining);
         move || {
             let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by)?;
             let settings = held.settings();
@@ -320,7 +326,14 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
                 (Waiting::Polling, None) => NotRunWatch::of_spinning_thread(&context.host, counts.cpu),
                 (_, None) => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
             };
-            measure(counts, (waiting, at), arguments, shared, (run.raw(), pulse), presence);
+            measure(
+                counts,
+                (waiting, at),
+                arguments,
+                shared,
+                (run.raw(), pulse, explaining.feed(counts.cpu)),
+                presence,
+            );
             let mut times = watch.read();
             if at.is_some() {
                 times.wall = run.shared.elapsed();
@@ -348,6 +361,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let outcome = run.measure((arguments.run_length, "wake-ups", Attention::Constant), works, write, so_far);
     let ended = run.shared.elapsed();
     let conditions = conditions.end();
+    let explanation = explaining.end(context, &cpus);
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
     let mut warnings = whole.end();
     let pulse_name = pulse.as_ref().map(Pulse::name);
@@ -365,6 +379,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
+    data.explanation = explanation;
     let remarks = (&mut data.notes, &mut *data.limits);
     let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, &all_of(&counts));
@@ -431,6 +446,7 @@ impl Asked<'_> {
             time: run.time(run.shared.elapsed(), arguments.warm_up),
             end: run.end(absences),
             conditions: Conditions::default(),
+            explanation: Explanation::default(),
             loaded: None,
             limits,
             results,
@@ -493,7 +509,7 @@ fn measure(
     (waiting, at): (Waiting, Option<SystemTime>),
     arguments: &Common,
     (shared, interrupter): (&RunState, &Interrupter),
-    (raw, pulse): (Option<&Raw<Wake>>, Option<&Pulse>),
+    (raw, pulse, mut feed): (Option<&Raw<Wake>>, Option<&Pulse>, Option<Feed>),
     mut presence: Option<PinWatch<'_>>,
 ) {
     let limit_ns = arguments.keeping.limit_ns();
@@ -521,6 +537,9 @@ fn measure(
         }
         if let Some(began) = thread_progress.begins(wake, Instant::now) {
             shared.begin(began);
+        }
+        if let Some(feed) = feed.as_mut().filter(|_| counts) {
+            feed.offer(wake.deadline.nanos_since(Instant::EPOCH), wake.latency_ns);
         }
         // Wake-ups on another CPU are not counted for this CPU.
         if is_there {

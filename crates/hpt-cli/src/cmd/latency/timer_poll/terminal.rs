@@ -12,7 +12,7 @@ use crate::{
     sampling::{
         conditions, cpu_absences,
         cpu_options::name_of,
-        histogram,
+        explain, histogram,
         latency_figures::{COLUMNS, cells, figures, samples, words},
         limits::{self, verdict::support_of_max},
         not_run,
@@ -70,6 +70,7 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     if !rows.is_empty() {
         blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
+    blocks.extend(explain::terminal::blocks(&data.explanation, ("wake-up", "wake-ups")));
     blocks.extend(histogram::of_latencies(all, ("latency", "samples")));
     blocks.push(Block::detail(provenance(data)));
     blocks.extend(conditions::details(&data.conditions));
@@ -128,7 +129,9 @@ mod tests {
             Document,
             latency_files::{self, ThreadLatencies},
         },
-        sampling::{conditions, cpu_absences, limits, realtime_settings::tests::example, time_series::TimeSeries},
+        sampling::{
+            conditions, cpu_absences, explain, limits, realtime_settings::tests::example, time_series::TimeSeries,
+        },
     };
 
     #[test]
@@ -168,6 +171,7 @@ mod tests {
             conditions: conditions::tests::example(),
             limits: limits::table::tests::examples(),
             results: threads.iter().filter_map(row).collect(),
+            explanation: explain::terminal::tests::example(),
             loaded: None,
             notes: vec!["a note".to_owned()],
         };

@@ -1,0 +1,16 @@
+//! `hpt doctor --try`: applies each fix that can be undone at run time, measures its effect, and undoes it. The caller
+//! provides the function that reads the command line of the measurement.
+
+mod kept_files;
+mod options;
+mod plan;
+mod run;
+mod statistics;
+mod system;
+mod terminal;
+mod timing;
+
+pub(crate) use self::{
+    options::TrialOptions,
+    run::{Prepares, Wanted, run},
+};

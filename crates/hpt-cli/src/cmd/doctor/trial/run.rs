@@ -1,0 +1,363 @@
+//! The course of `hpt doctor --try`: checks, confirmation, the experiment, and what stays in effect.
+
+use std::time::{Duration, Instant};
+
+use hpt_core::{
+    Host,
+    diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict},
+    knobs::KnobError,
+};
+use hpt_document::{
+    doctor::DoctorGoal,
+    doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
+};
+
+use super::{
+    kept_files,
+    options::{Line, TrialOptions, limit_of},
+    plan::{Ended, Outcome, experiment},
+    statistics::{median, spread},
+    system::{Measures, Rounds, System, measured},
+    terminal::page,
+    timing::{First, Timing, plan},
+};
+use crate::{
+    consent::consent,
+    context::Context,
+    document_head::head_of,
+    exit::{Failure, causes},
+    output::{Answer, Document, one_or_many, rounded},
+};
+
+/// The program that the journal names.
+const BY: &str = "hpt doctor --try";
+/// The duration of the first measurement, from which the plan follows.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// A function that reads the command line of a measurement, or returns why it is none.
+pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Measures, String>;
+
+/// The fixes to try, and the use of the machine.
+pub(crate) struct Wanted<'a> {
+    pub(crate) goal: Goal,
+    pub(crate) goal_word: DoctorGoal,
+    pub(crate) cpu: usize,
+    /// Whether the user named the CPU.
+    pub(crate) is_cpu_named: bool,
+    pub(crate) fixes: &'a [RunTimeFix],
+    pub(crate) examined: &'a [Examined],
+}
+
+/// The measurement, and the line that makes it.
+struct Measurement {
+    line: Line,
+    measures: Measures,
+    /// Whether hpt chooses the duration.
+    is_chosen: bool,
+}
+
+pub(crate) fn run(
+    options: &TrialOptions,
+    wanted: &Wanted<'_>,
+    context: &Context,
+    prepares: Prepares<'_>,
+) -> Result<Document, Failure> {
+    let begun = Instant::now();
+    let line = line(options, wanted, prepares)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::NeedsRoot("hpt doctor --try changes settings of the system"));
+    }
+    let (possible, impossible): (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) = possible(wanted.fixes);
+    let mut data = empty(options, wanted, context, &line.line);
+    data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
+    if possible.is_empty() {
+        let answer = without_fixes(&mut data, wanted);
+        let blocks = page(&data);
+        return Ok(Document { answer, ..Document::new(data, blocks) });
+    }
+    let journal = context.journal(options.journal.as_deref())?;
+    if !consent(&warning(options, &possible, &line.line), options.yes)? {
+        return Err(Failure::NotMeant);
+    }
+    if let Some(folder) = &options.output {
+        kept_files::prepare(folder, options.force)?;
+    }
+    context.signals.listen_until_the_end()?;
+    let changing = journal.changing(BY)?;
+    let (timing, line, measures) = match first(options, line, prepares, possible.len(), begun, context) {
+        Ok(first) => first,
+        Err(Stop::Failure(failure)) => return Err(failure),
+        Err(Stop::Ended(ended)) => {
+            data.results.extend(possible.iter().map(|fix| untried(fix, &ended)));
+            data.interrupted = context.interrupted();
+            data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
+            data.rounds = 0;
+            let blocks = page(&data);
+            return Ok(Document { answer: Answer::Unknown, ..Document::new(data, blocks) });
+        }
+    };
+    let shown = timing.requested.map_or_else(|| line.clone(), |each| line.and(&["--duration", &in_milliseconds(each)]));
+    data.measurement = shown.words().join(" ");
+    data.rounds = timing.rounds as u64;
+    // The values before any change, for the document.
+    let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
+    let end = begun + options.duration;
+    let limit = limit_of(&options.figure.name);
+    let remake = |duration: Duration| {
+        prepares(&line.and(&["--duration", &in_milliseconds(duration), "--limit", &limit]).words()).ok()
+    };
+    let rounds = Rounds {
+        measures,
+        requested: timing.requested,
+        remake: Box::new(remake),
+        expected: timing.expected,
+        planned: timing.measurements,
+    };
+    let mut system = System::new(possible.clone(), changing, rounds, context, end);
+    let outcome = experiment(&mut system, possible.len(), timing.rounds);
+    let mut warnings = Vec::new();
+    if options.keep {
+        data.kept_until_reboot = !outcome.kept.is_empty();
+        data.notes.extend(system.keep());
+    }
+    warnings.extend(system.undo().into_iter().map(|why| format!("{why}; try `hpt restore`")));
+    data.notes.extend(system.refused.take());
+    drop(system);
+    data.baseline_ns = outcome.baseline_median();
+    data.baseline_spread_ns = spread(&outcome.baseline);
+    data.result_ns = outcome.result_median();
+    data.results = rows(tried, &outcome).into_iter().chain(data.results).collect();
+    data.interrupted = context.interrupted();
+    data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
+    if let Some(Ended::Failed(why)) = &outcome.ended {
+        data.notes.push(format!("the experiment ended early: {why}"));
+    }
+    if let Some(folder) = &options.output {
+        match kept_files::write(folder, &data, options.force) {
+            Ok(paths) if paths.is_empty() => {
+                data.notes
+                    .push(format!("nothing was written to {}, because no fix is worth keeping", folder.display()));
+            }
+            Ok(paths) => data.files = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            Err(error) => warnings.push(causes(&error)),
+        }
+    }
+    let answer = if outcome.ended.is_some() && outcome.kept.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let answer = if warnings.is_empty() { answer } else { answer.and(Answer::Unknown) };
+    let blocks = page(&data);
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns the measurement, with a duration if the line has none.
+fn line(options: &TrialOptions, wanted: &Wanted<'_>, prepares: Prepares<'_>) -> Result<Measurement, Failure> {
+    let mut line = match &options.with {
+        Some(text) => Line::of(text),
+        None => Line::usual(wanted.goal, wanted.cpu),
+    };
+    let limit = limit_of(&options.figure.name);
+    let prepared = |line: &Line| prepares(&line.and(&["--limit", &limit]).words());
+    let with_cpu = line.and(&["--cpu", &wanted.cpu.to_string()]);
+    if wanted.is_cpu_named && !line.names_cpus() && prepared(&with_cpu).is_ok() {
+        line = with_cpu;
+    }
+    let with_length = line.and(&["--duration", &in_milliseconds(FIRST)]);
+    if !line.has_length()
+        && let Ok(measures) = prepared(&with_length)
+    {
+        return Ok(Measurement { line, measures, is_chosen: true });
+    }
+    let measures = prepared(&line).map_err(|why| Failure::NotTried(format!("--with: {why}")))?;
+    Ok(Measurement { line, measures, is_chosen: false })
+}
+
+fn in_milliseconds(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
+/// Why nothing was tried.
+enum Stop {
+    Failure(Failure),
+    Ended(Ended),
+}
+
+/// Makes the first measurement, which no round counts, and returns the plan that follows from it.
+fn first(
+    options: &TrialOptions,
+    measurement: Measurement,
+    prepares: Prepares<'_>,
+    fixes: usize,
+    begun: Instant,
+    context: &Context,
+) -> Result<(Timing, Line, Measures), Stop> {
+    let Measurement { line, measures, is_chosen } = measurement;
+    let start = Instant::now();
+    let value = measured(&measures, context).map_err(Stop::Ended)?;
+    let first = First {
+        requested: is_chosen.then_some(FIRST),
+        elapsed: start.elapsed(),
+        samples: value.samples,
+        least_samples: options.figure.least_samples,
+        phases: if line.has_load() { 2 } else { 1 },
+    };
+    if !is_chosen && value.ns.is_none() {
+        let text = format!(
+            "--with: the measurement has too few samples for {} ({}, but {} are needed); measure for longer",
+            options.figure.name, value.samples, options.figure.least_samples
+        );
+        return Err(Stop::Failure(Failure::NotTried(text)));
+    }
+    let left = options.duration.saturating_sub(begun.elapsed());
+    let timing = plan(first, fixes, left).map_err(|needs| {
+        let needs = Duration::from_secs(needs.as_secs() + 10);
+        Stop::Failure(Failure::NotTried(format!(
+            "--duration {} is too short for {fixes} {}; use --duration {} or more, or name fewer rules",
+            humantime::format_duration(options.duration),
+            one_or_many(fixes as u64, "fix", "fixes"),
+            humantime::format_duration(needs).to_string().replace(' ', ""),
+        )))
+    })?;
+    let Some(requested) = timing.requested else { return Ok((timing, line, measures)) };
+    let limit = limit_of(&options.figure.name);
+    let measures = prepares(&line.and(&["--duration", &in_milliseconds(requested), "--limit", &limit]).words());
+    let measures = measures.map_err(|why| Stop::Failure(Failure::NotTried(format!("--with: {why}"))))?;
+    Ok((timing, line, measures))
+}
+
+/// Separates the fixes that may be applied from those that may not, with the reason.
+fn possible(fixes: &[RunTimeFix]) -> (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) {
+    let (mut possible, mut impossible) = (Vec::new(), Vec::new());
+    for fix in fixes {
+        let refused = match &fix.change {
+            RunTimeChange::NotPossible(why) => Some(why.clone()),
+            RunTimeChange::LatencyLimit => {
+                let file = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
+                file.err().map(|error| causes(&error))
+            }
+            RunTimeChange::Settings(settings) => {
+                let refused: Vec<KnobError> =
+                    settings.iter().filter_map(|setting| setting.knob().may_be_set().err()).collect();
+                refused.first().filter(|_| refused.len() == settings.len()).map(|error| causes(error))
+            }
+            _ => Some("this version of hpt cannot apply it".to_owned()),
+        };
+        match refused {
+            None => possible.push(fix),
+            Some(why) => impossible.push((fix, why)),
+        }
+    }
+    (possible, impossible)
+}
+
+/// Returns what the user has to confirm.
+fn warning(options: &TrialOptions, fixes: &[&RunTimeFix], line: &Line) -> String {
+    let texts: Vec<&str> = fixes.iter().map(|fix| fix.text.as_str()).collect();
+    let then = if options.keep { "keeps what helped until reboot" } else { "restores everything" };
+    format!(
+        "this changes system-wide settings in turn ({}), measures the effect with `{}` for up to {}, and then {then}.",
+        texts.join(", "),
+        line.words().join(" "),
+        humantime::format_duration(options.duration)
+    )
+}
+
+/// Returns the document without results.
+fn empty(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context, line: &Line) -> DoctorTryDocument {
+    let host: &Host = &context.host;
+    DoctorTryDocument {
+        head: head_of("doctor-try", host),
+        goal: wanted.goal_word,
+        cpu: wanted.cpu,
+        measurement: line.words().join(" "),
+        figure: options.figure.name.clone(),
+        duration_s: rounded(options.duration.as_secs_f64()),
+        elapsed_s: 0.0,
+        rounds: 0,
+        interrupted: false,
+        baseline_ns: None,
+        baseline_spread_ns: None,
+        result_ns: None,
+        kept_until_reboot: false,
+        results: Vec::new(),
+        files: Vec::new(),
+        notes: context.notes(),
+    }
+}
+
+/// Explains a result without fixes that can be tried. Returns unknown if a fix may have been possible elsewhere, or if a
+/// rule has no verdict.
+fn without_fixes(data: &mut DoctorTryDocument, wanted: &Wanted<'_>) -> Answer {
+    let unknown = wanted.examined.iter().filter_map(|one| match &one.verdict {
+        Verdict::Unknown { why, is_unlikely: false, .. } => Some(format!("{}: {why}", one.rule.id)),
+        _ => None,
+    });
+    let unknown: Vec<String> = unknown.collect();
+    if data.results.is_empty() && unknown.is_empty() {
+        data.notes.push("no problem was found that has a fix at run time; hpt doctor shows all checks".to_owned());
+        return Answer::Yes;
+    }
+    if !data.results.is_empty() {
+        data.notes.push(
+            "none of the fixes can be applied here, for example because this is a container; run hpt on the host"
+                .to_owned(),
+        );
+    }
+    data.notes.extend(unknown);
+    Answer::Unknown
+}
+
+fn row(fix: &RunTimeFix) -> TriedFix {
+    let settings = match &fix.change {
+        RunTimeChange::Settings(settings) => settings.as_slice(),
+        _ => &[],
+    };
+    let setting = |setting: &hpt_core::knobs::Setting| TriedSetting {
+        path: setting.knob().path().to_string_lossy().into_owned(),
+        original_value: setting.knob().value().ok(),
+        value: setting.value().to_owned(),
+    };
+    TriedFix {
+        fix: fix.name.to_owned(),
+        rule: fix.rule.to_owned(),
+        text: fix.text.clone(),
+        settings: settings.iter().map(setting).collect(),
+        verdict: TryVerdict::Unknown,
+        keep: false,
+        off_ns: None,
+        on_ns: None,
+        p_value: None,
+        off_rounds_ns: Vec::new(),
+        on_rounds_ns: Vec::new(),
+        on_top_of: Vec::new(),
+        reason: None,
+    }
+}
+
+fn not_possible(fix: &RunTimeFix, why: &str) -> TriedFix {
+    TriedFix { verdict: TryVerdict::NotPossible, reason: Some(why.to_owned()), ..row(fix) }
+}
+
+fn untried(fix: &RunTimeFix, ended: &Ended) -> TriedFix {
+    TriedFix { reason: Some(ended.words()), ..row(fix) }
+}
+
+/// Returns the rows with their results: first the fixes that are worth keeping, and then the others in their order.
+fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
+    let names: Vec<String> = tried.iter().map(|row| row.fix.clone()).collect();
+    for (row, trial) in tried.iter_mut().zip(&outcome.trials) {
+        row.verdict = trial.compared.verdict;
+        row.keep = trial.is_kept;
+        row.off_ns = median(&trial.off).map(rounded);
+        row.on_ns = median(&trial.on).map(rounded);
+        row.p_value = trial.compared.p_value;
+        row.off_rounds_ns = trial.off.iter().copied().map(rounded).collect();
+        row.on_rounds_ns = trial.on.iter().copied().map(rounded).collect();
+        row.on_top_of = trial.on_top_of.iter().map(|&fix| names[fix].clone()).collect();
+        row.reason.clone_from(&trial.reason);
+    }
+    let place = |name: &str| {
+        let fix = names.iter().position(|other| other == name).unwrap_or(0);
+        outcome.kept.iter().position(|&kept| kept == fix).unwrap_or(usize::MAX)
+    };
+    tried.sort_by_key(|row| place(&row.fix));
+    tried
+}

@@ -1,0 +1,253 @@
+//! The machine of an experiment: applies and undoes fixes with the journal, and measures with a command of hpt. Reaches no
+//! verdicts.
+
+use std::{
+    cell::RefCell,
+    time::{Duration, Instant},
+};
+
+use hpt_core::{
+    diagnose::{RunTimeChange, RunTimeFix},
+    knobs::{Change, Changing, KnobError, Setting},
+    realtime::AwakeCpus,
+};
+
+use super::plan::{Ended, Machine};
+use crate::{
+    context::Context,
+    exit::{Failure, causes},
+    output::{Document, progress::WholeProgress},
+};
+
+/// A function that runs the measurement.
+pub(crate) type Measures = Box<dyn Fn(&Context) -> Result<Document, Failure>>;
+
+/// A fix that is in effect.
+#[derive(Debug)]
+enum Active {
+    Changes(Vec<Change>),
+    Limit(#[expect(dead_code, reason = "dropping it ends the limit")] AwakeCpus),
+}
+
+/// The value of a figure, and the number of its samples.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    pub(super) ns: Option<f64>,
+    pub(super) samples: u64,
+}
+
+/// Makes the measurement with another duration; `None` if that is not possible.
+pub(super) type Remake<'a> = Box<dyn Fn(Duration) -> Option<Measures> + 'a>;
+
+/// The number of times that a round with too few samples is repeated.
+const REPEATS: u32 = 4;
+
+/// The measurement of the rounds.
+pub(super) struct Rounds<'a> {
+    pub(super) measures: Measures,
+    /// The requested duration; `None` if the line of the measurement determines it.
+    pub(super) requested: Option<Duration>,
+    pub(super) remake: Remake<'a>,
+    /// The expected duration of one round.
+    pub(super) expected: Duration,
+    /// The number of rounds for which there is time.
+    pub(super) planned: usize,
+}
+
+/// The live machine.
+pub(super) struct System<'a> {
+    fixes: Vec<&'a RunTimeFix>,
+    active: Vec<Option<Active>>,
+    /// For each fix, the list of irqbalance. It is changed once for the whole experiment, because irqbalance needs up to
+    /// 20 s for a change, and has no effect on interrupts that are not moved.
+    lists: Vec<Option<Result<Change, String>>>,
+    changing: Changing,
+    rounds: Rounds<'a>,
+    context: &'a Context,
+    end: Instant,
+    /// The settings that the kernel refused, with the reason.
+    pub(super) refused: RefCell<Vec<String>>,
+    progress: WholeProgress,
+    measurements: usize,
+}
+
+impl<'a> System<'a> {
+    /// No round begins that would end after `end`.
+    pub(super) fn new(
+        fixes: Vec<&'a RunTimeFix>,
+        changing: Changing,
+        rounds: Rounds<'a>,
+        context: &'a Context,
+        end: Instant,
+    ) -> Self {
+        let active = fixes.iter().map(|_| None).collect();
+        let list = |fix: &&RunTimeFix| {
+            let RunTimeChange::Settings(settings) = &fix.change else { return None };
+            let setting = settings.iter().find(|setting| is_list(setting))?;
+            Some(change(&changing, setting).map_err(|error| causes(&error)))
+        };
+        let lists = fixes.iter().map(list).collect();
+        let progress = WholeProgress::new(&vec![("round", rounds.expected); rounds.planned]);
+        let refused = RefCell::default();
+        Self { fixes, active, lists, changing, rounds, context, end, refused, progress, measurements: 0 }
+    }
+
+    /// Keeps the settings of the fixes that are in effect. Returns a text for each that cannot be kept.
+    pub(super) fn keep(&mut self) -> Vec<String> {
+        let mut failed = Vec::new();
+        for ((fix, active), list) in self.fixes.iter().zip(&mut self.active).zip(&mut self.lists) {
+            let active = active.take();
+            if active.is_some()
+                && let Some(Ok(list)) = list.take()
+            {
+                failed.extend(list.keep().err().map(|error| causes(&error)));
+            }
+            match active {
+                None => {}
+                Some(Active::Limit(_)) => failed.push(format!(
+                    "{}: it lasts only as long as a process requests it; hpt run --dma-latency 0, or the unit of --output, does",
+                    fix.text
+                )),
+                Some(Active::Changes(changes)) => {
+                    failed.extend(changes.into_iter().filter_map(|change| change.keep().err()).map(|error| causes(&error)));
+                }
+            }
+        }
+        failed
+    }
+
+    /// Undoes everything. Returns a text for each setting that was not restored.
+    pub(super) fn undo(&mut self) -> Vec<String> {
+        let active: Vec<usize> = (0..self.active.len()).filter(|&fix| self.active[fix].is_some()).collect();
+        let mut failed: Vec<String> = active.into_iter().filter_map(|fix| self.turn_off(fix).err()).collect();
+        for list in self.lists.iter_mut().filter_map(Option::take).filter_map(Result::ok) {
+            failed.extend(list.restore().err().map(|error| causes(&error)));
+        }
+        failed
+    }
+
+    fn apply(&self, settings: &[Setting]) -> Result<Vec<Change>, String> {
+        let mut changes = Vec::new();
+        let mut refused = Vec::new();
+        for setting in settings.iter().filter(|setting| !is_list(setting)) {
+            match change(&self.changing, setting) {
+                Ok(change) => changes.push(change),
+                // One of several interrupts may be fixed to its CPU, and one of several idle states may not exist.
+                Err(error) if !is_decisive(&error) => refused.push(causes(&error)),
+                Err(error) => {
+                    refused.insert(0, causes(&error));
+                    changes.clear();
+                    break;
+                }
+            }
+        }
+        let mut all = self.refused.borrow_mut();
+        if changes.is_empty() {
+            return Err(refused.into_iter().next().unwrap_or_else(|| "it changes no setting".to_owned()));
+        }
+        for why in refused {
+            if !all.contains(&why) {
+                all.push(why);
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// Changes a setting, unless it has the value already.
+fn change(changing: &Changing, setting: &Setting) -> Result<Change, KnobError> {
+    let mut change = changing.begin(setting.knob())?;
+    if change.before() != setting.value() {
+        change.set(setting.value())?;
+    }
+    Ok(change)
+}
+
+/// Returns whether a setting is the list of interrupts that irqbalance does not move.
+fn is_list(setting: &Setting) -> bool {
+    setting.knob().kind() == "irqbalance-banned"
+}
+
+/// Returns whether the other settings of the fix cannot be changed either.
+const fn is_decisive(error: &KnobError) -> bool {
+    matches!(error, KnobError::Journal(_) | KnobError::BeingChanged { .. })
+}
+
+/// Measures once with a command of hpt. The figure is that of the last limit.
+pub(super) fn measured(measures: &Measures, context: &Context) -> Result<Value, Ended> {
+    if context.interrupted() {
+        return Err(Ended::Interrupted);
+    }
+    let document = measures(&context.of_a_part()).map_err(|failure| Ended::Failed(failure.text()))?;
+    if context.interrupted() {
+        return Err(Ended::Interrupted);
+    }
+    let limits = document.data.limits();
+    let limit = limits.last().ok_or_else(|| Ended::Failed("the measurement has no such figure".to_owned()))?;
+    Ok(Value { ns: limit.seen_ns, samples: limit.samples })
+}
+
+impl Machine for System<'_> {
+    fn turn_on(&mut self, fix: usize) -> Result<(), String> {
+        // Without its list, irqbalance may move the interrupts back.
+        if let Some(Err(why)) = &self.lists[fix] {
+            return Err(why.clone());
+        }
+        let active = match &self.fixes[fix].change {
+            RunTimeChange::Settings(settings) => Active::Changes(self.apply(settings)?),
+            RunTimeChange::LatencyLimit => Active::Limit(AwakeCpus::new().map_err(|error| causes(&error))?),
+            RunTimeChange::NotPossible(why) => return Err(why.clone()),
+            _ => return Err("this version of hpt cannot apply it".to_owned()),
+        };
+        self.active[fix] = Some(active);
+        Ok(())
+    }
+
+    fn turn_off(&mut self, fix: usize) -> Result<(), String> {
+        let Some(Active::Changes(mut changes)) = self.active[fix].take() else { return Ok(()) };
+        let mut failed = Vec::new();
+        // The last change is undone first.
+        while let Some(change) = changes.pop() {
+            failed.extend(change.restore().err().map(|error| causes(&error)));
+        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+
+    fn measure(&mut self) -> Result<f64, Ended> {
+        // There may be more measurements on top of each other than planned.
+        self.progress.begin(self.measurements.min(self.rounds.planned - 1));
+        self.measurements += 1;
+        let mut samples = 0;
+        for repeat in 0..=REPEATS {
+            // A single hiccup does not make all later rounds longer.
+            if repeat > 1 {
+                self.rounds.lengthen();
+            }
+            if self.context.interrupted() {
+                return Err(Ended::Interrupted);
+            }
+            if Instant::now() + self.rounds.expected > self.end {
+                return Err(Ended::OutOfTime);
+            }
+            let value = measured(&self.rounds.measures, self.context)?;
+            if let Some(ns) = value.ns {
+                return Ok(ns);
+            }
+            samples = value.samples;
+        }
+        Err(Ended::Failed(format!("a round had too few samples ({samples}), even when it was repeated")))
+    }
+}
+
+impl Rounds<'_> {
+    /// Doubles the length of this round and of later ones, because a round may lose samples, for example if deadlines
+    /// are missed.
+    fn lengthen(&mut self) {
+        let Some(requested) = self.requested else { return };
+        if let Some(measures) = (self.remake)(requested * 2) {
+            self.measures = measures;
+            self.requested = Some(requested * 2);
+            self.expected *= 2;
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The result of `hpt doctor --try` for a terminal: what to keep, and a table of all fixes. Measures nothing.
+
+use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TryVerdict};
+
+use crate::{
+    document_head::machine_line,
+    output::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
+};
+
+/// Returns the answer in one sentence.
+fn headline(data: &DoctorTryDocument) -> String {
+    let kept: Vec<&str> = data.results.iter().filter(|row| row.keep).map(|row| row.text.as_str()).collect();
+    let figure = &data.figure;
+    match (data.baseline_ns, data.result_ns) {
+        (Some(before), Some(after)) if !kept.is_empty() => {
+            format!("Keep {}: {figure} {} → {}", kept.join(", "), short_time(before), short_time(after))
+        }
+        (Some(before), _) => {
+            let spread = data.baseline_spread_ns.map(|ns| format!(", ± {} between rounds", short_time(ns / 2.0)));
+            let is_open = data.results.iter().any(|row| row.verdict == TryVerdict::Unknown);
+            let said = if is_open { "No fix was found to help" } else { "No fix helps" };
+            format!("{said}: {figure} is {}{}", short_time(before), spread.unwrap_or_default())
+        }
+        (None, _) if data.results.is_empty() => "Nothing to try".to_owned(),
+        (None, _) => "Unknown: nothing was measured".to_owned(),
+    }
+}
+
+/// Returns the verdict in words, and what became of the fix.
+fn verdict(row: &TriedFix, stays: bool) -> Cell {
+    match (row.verdict, row.keep) {
+        (TryVerdict::Helpful, true) if stays => Cell("helps, kept".to_owned(), Tone::Good),
+        (TryVerdict::Helpful, true) => Cell("helps".to_owned(), Tone::Good),
+        (TryVerdict::Helpful, false) => Cell::plain("helps alone, undone"),
+        (TryVerdict::WithinSpread, _) => Cell::faint("within spread, undone"),
+        (TryVerdict::Worse, _) => Cell("worse, undone".to_owned(), Tone::Bad),
+        (TryVerdict::NotPossible, _) => Cell::faint("not possible here"),
+        (TryVerdict::Unknown, _) => Cell("unknown, undone".to_owned(), Tone::Strong),
+    }
+}
+
+/// Returns the remark on a fix.
+fn remark(row: &TriedFix) -> Option<String> {
+    let on_top = (!row.on_top_of.is_empty()).then(|| format!("compared on top of {}", row.on_top_of.join(", ")));
+    let all: Vec<String> = on_top.into_iter().chain(row.reason.clone()).collect();
+    (!all.is_empty()).then(|| format!("{}: {}.", row.text, all.join("; ")))
+}
+
+pub(super) fn page(data: &DoctorTryDocument) -> Vec<Block> {
+    let mut blocks = vec![Block::Headline(headline(data))];
+    if !data.results.is_empty() {
+        let columns = vec![
+            Column("fix", Align::Left),
+            Column("off", Align::Right),
+            Column("on", Align::Right),
+            Column("p-value", Align::Right),
+            Column("verdict", Align::Left),
+        ];
+        let rows = data.results.iter().map(|row| {
+            vec![
+                Cell::plain(&row.text),
+                Cell::or_dash(row.off_ns.filter(|_| row.on_ns.is_some()).map(short_time)),
+                Cell::or_dash(row.on_ns.map(short_time)),
+                Cell::or_dash(row.p_value.map(probability)),
+                verdict(row, data.kept_until_reboot),
+            ]
+        });
+        blocks.push(Block::Table(Table { columns, rows: rows.collect() }.without_empty_columns()));
+    }
+    let reasons: Vec<String> = data.results.iter().filter_map(remark).collect();
+    if !reasons.is_empty() {
+        blocks.push(Block::Text(reasons.join("\n")));
+    }
+    blocks.push(Block::Text(ending(data)));
+    if data.rounds > 0 {
+        blocks.push(Block::Text(format!(
+            "{} of {} in {} rounds, {:.0} s. {}.",
+            data.figure,
+            data.measurement,
+            data.rounds,
+            data.elapsed_s,
+            machine_line(&data.head.machine)
+        )));
+        blocks.push(Block::detail(
+            "off and on are medians of the rounds without and with the fix. A fix helps if the exact rank-sum test finds a \
+             difference (5 %, divided by the number of fixes), and if the difference of the medians exceeds the interquartile \
+             range of both groups. Fixes that help are compared again on top of the better ones.",
+        ));
+    }
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+/// Returns what is in effect, and how to change that.
+fn ending(data: &DoctorTryDocument) -> String {
+    let is_any_kept = data.results.iter().any(|row| row.keep);
+    let files = data.files.iter().map(|path| format!("\nWrote {path}"));
+    let files: String = files.collect();
+    let state = match (is_any_kept, data.kept_until_reboot) {
+        (true, true) => "What helped stays in effect until reboot; `sudo hpt restore` undoes it.",
+        (true, false) if data.files.is_empty() => {
+            "All changes were undone. --keep keeps what helped until reboot, and --output DIR writes it as files."
+        }
+        _ if data.rounds == 0 => "Nothing was changed.",
+        _ => "All changes were undone.",
+    };
+    format!("{state}{files}")
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.000_1 { "<0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use hpt_document::{
+        doctor::DoctorGoal,
+        doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
+    };
+
+    use super::page;
+    use crate::{golden, output::Document};
+
+    fn row(fix: &str, text: &str, verdict: TryVerdict) -> TriedFix {
+        TriedFix {
+            fix: fix.to_owned(),
+            rule: fix.to_owned(),
+            text: text.to_owned(),
+            settings: Vec::new(),
+            verdict,
+            keep: false,
+            off_ns: Some(41_000.0),
+            on_ns: Some(40_600.0),
+            p_value: Some(0.42),
+            off_rounds_ns: vec![41_000.0, 40_000.0, 42_000.0],
+            on_rounds_ns: vec![40_600.0],
+            on_top_of: Vec::new(),
+            reason: None,
+        }
+    }
+
+    /// A result with each verdict.
+    pub(in super::super) fn example() -> DoctorTryDocument {
+        let set = |path: &str, original: &str, value: &str| TriedSetting {
+            path: path.to_owned(),
+            original_value: Some(original.to_owned()),
+            value: value.to_owned(),
+        };
+        let governor = TriedFix {
+            keep: true,
+            on_ns: Some(17_000.0),
+            p_value: Some(0.000_02),
+            settings: vec![set("/sys/devices/system/cpu/cpufreq/policy3/scaling_governor", "powersave", "performance")],
+            ..row("governor", "governor performance on CPU 3", TryVerdict::Helpful)
+        };
+        let watchdog = TriedFix {
+            keep: true,
+            off_ns: Some(17_000.0),
+            on_ns: Some(14_000.0),
+            p_value: Some(0.004_3),
+            on_top_of: vec!["governor".to_owned()],
+            settings: vec![set("/proc/sys/kernel/nmi_watchdog", "1", "0")],
+            ..row("nmi-watchdog", "NMI watchdog off", TryVerdict::Helpful)
+        };
+        let turbo =
+            TriedFix { on_ns: Some(60_000.0), p_value: Some(0.000_3), ..row("turbo", "turbo off", TryVerdict::Worse) };
+        let refused = TriedFix {
+            off_ns: None,
+            on_ns: None,
+            p_value: None,
+            off_rounds_ns: Vec::new(),
+            on_rounds_ns: Vec::new(),
+            reason: Some("the kernel refused \"0-2\" for /proc/irq/9/smp_affinity_list: input/output error".to_owned()),
+            ..row("interrupts", "interrupts moved off CPU 3", TryVerdict::NotPossible)
+        };
+        let unknown = TriedFix {
+            reason: Some("the run was interrupted".to_owned()),
+            ..row("same-pages", "KSM off", TryVerdict::Unknown)
+        };
+        DoctorTryDocument {
+            head: golden::head("doctor-try"),
+            goal: DoctorGoal::Realtime,
+            cpu: 3,
+            measurement: "hpt latency timer --cpu 3 --fifo 80 --duration 1s".to_owned(),
+            figure: "p99".to_owned(),
+            duration_s: 180.0,
+            elapsed_s: 172.4,
+            rounds: 5,
+            interrupted: true,
+            baseline_ns: Some(41_000.0),
+            baseline_spread_ns: Some(1_200.0),
+            result_ns: Some(14_000.0),
+            kept_until_reboot: false,
+            results: vec![
+                governor,
+                watchdog,
+                row("huge-pages", "transparent huge pages madvise", TryVerdict::WithinSpread),
+                turbo,
+                refused,
+                unknown,
+            ],
+            files: Vec::new(),
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_answer_comes_first() {
+        let data = example();
+        let blocks = page(&data);
+        golden::assert("doctor-try", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn nothing_to_try_is_said_in_one_line() {
+        let data = DoctorTryDocument {
+            results: Vec::new(),
+            baseline_ns: None,
+            baseline_spread_ns: None,
+            result_ns: None,
+            rounds: 0,
+            interrupted: false,
+            ..example()
+        };
+        let blocks = page(&data);
+        golden::assert("doctor-try-nothing", &Document::new(data, blocks));
+    }
+}

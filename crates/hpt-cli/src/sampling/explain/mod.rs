@@ -1,0 +1,8 @@
+//! The option `--explain`: the causes of late samples, from the kernel's trace. Its parts are in separate files.
+
+mod document;
+mod fix;
+mod options;
+pub(crate) mod terminal;
+
+pub(crate) use self::options::{ExplainOptions, Feed};

@@ -1,0 +1,86 @@
+//! The option `--explain`, and the recording that it requests. Explains nothing itself: hpt-core does.
+
+use clap::Args;
+pub(crate) use hpt_core::trace::Feed;
+use hpt_core::trace::{Request, TraceError, Tracing};
+use hpt_document::explain::Explanation;
+
+use super::document;
+use crate::{
+    context::Context,
+    sampling::limits::quantity::{Limit, Most, Quantity},
+};
+
+/// The maximum number of samples that are explained.
+const MOST: i64 = 10_000;
+
+/// The option `--explain`.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ExplainOptions {
+    /// Explain the N latest samples: what delayed them [default: 20]
+    ///
+    /// hpt records the scheduler, interrupts and idle states of the measured CPUs in a private instance of the kernel's
+    /// trace (tracefs), and divides each latency into parts: interrupts that were disabled, interrupt handlers, softirqs,
+    /// other threads, idle states, the hypervisor. Requires root. Samples above --stop-above or above a limit on max are
+    /// explained in addition.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "20",
+        value_parser = clap::value_parser!(u16).range(1..=MOST),
+        hide_short_help = true,
+        conflicts_with = "load"
+    )]
+    explain: Option<u16>,
+}
+
+impl ExplainOptions {
+    pub(crate) const fn is_requested(self) -> bool {
+        self.explain.is_some()
+    }
+
+    /// Begins to record the measured CPUs. A sample above `stop_above_ns` or above a limit on `max` is explained even if
+    /// it is not one of the worst.
+    pub(crate) fn begin(
+        self,
+        measured: &[Option<usize>],
+        limits: &[Limit],
+        (stop_above_ns, polls): (u64, bool),
+    ) -> Explaining {
+        let Some(worst) = self.explain else { return Explaining(None) };
+        let maxima =
+            limits.iter().filter(|limit| limit.quantity == Quantity::Max).filter_map(|limit| match limit.most {
+                Most::Nanos(ns) => Some(ns),
+                Most::Count(_) => None,
+            });
+        let above_ns = maxima.chain([stop_above_ns]).min().filter(|&ns| ns < u64::MAX);
+        // A thread that is not pinned may run on every CPU.
+        let cpus: Option<Vec<usize>> = measured.iter().copied().collect();
+        let request =
+            Request::new(cpus.unwrap_or_default()).with_worst(worst.into()).with_above_ns(above_ns).with_polling(polls);
+        Explaining(Some(Tracing::begin(&request)))
+    }
+}
+
+/// A recording during a run, or the reason why there is none.
+#[must_use = "the recording ends when this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Explaining(Option<Result<Tracing, TraceError>>);
+
+impl Explaining {
+    /// Returns the means by which the calling thread offers its samples.
+    pub(crate) fn feed(&self, cpu: Option<usize>) -> Option<Feed> {
+        Some(self.0.as_ref()?.as_ref().ok()?.feed(cpu))
+    }
+
+    /// Ends the recording, and returns its result.
+    pub(crate) fn end(self, context: &Context, measured: &[Option<usize>]) -> Explanation {
+        match self.0 {
+            None => Explanation::default(),
+            Some(Err(error)) => document::without_trace(&error),
+            Some(Ok(tracing)) => document::explanation(tracing.end(), &context.host, measured),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The causes of all late samples of a run, added up in bounded memory. Divides nothing.
+
+use super::part::{Explained, PartKind};
+
+/// The maximum number of causes.
+const CAUSES: usize = 256;
+
+/// A cause, with its share of the lateness of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CauseTotal {
+    /// The kind.
+    pub kind: PartKind,
+    /// The name of the thread, of the interrupt handler or of the softirq.
+    pub name: Option<String>,
+    /// The number of the thread in the worst sample.
+    pub pid: Option<i32>,
+    /// The number of the interrupt.
+    pub irq: Option<i32>,
+    /// The real-time priority of the thread in the worst sample.
+    pub priority: Option<u8>,
+    /// The idle state.
+    pub idle_state: Option<u32>,
+    /// The number of samples to which the cause contributed.
+    pub samples: u64,
+    /// The sum of its parts, in nanoseconds.
+    pub total_ns: u64,
+    /// Its largest contribution to one sample, in nanoseconds.
+    pub worst_ns: u64,
+}
+
+/// The causes so far.
+#[derive(Debug, Default)]
+pub(super) struct Causes(Vec<CauseTotal>);
+
+impl Causes {
+    pub(super) fn add(&mut self, explained: &Explained) {
+        let mut of_sample: Vec<(usize, u64)> = Vec::new();
+        for part in &explained.parts {
+            let is_same = |cause: &CauseTotal| {
+                (cause.kind, &cause.name, cause.irq, cause.idle_state)
+                    == (part.kind, &part.name, part.irq, part.idle_state)
+            };
+            let index = self.0.iter().position(is_same).or_else(|| {
+                let is_room = self.0.len() < CAUSES;
+                is_room.then(|| {
+                    self.0.push(CauseTotal {
+                        kind: part.kind,
+                        name: part.name.clone(),
+                        pid: part.pid,
+                        irq: part.irq,
+                        priority: part.priority,
+                        idle_state: part.idle_state,
+                        samples: 0,
+                        total_ns: 0,
+                        worst_ns: 0,
+                    });
+                    self.0.len() - 1
+                })
+            });
+            let Some(index) = index else { continue };
+            match of_sample.iter_mut().find(|(other, _)| *other == index) {
+                Some((_, duration_ns)) => *duration_ns += part.duration_ns,
+                None => of_sample.push((index, part.duration_ns)),
+            }
+            let cause = &mut self.0[index];
+            if part.duration_ns > cause.worst_ns {
+                (cause.pid, cause.priority) = (part.pid, part.priority);
+            }
+        }
+        for (index, duration_ns) in of_sample {
+            let cause = &mut self.0[index];
+            cause.samples += 1;
+            cause.total_ns = cause.total_ns.saturating_add(duration_ns);
+            cause.worst_ns = cause.worst_ns.max(duration_ns);
+        }
+    }
+
+    /// Returns the causes, largest first.
+    pub(super) fn sorted(mut self) -> Vec<CauseTotal> {
+        self.0.sort_by_key(|cause| std::cmp::Reverse(cause.total_ns));
+        self.0
+    }
+}

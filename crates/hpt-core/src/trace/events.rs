@@ -1,0 +1,276 @@
+//! The events that explain a late sample, decoded from the entries of the ring buffer. Keeps no events.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{
+    format::{EventFormat, Field, Layout},
+    ring::integer,
+};
+
+/// The maximum number of interrupts, and of threads, whose names are kept.
+const NAMES: usize = 8_192;
+
+/// The name of a thread, padded with zeros.
+pub(super) type ThreadName = [u8; 16];
+
+/// An event on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// The time on CLOCK_MONOTONIC, in nanoseconds.
+    pub(super) time: u64,
+    /// The thread that runs; zero if the CPU is idle. Before a switch, this is the previous thread.
+    pub(super) running: i32,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The CPU switches to another thread.
+    Switch {
+        previous: i32,
+        /// Whether the previous thread is still ready to run.
+        stays_ready: bool,
+        next: i32,
+        facts: ThreadFacts,
+    },
+    /// A thread becomes ready to run.
+    Woken(i32),
+    HardBegins(i32),
+    HardEnds(i32),
+    /// An interrupt of the CPU itself begins. The number identifies its name in [`Decoder::vectors`].
+    VectorBegins(u16),
+    VectorEnds(u16),
+    SoftBegins(u32),
+    SoftEnds(u32),
+    /// The handler of a high-resolution timer begins.
+    TimerBegins,
+    TimerEnds,
+    /// The CPU enters an idle state, or leaves it.
+    Idle(Option<u32>),
+    /// Events before this one were lost.
+    Lost,
+}
+
+/// The most recent name and priority of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ThreadFacts {
+    /// The kernel's priority: 0 to 98 for real-time threads, where 0 is the highest priority.
+    pub(super) priority: i32,
+    pub(super) name: ThreadName,
+}
+
+/// The fields that describe a thread.
+#[derive(Clone, Copy, Debug)]
+struct ThreadFields {
+    pid: Field,
+    priority: Field,
+    name: Field,
+}
+
+/// The meaning of the events with a certain number, and their fields.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    Switch { previous: ThreadFields, state: Field, next: ThreadFields },
+    Woken(ThreadFields),
+    HardBegins(Field, Option<Field>),
+    HardEnds(Field),
+    VectorBegins(u16),
+    VectorEnds(u16),
+    SoftBegins(Field),
+    SoftEnds(Field),
+    TimerBegins,
+    TimerEnds,
+    Idle(Field),
+}
+
+/// A decoder for the events of one kernel.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    layout: Layout,
+    meanings: HashMap<u16, Meaning>,
+    vectors: Vec<Arc<str>>,
+    /// The names of the interrupts that have occurred.
+    names: HashMap<i32, Arc<str>>,
+    threads: HashMap<i32, ThreadFacts>,
+    /// The field that contains the running thread, at the same place in each event.
+    running: Option<Field>,
+}
+
+impl Decoder {
+    pub(super) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            meanings: HashMap::new(),
+            vectors: Vec::new(),
+            names: HashMap::new(),
+            threads: HashMap::new(),
+            running: None,
+        }
+    }
+
+    pub(super) const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Adds an event. `path` is its directory, for example `sched/sched_switch`. Returns `false` if the decoder does not
+    /// use this event, or if the event lacks a field.
+    pub(super) fn add(&mut self, path: &str, format: &EventFormat) -> bool {
+        let meaning = self.meaning(path, format);
+        if let Some(meaning) = meaning {
+            self.meanings.insert(format.id, meaning);
+            self.running = self.running.or_else(|| format.field("common_pid"));
+        }
+        meaning.is_some()
+    }
+
+    fn meaning(&mut self, path: &str, format: &EventFormat) -> Option<Meaning> {
+        let field = |name: &str| format.field(name);
+        let thread = |prefix: &str| {
+            let field = |name: &str| format.field(&format!("{prefix}{name}"));
+            Some(ThreadFields { pid: field("pid")?, priority: field("prio")?, name: field("comm")? })
+        };
+        Some(match path {
+            "sched/sched_switch" => {
+                Meaning::Switch { previous: thread("prev_")?, state: field("prev_state")?, next: thread("next_")? }
+            }
+            "sched/sched_waking" | "sched/sched_wakeup" | "sched/sched_wakeup_new" => Meaning::Woken(thread("")?),
+            "irq/irq_handler_entry" => Meaning::HardBegins(field("irq")?, field("name")),
+            "irq/irq_handler_exit" => Meaning::HardEnds(field("irq")?),
+            "irq/softirq_entry" => Meaning::SoftBegins(field("vec")?),
+            "irq/softirq_exit" => Meaning::SoftEnds(field("vec")?),
+            "timer/hrtimer_expire_entry" => Meaning::TimerBegins,
+            "timer/hrtimer_expire_exit" => Meaning::TimerEnds,
+            "power/cpu_idle" => Meaning::Idle(field("state")?),
+            _ => {
+                let (group, event) = path.split_once('/')?;
+                if !["irq_vectors", "ipi"].contains(&group) {
+                    return None;
+                }
+                if let Some(name) = event.strip_suffix("_entry") {
+                    Meaning::VectorBegins(self.vector(name)?)
+                } else {
+                    Meaning::VectorEnds(self.vector(event.strip_suffix("_exit")?)?)
+                }
+            }
+        })
+    }
+
+    fn vector(&mut self, name: &str) -> Option<u16> {
+        let index = self.vectors.iter().position(|other| **other == *name).unwrap_or_else(|| {
+            self.vectors.push(name.into());
+            self.vectors.len() - 1
+        });
+        u16::try_from(index).ok()
+    }
+
+    /// Returns the name of an interrupt of the CPU itself.
+    pub(super) fn vector_name(&self, vector: u16) -> Option<Arc<str>> {
+        self.vectors.get(usize::from(vector)).cloned()
+    }
+
+    /// Returns the name of the handler of an interrupt.
+    pub(super) fn handler_name(&self, irq: i32) -> Option<Arc<str>> {
+        self.names.get(&irq).cloned()
+    }
+
+    /// Decodes an entry. `None` if it is not one of the added events, or too short for its fields.
+    pub(super) fn decode(&mut self, time: u64, content: &[u8]) -> Option<Event> {
+        let big_endian = self.layout.big_endian;
+        // Every event begins with its number; see the field common_type in each format file.
+        let id = u16::try_from(integer(content.get(..2)?, big_endian)).ok()?;
+        let unsigned = |field: Field| {
+            let bytes = content.get(field.offset..field.offset.checked_add(field.size)?)?;
+            (field.size <= 8).then(|| integer(bytes, big_endian))
+        };
+        // All these values have at most 32 significant bits.
+        let number = |field: Field| u32::try_from(unsigned(field)? & 0xffff_ffff).ok();
+        let signed = |field: Field| number(field).map(|bits: u32| i32::from_ne_bytes(bits.to_ne_bytes()));
+        let facts = |fields: ThreadFields| {
+            let ThreadFields { pid, priority, name } = fields;
+            let name = thread_name(content.get(name.offset..name.offset.checked_add(name.size)?)?);
+            Some((signed(pid)?, ThreadFacts { priority: signed(priority)?, name }))
+        };
+        let what = match *self.meanings.get(&id)? {
+            Meaning::Switch { previous, state, next } => {
+                let ((previous, of_previous), (next, of_next)) = (facts(previous)?, facts(next)?);
+                Self::remember(&mut self.threads, previous, of_previous);
+                Self::remember(&mut self.threads, next, of_next);
+                // The lower eight bits are the states in which a thread waits; TASK_REPORT in the kernel's
+                // include/linux/sched.h.
+                What::Switch { previous, stays_ready: unsigned(state)? & 0xff == 0, next, facts: of_next }
+            }
+            Meaning::Woken(thread) => {
+                let (woken, facts) = facts(thread)?;
+                Self::remember(&mut self.threads, woken, facts);
+                What::Woken(woken)
+            }
+            Meaning::HardBegins(irq, name) => {
+                let irq = signed(irq)?;
+                if !self.names.contains_key(&irq) && self.names.len() < NAMES {
+                    let name = name.and_then(|name| text_at(content, name, unsigned(name)?));
+                    self.names.extend(name.map(|name| (irq, name)));
+                }
+                What::HardBegins(irq)
+            }
+            Meaning::HardEnds(irq) => What::HardEnds(signed(irq)?),
+            Meaning::VectorBegins(vector) => What::VectorBegins(vector),
+            Meaning::VectorEnds(vector) => What::VectorEnds(vector),
+            Meaning::SoftBegins(vector) => What::SoftBegins(number(vector)?),
+            Meaning::SoftEnds(vector) => What::SoftEnds(number(vector)?),
+            Meaning::TimerBegins => What::TimerBegins,
+            Meaning::TimerEnds => What::TimerEnds,
+            Meaning::Idle(state) => What::Idle(number(state).filter(|&state| state != u32::MAX)),
+        };
+        let running = match what {
+            What::Switch { previous, .. } => previous,
+            _ => signed(self.running?)?,
+        };
+        Some(Event { time, running, what })
+    }
+
+    fn remember(threads: &mut HashMap<i32, ThreadFacts>, pid: i32, facts: ThreadFacts) {
+        // The table is renewed from the next events.
+        if threads.len() >= NAMES && !threads.contains_key(&pid) {
+            threads.clear();
+        }
+        threads.insert(pid, facts);
+    }
+
+    /// Returns the most recent name and priority of a thread.
+    pub(super) fn thread(&self, pid: i32) -> Option<ThreadFacts> {
+        self.threads.get(&pid).copied()
+    }
+}
+
+fn thread_name(bytes: &[u8]) -> ThreadName {
+    let mut name = [0; 16];
+    for (to, &from) in name.iter_mut().zip(bytes).take(15).take_while(|&(_, &byte)| byte != 0) {
+        *to = from;
+    }
+    name
+}
+
+/// Returns the text of a field, without control characters.
+fn text_at(content: &[u8], field: Field, value: u64) -> Option<Arc<str>> {
+    let (at, length) = if field.is_location {
+        (usize::try_from(value & 0xffff).ok()?, usize::try_from(value >> 16 & 0xffff).ok()?)
+    } else {
+        return None;
+    };
+    let bytes = content.get(at..at.checked_add(length)?)?;
+    let text = printable(bytes.split(|&byte| byte == 0).next()?);
+    (!text.is_empty()).then(|| text.into())
+}
+
+/// Returns bytes as text in which every unprintable character is replaced.
+pub(super) fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Returns the names of the softirqs; see softirq_to_name in the kernel's kernel/softirq.c.
+pub(super) fn softirq_name(vector: u32) -> String {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let name = usize::try_from(vector).ok().and_then(|vector| NAMES.get(vector));
+    name.map_or_else(|| vector.to_string(), |&name| name.to_owned())
+}

@@ -1,0 +1,162 @@
+//! The private tracefs instance of a run: its events, its clock, its buffers, and its removal. Reads no events.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use rustix::fs::OFlags;
+
+use super::{
+    TraceError,
+    events::Decoder,
+    format::{EventFormat, Layout},
+    leftover,
+    place::{self, Folder},
+};
+use crate::host::CpuList;
+
+/// The events without which no sample can be explained.
+const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_handler_entry"];
+/// Further events, which not every kernel has.
+const WANTED: [&str; 5] =
+    ["sched/sched_wakeup", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", "power/cpu_idle"];
+/// Events that replace those of the timer interrupt, if it has none. Each event costs time at each wake-up.
+const TIMERS: [&str; 2] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"];
+/// The directories of the interrupts of the CPU itself: on x86 and on ARM.
+const VECTORS: [&str; 2] = ["irq_vectors", "ipi"];
+/// The memory for the buffers of all CPUs, and of one CPU, in kilobytes.
+const ALL_KB: usize = 64 << 10;
+const MOST_KB: usize = 8 << 10;
+const LEAST_KB: usize = 512;
+
+/// A private tracefs instance. Dropping this value removes it.
+#[derive(Debug)]
+pub(super) struct Instance {
+    instances: Folder,
+    name: String,
+    /// The open directory, until the instance is removed.
+    folder: Option<Folder>,
+}
+
+impl Instance {
+    /// Creates an instance that records these CPUs, and returns the decoder of its events.
+    pub(super) fn create(cpus: &[usize]) -> Result<(Self, Decoder), TraceError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        place::check_pid_namespace()?;
+        let top = Folder::mounted()?;
+        let instances = top.below("instances")?;
+        let name = leftover::name_of_own(NEXT.fetch_add(1, Ordering::Relaxed));
+        instances.create(&name)?;
+        // From here on, an error removes the instance.
+        let mut instance = Self { instances, name, folder: None };
+        instance.folder = Some(instance.instances.below(&instance.name)?);
+        let decoder = instance.set_up(cpus)?;
+        Ok((instance, decoder))
+    }
+
+    fn folder(&self) -> &Folder {
+        self.folder.as_ref().expect("the directory is open until the instance is removed")
+    }
+
+    fn set_up(&self, cpus: &[usize]) -> Result<Decoder, TraceError> {
+        let folder = self.folder();
+        folder.write("tracing_on", "0")?;
+        // The clock of hpt's timestamps.
+        if !folder.text("trace_clock")?.split_whitespace().any(|clock| clock.trim_matches(['[', ']']) == "mono") {
+            return Err(TraceError::Missing { what: "clock `mono`" });
+        }
+        folder.write("trace_clock", "mono")?;
+        folder.write("tracing_cpumask", &cpus.iter().copied().collect::<CpuList>().mask())?;
+        // Names of threads are in the events. The list of all names costs time at each switch.
+        let _ = folder.write("options/record-cmd", "0");
+        let each = (ALL_KB / cpus.len().max(1)).clamp(LEAST_KB, MOST_KB).to_string();
+        for &cpu in cpus {
+            folder.write(&format!("per_cpu/cpu{cpu}/buffer_size_kb"), &each)?;
+        }
+        let mut decoder = Decoder::new(self.layout()?);
+        for path in NEEDED {
+            if !folder.has(&format!("events/{path}")) {
+                return Err(TraceError::Missing { what: path });
+            }
+        }
+        let vectors = VECTORS.iter().filter(|group| folder.has(&format!("events/{group}")));
+        let vectors = vectors.flat_map(|group| {
+            let names = folder.below(&format!("events/{group}")).map(|folder| folder.names()).unwrap_or_default();
+            let both = |name: &String| name.ends_with("_entry") || name.ends_with("_exit");
+            names.into_iter().filter(both).map(move |name| format!("{group}/{name}"))
+        });
+        // On ARM, the timer interrupt is an ordinary interrupt.
+        let has_timer_interrupt = cfg!(not(target_arch = "x86_64")) || folder.has("events/irq_vectors");
+        let timers: &[&str] = if has_timer_interrupt { &[] } else { &TIMERS };
+        let events = NEEDED.iter().chain(&WANTED).chain(timers).map(|&path| path.to_owned()).chain(vectors);
+        for path in events.filter(|path| folder.has(&format!("events/{path}"))).collect::<Vec<_>>() {
+            let file = format!("events/{path}/format");
+            let format = EventFormat::parse(&folder.text(&file)?).filter(|format| decoder.add(&path, format));
+            match format {
+                Some(_) => folder.write(&format!("events/{path}/enable"), "1")?,
+                None if NEEDED.contains(&path.as_str()) => return Err(TraceError::UnknownFormat { file }),
+                None => {}
+            }
+        }
+        folder.write("tracing_on", "1")?;
+        Ok(decoder)
+    }
+
+    fn layout(&self) -> Result<Layout, TraceError> {
+        let file = "events/header_page";
+        // Only the top directory describes the pages.
+        let text = Folder::mounted()?.text(file)?;
+        Layout::parse(&text, cfg!(target_endian = "big"))
+            .ok_or_else(|| TraceError::UnknownFormat { file: file.to_owned() })
+    }
+
+    /// Opens the ring buffer of a CPU.
+    pub(super) fn ring(&self, cpu: usize) -> Result<Ring, TraceError> {
+        let file = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
+        let opened = self.folder().file(&file, OFlags::RDONLY | OFlags::NONBLOCK);
+        opened.map(Ring).map_err(|cause| TraceError::Refused { file, cause })
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            let _ = folder.write("tracing_on", "0");
+            let _ = folder.write("events/enable", "0");
+        }
+        // Another process may have one of its files open for a moment.
+        for _ in 0..50 {
+            match self.instances.remove(&self.name) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(Duration::from_millis(10)),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The ring buffer of a CPU.
+#[derive(Debug)]
+pub(super) struct Ring(File);
+
+impl Ring {
+    /// Reads a page; `None` if the buffer is empty.
+    pub(super) fn read<'a>(&mut self, page: &'a mut [u8]) -> Option<&'a [u8]> {
+        let read = loop {
+            match self.0.read(page) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other.ok()?,
+            }
+        };
+        page.get(..read).filter(|page| !page.is_empty())
+    }
+}
+
+/// Returns the online CPUs.
+pub(super) fn online_cpus() -> Vec<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    CpuList::parse(text.trim()).map(|list| list.iter().collect()).unwrap_or_default()
+}

@@ -1,0 +1,146 @@
+//! A late sample and its parts: plain data.
+
+/// A sample whose latency is to be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LateSample {
+    /// The thread, as the kernel numbers it.
+    pub thread: i32,
+    /// The CPU to which the thread is pinned; `None` if it is not pinned.
+    pub cpu: Option<usize>,
+    /// The deadline on CLOCK_MONOTONIC, in nanoseconds.
+    pub deadline_ns: u64,
+    /// The latency, in nanoseconds.
+    pub latency_ns: u64,
+}
+
+impl LateSample {
+    /// Creates a sample of a thread that is pinned to `cpu`, or not pinned.
+    #[must_use]
+    pub const fn new((thread, cpu): (i32, Option<usize>), deadline_ns: u64, latency_ns: u64) -> Self {
+        Self { thread, cpu, deadline_ns, latency_ns }
+    }
+
+    /// Returns the time at which the latency ended.
+    pub(super) const fn end_ns(&self) -> u64 {
+        self.deadline_ns.saturating_add(self.latency_ns)
+    }
+}
+
+/// The kind of a part of a latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PartKind {
+    /// The timer interrupt was late, and nothing else happened on the CPU: a thread or a driver had disabled interrupts.
+    /// The part names the thread that ran.
+    InterruptsOff,
+    /// The timer interrupt was late by less than 20 µs, or 40 µs in a virtual machine.
+    TimerDelivery,
+    /// The handler of an interrupt ran.
+    HardInterrupt,
+    /// A softirq ran.
+    SoftInterrupt,
+    /// Another thread ran although the sampled thread was ready.
+    Thread,
+    /// The CPU left an idle state.
+    IdleExit,
+    /// The hypervisor ran other guests: nothing happened on the CPU, and its steal time rose.
+    Host,
+    /// The scheduler switched to the sampled thread.
+    Scheduling,
+    /// The sampled thread itself ran, for example on its way out of the kernel.
+    Return,
+    /// The sampled thread itself still ran at its deadline, for example because its previous period took too long.
+    OwnWork,
+    /// The trace does not explain this part.
+    Unexplained,
+}
+
+impl PartKind {
+    /// All kinds.
+    pub const ALL: [Self; 11] = [
+        Self::InterruptsOff,
+        Self::TimerDelivery,
+        Self::HardInterrupt,
+        Self::SoftInterrupt,
+        Self::Thread,
+        Self::IdleExit,
+        Self::Host,
+        Self::Scheduling,
+        Self::Return,
+        Self::OwnWork,
+        Self::Unexplained,
+    ];
+
+    /// Returns the name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InterruptsOff => "interrupts-off",
+            Self::TimerDelivery => "timer-delivery",
+            Self::HardInterrupt => "hard-interrupt",
+            Self::SoftInterrupt => "soft-interrupt",
+            Self::Thread => "thread",
+            Self::IdleExit => "idle-exit",
+            Self::Host => "host",
+            Self::Scheduling => "scheduling",
+            Self::Return => "return",
+            Self::OwnWork => "own-work",
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// A part of a latency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Part {
+    /// The kind.
+    pub kind: PartKind,
+    /// The name of the thread, of the interrupt handler or of the softirq.
+    pub name: Option<String>,
+    /// The number of the thread.
+    pub pid: Option<i32>,
+    /// The scheduling policy of the thread; `None` if the thread has ended.
+    pub policy: Option<&'static str>,
+    /// The real-time priority of the thread, from 1 to 99; `None` for other threads.
+    pub priority: Option<u8>,
+    /// The number of the interrupt; `None` for interrupts of the CPU itself.
+    pub irq: Option<i32>,
+    /// The idle state.
+    pub idle_state: Option<u32>,
+    /// The number of interrupts or runs.
+    pub count: u64,
+    /// The start of the first one, in nanoseconds after the deadline.
+    pub at_ns: u64,
+    /// The duration, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// A contiguous piece of a latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Segment {
+    /// The start, in nanoseconds after the deadline.
+    pub at_ns: u64,
+    /// The duration, in nanoseconds.
+    pub duration_ns: u64,
+    /// The index of its part.
+    pub part: usize,
+}
+
+/// A late sample that was divided into parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The sample.
+    pub sample: LateSample,
+    /// The CPU on which the thread ran; `None` if the trace does not contain the thread.
+    pub cpu: Option<usize>,
+    /// Whether no event was lost during the latency.
+    pub is_complete: bool,
+    /// The parts, longest first. Their durations add up to the latency.
+    pub parts: Vec<Part>,
+    /// The first 400 pieces of the latency, in chronological order.
+    pub timeline: Vec<Segment>,
+}

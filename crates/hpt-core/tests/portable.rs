@@ -1,0 +1,178 @@
+//! The guarantees that hold on every target: what a program may rely on that was developed on one system and runs on
+//! another. The tests that need files of Linux are in `it`.
+
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+#[cfg(target_has_atomic = "64")]
+use hpt_core::clock::AtomicInstant;
+use hpt_core::{
+    Frequency, Host, Instant, Pacer, PosixClock, PosixId, Sleeper, Stopwatch, TimeSource, clock,
+    pace::Overrun,
+    sleep::{Strategy, Woken},
+    source,
+};
+
+const PERIOD: Duration = Duration::from_millis(2);
+
+#[test]
+fn readings_never_go_back() {
+    let mut last = Instant::now();
+    for _ in 0..100_000 {
+        let now = Instant::now();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    assert!(Instant::now_unordered().saturating_add(Duration::from_secs(1)) > last);
+}
+
+#[test]
+#[cfg_attr(target_family = "wasm", ignore = "this target has no threads")]
+fn readings_passed_between_threads_never_go_back() {
+    let (there, from_here) = mpsc::sync_channel::<Instant>(1);
+    let (back, from_there) = mpsc::sync_channel::<Instant>(1);
+    let other = thread::spawn(move || {
+        for received in from_here {
+            let now = Instant::now();
+            assert!(now >= received);
+            back.send(now).expect("the first thread waits");
+        }
+    });
+    for _ in 0..2_000 {
+        let sent = Instant::now();
+        there.send(sent).expect("the second thread waits");
+        let answered = from_there.recv().expect("the second thread answers");
+        assert!(answered >= sent && Instant::now() >= answered);
+    }
+    drop(there);
+    other.join().expect("no reading went back");
+}
+
+#[test]
+fn instants_and_those_of_the_standard_library_convert_to_each_other() {
+    let now = Instant::now();
+    let std = now.to_std().expect("the standard library represents the present");
+    let again = Instant::from_std(std.instant).expect("so does this crate");
+    let error = again.instant.duration_since(now).max(now.duration_since(again.instant));
+    assert!(error <= std.uncertainty + again.uncertainty, "{error:?}");
+    // The wall clock may be set meanwhile, but not to a time before the year 2020.
+    assert!(now.to_system_time() > SystemTime::UNIX_EPOCH + Duration::from_secs(1_577_836_800));
+}
+
+#[test]
+#[cfg(target_has_atomic = "64")]
+fn a_shared_instant_keeps_the_latest() {
+    use std::sync::atomic::Ordering;
+    static LAST: AtomicInstant = AtomicInstant::new(Instant::MIN);
+    let now = Instant::now();
+    assert_eq!(LAST.fetch_max(now, Ordering::AcqRel), Instant::MIN);
+    assert_eq!(LAST.fetch_max(Instant::EPOCH, Ordering::AcqRel), now);
+}
+
+#[test]
+fn a_sleep_never_ends_early() {
+    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+        let mut sleeper = Sleeper::new().with_strategy(strategy);
+        for _ in 0..5 {
+            let deadline = Instant::now() + PERIOD;
+            let woken = sleeper.sleep_until(deadline);
+            assert!(woken.is_in_time() && Instant::now() >= deadline, "{strategy:?}: {woken:?}");
+        }
+        assert_eq!((sleeper.report().in_time, sleeper.report().interrupted), (5, 0), "{strategy:?}");
+    }
+}
+
+#[test]
+fn a_sleep_until_a_wall_clock_time_ends_after_it() {
+    let deadline = SystemTime::now() + PERIOD;
+    let woken = Sleeper::new().sleep_until_wall(deadline);
+    assert!(woken.clock_was_set || SystemTime::now() >= deadline, "{woken:?}");
+}
+
+#[test]
+#[cfg_attr(target_family = "wasm", ignore = "this target has no threads")]
+fn another_thread_interrupts_a_sleep_of_any_strategy() {
+    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+        let (send, receive) = mpsc::channel();
+        let sleeping = thread::spawn(move || {
+            let mut sleeper = Sleeper::new().with_strategy(strategy);
+            send.send(sleeper.waker()).expect("the test waits");
+            sleeper.sleep(Duration::from_secs(100_000))
+        });
+        let waker = receive.recv().expect("the thread sends its waker");
+        // Whether the thread already sleeps does not matter: an early interruption ends the next sleep.
+        thread::sleep(PERIOD);
+        waker.wake();
+        let woken = sleeping.join().expect("the thread only sleeps");
+        assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(1_000)), "{strategy:?}");
+    }
+}
+
+#[test]
+fn an_interruption_before_a_sleep_ends_that_sleep_only() {
+    let mut sleeper = Sleeper::new();
+    sleeper.waker().wake();
+    sleeper.waker().wake();
+    assert!(!sleeper.sleep(Duration::from_secs(100_000)).is_in_time());
+    assert!(sleeper.sleep(PERIOD).is_in_time());
+    sleeper.waker().wake();
+    sleeper.clear_interruption();
+    assert!(sleeper.sleep(PERIOD).is_in_time());
+}
+
+#[test]
+fn a_pacer_keeps_its_grid_and_counts() {
+    let first = Instant::now() + PERIOD;
+    let mut pacer = Pacer::new(PERIOD).starting_at(first).with_overrun(Overrun::CatchUp);
+    for number in 0..5_u32 {
+        let tick = pacer.wait();
+        assert_eq!(tick.deadline, first + number * PERIOD);
+        assert!(Instant::now() >= tick.deadline);
+    }
+    assert_eq!((pacer.counts().ticks, pacer.counts().skipped), (5, 0));
+    let mut pacer = Pacer::new(PERIOD);
+    pacer.wait();
+    Sleeper::new().sleep(4 * PERIOD).is_in_time().then_some(()).expect("there is no waker");
+    assert!(pacer.wait().skipped >= 3);
+    assert!(pacer.counts().overruns >= 1 && pacer.counts().ticks == 2);
+}
+
+#[test]
+fn a_stopwatch_times_work_by_the_chosen_source() {
+    let host = Host::live();
+    let chosen = source::choose(&host).expect("every target has a clock");
+    let stopwatch = Stopwatch::calibrated(&host, chosen.source).expect("the clock has a rate");
+    let start = std::time::Instant::now();
+    let ((), lap) = stopwatch.time(|| while start.elapsed() < PERIOD {});
+    assert!(!lap.is_too_short() && lap.duration() > PERIOD / 2, "{lap}");
+    let clock = PosixClock::open(&host, PosixId::Monotonic).expect("every target has it");
+    let (before, after) = (clock.ticks(), clock.ticks());
+    assert!(before <= after);
+    assert!(Stopwatch::new(clock, Frequency::GIGAHERTZ).time(|| ()).1.own_cost_ns() < 1_000_000_000);
+}
+
+#[test]
+fn the_status_names_the_source_and_the_bound() {
+    clock::prime();
+    let status = clock::status();
+    assert!(!status.reason.is_empty());
+    assert_eq!(clock::source().id, status.source);
+    assert!(source::names_on(&Host::live()).contains(&status.source));
+    if cfg!(not(target_os = "linux")) {
+        assert_eq!((status.source.as_str(), status.bound), ("monotonic", Duration::ZERO));
+        assert!(status.reason.contains("operating system's clock"), "{}", status.reason);
+    }
+}
+
+#[test]
+#[cfg(not(target_os = "linux"))]
+fn only_the_clock_of_the_operating_system_is_accepted() {
+    use hpt_core::clock::SourceRefused;
+    let open = |name| source::open(&Host::live(), name).expect("both clocks can be read");
+    assert_eq!(clock::use_source(open("monotonic")), Ok(()));
+    assert_eq!(clock::use_source(open("realtime")), Err(SourceRefused::OnlyClock));
+    assert!(source::open(&Host::live(), "tsc").is_err());
+}
