@@ -167,6 +167,30 @@ fn the_status_names_the_source_and_the_bound() {
     }
 }
 
+/// Executes RDTIME on every RISC-V system. Prints the counter that instants use, because that depends on the kernel.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "riscv64"))]
+fn rdtime_counts_and_instants_use_it_if_the_kernel_offers_it() {
+    let counter = hpt_core::RiscvTime::open(&Host::live()).expect("every 64-bit RISC-V processor has the counter");
+    let start = std::time::Instant::now();
+    let first = counter.ticks();
+    let mut last = counter.ticks_start();
+    while start.elapsed() < PERIOD {
+        let (early, late) = (counter.ticks_start(), counter.ticks_end());
+        assert!(last <= early && early <= late, "{last}, {early}, {late}");
+        last = late;
+    }
+    let elapsed = start.elapsed();
+    assert!(last > first, "the counter stands still at {first}");
+    clock::prime();
+    let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let sources = std::fs::read_to_string(sources).unwrap_or_default();
+    let is_offered = sources.split_whitespace().any(|name| name == "riscv_clocksource");
+    let used = clock::source().id;
+    assert_eq!(used.as_str(), if is_offered { "riscv-time" } else { "monotonic" }, "{sources}");
+    println!("RDTIME counted {} ticks in {elapsed:?}; Instant reads {used}", last - first);
+}
+
 #[test]
 #[cfg(not(target_os = "linux"))]
 fn only_the_clock_of_the_operating_system_is_accepted() {
