@@ -76,8 +76,10 @@ fn measured_by(command: &mut Command, deadline: Instant, is_interrupted: &dyn Fn
     value_in(&text).ok_or_else(|| {
         let said = errors.recv_timeout(GRACE).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed no result");
-        Ended::Failed(format!("the measurement failed: {}", last.trim_start_matches("hpt: ").trim()))
+        // Warnings may come before the error, and a hint after it.
+        let is_error = |line: &&str| !line.is_empty() && !line.contains("warning: ");
+        let error = said.lines().map(str::trim).find(is_error).unwrap_or("it printed no result");
+        Ended::Failed(format!("the measurement failed: {}", error.trim_start_matches("hpt: ")))
     })
 }
 

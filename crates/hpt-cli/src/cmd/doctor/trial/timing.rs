@@ -10,7 +10,7 @@ const LEAST_ROUNDS: usize = 5;
 const PLANNED_ROUNDS: usize = 12;
 /// The largest number of rounds, if time is left. The exact test takes seconds for more.
 const MOST_ROUNDS: usize = 16;
-/// The same for up to [`FEW_FIXES`] fixes.
+/// The largest number of rounds for up to [`FEW_FIXES`] fixes.
 const MOST_ROUNDS_OF_FEW: usize = 20;
 const FEW_FIXES: usize = 4;
 /// The number of helpful fixes that are compared on top of the best one, for which time is reserved if there is enough.
