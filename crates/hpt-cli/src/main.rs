@@ -113,7 +113,7 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
         Command::Check(arguments) => cmd::check::run(arguments, &context, &step),
         Command::Doctor(arguments) if arguments.tries() => {
-            cmd::doctor::try_fixes(arguments, &context, &|line| Ok(step(line)?.run))
+            cmd::doctor::try_fixes(arguments, &context, &|line| step(line).map(drop))
         }
         command => document(command, &context),
     }?;

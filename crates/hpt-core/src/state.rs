@@ -153,6 +153,28 @@ impl Store {
         }
     }
 
+    /// Returns the files that saves for `purpose` left unfinished. A save that another process is making has such a file
+    /// too.
+    pub(crate) fn unfinished_files(&self, purpose: &str) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_unfinished = |name: &str| {
+            let rest = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(purpose)?.strip_prefix('.'));
+            rest.and_then(|rest| rest.split_once('.')).is_some_and(|(id, count)| is_number(id) && is_number(count))
+        };
+        let named = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_unfinished));
+        named.map(|entry| entry.path()).collect()
+    }
+
+    /// Removes the files that killed processes left when they saved for `purpose`. The caller must make sure that no other
+    /// process is saving. A link is removed, and its target is left alone.
+    pub(crate) fn remove_unfinished(&self, purpose: &str) {
+        for path in self.unfinished_files(purpose) {
+            // The removal is best effort: such a file does no harm.
+            let _ = fs::remove_file(path);
+        }
+    }
+
     /// Locks `purpose` until the result is dropped or the process ends; returns `None` if `purpose` is already locked.
     ///
     /// # Errors

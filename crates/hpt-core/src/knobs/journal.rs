@@ -250,6 +250,10 @@ impl Journal {
     /// has the outcome [`Restored::Failed`].
     pub fn restore(&self) -> Result<Vec<Outcome>, JournalError> {
         if self.contents()? == Contents::Nothing {
+            if !self.store.unfinished_files(PURPOSE).is_empty() {
+                // A process that is saving holds the lock, and its file is left alone.
+                let _ = self.lock();
+            }
             return Ok(Vec::new());
         }
         let _lock = self.lock()?;
@@ -303,6 +307,8 @@ impl Journal {
         // The directory is checked before anything is changed, because a journal in an unsafe directory would be
         // refused later.
         self.check_folder()?;
+        // A process saves only while it holds the lock, so the process that created such a file was killed.
+        self.store.remove_unfinished(PURPOSE);
         let mut machine = match self.machine.as_deref().map(|folder| locked(folder, LOCK_OF_THE_MACHINE)).transpose() {
             // A user without write access to that directory is not root. Such a user can change a setting only if the
             // owner of its file permits it.

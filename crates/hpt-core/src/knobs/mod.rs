@@ -244,6 +244,40 @@ mod tests {
     }
 
     #[test]
+    fn files_of_killed_saves_are_removed_and_links_are_not_followed() {
+        let room = Room::new("tsc");
+        let state = room.folder.path().join("state");
+        let target = room.folder.path().join("target");
+        fs::write(&target, "kept").expect("ours");
+        let plant = || {
+            fs::write(state.join(".journal.4194305.0"), "half").expect("ours");
+            std::os::unix::fs::symlink(&target, state.join(".journal.4194305.1")).expect("ours");
+            fs::write(state.join(".journal.notes"), "kept").expect("ours");
+        };
+        let names = || {
+            let entries = fs::read_dir(&state).expect("readable").map(|entry| entry.expect("readable").file_name());
+            let mut names: Vec<_> = entries.filter_map(|name| name.into_string().ok()).collect();
+            names.sort();
+            names
+        };
+        fs::create_dir(&state).expect("ours");
+        plant();
+        // Without a journal, a restore removes them too.
+        assert!(room.journal().restore().expect("no journal").is_empty());
+        assert_eq!(names(), [".journal.notes", "lock"]);
+        plant();
+        // A process that holds the lock may be saving.
+        let held = room.journal().lock().expect("no other change");
+        fs::write(state.join(".journal.7.0"), "half").expect("ours");
+        assert!(room.journal().restore().expect("no journal").is_empty());
+        assert_eq!(names(), [".journal.7.0", ".journal.notes", "lock"]);
+        drop(held);
+        room.leave(&["hpet"]);
+        assert_eq!(names(), [".journal.notes", "journal", "lock"]);
+        assert_eq!(fs::read_to_string(&target).expect("ours"), "kept");
+    }
+
+    #[test]
     fn setting_the_original_value_leaves_nothing_to_restore() {
         let room = Room::new("tsc");
         let journal = room.journal();
@@ -629,6 +663,9 @@ mod tests {
                 assert_eq!(is, before.as_bytes(), "{name} after kill {moment}");
             }
             assert!(entries(&journal).is_empty());
+            let left: Vec<_> = fs::read_dir(folder.path().join("state")).expect("ours").flatten().collect();
+            let names: Vec<_> = left.iter().map(fs::DirEntry::file_name).collect();
+            assert_eq!(names, ["lock"], "after kill {moment}");
         }
         assert!(restored > 0, "no kill left a setting changed");
     }

@@ -8,4 +8,8 @@ mod running;
 mod space;
 mod worker;
 
-pub(crate) use self::{options::LoadOptions, phases::in_phases, worker::run_if_asked};
+pub(crate) use self::{
+    options::LoadOptions,
+    phases::in_phases,
+    worker::{command_of_own_program, run_if_asked},
+};

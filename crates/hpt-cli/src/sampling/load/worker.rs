@@ -59,6 +59,13 @@ pub(super) fn command_of(program: &str) -> Command {
     command
 }
 
+/// Returns the command that starts hpt itself, which ends with this process.
+pub(crate) fn command_of_own_program() -> Command {
+    let link = "/proc/self/exe";
+    let path = env::current_exe().ok().filter(|_| !Path::new(link).exists());
+    command_of(path.as_deref().and_then(Path::to_str).unwrap_or(link))
+}
+
 /// Returns hpt itself as a worker, without arguments. The kernel's link works even if the file was replaced or removed
 /// in the meantime.
 fn own_program() -> Command {

@@ -93,7 +93,14 @@ fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
 fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.merges_pages {
         Told::Is(true) => Finding::new(Severity::Low, "KSM is on")
-            .fix("Turn KSM off, and separate the merged pages", ["echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned()])
+            .fix(
+                "Turn KSM off; pages that are merged stay merged",
+                ["echo 0 | sudo tee /sys/kernel/mm/ksm/run".to_owned()],
+            )
+            .fix(
+                "Turn KSM off, and separate the merged pages, which takes memory",
+                ["echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned()],
+            )
             .problem(),
         Told::Is(false) => Verdict::pass("off"),
         Told::Absent => Verdict::not_applicable("this kernel does not support KSM, or /sys is missing"),

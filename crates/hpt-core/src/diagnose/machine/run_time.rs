@@ -102,6 +102,8 @@ impl Machine<'_> {
                 let change = self.one("huge-pages", "/sys/kernel/mm/transparent_hugepage/enabled", "madvise");
                 vec![fix("huge-pages", "transparent huge pages madvise".to_owned(), change)]
             }
+            // The value 2 also separates the merged pages. That cannot be undone, because the kernel merges pages only
+            // slowly, and a process that writes 2 is the first to be killed if the memory does not suffice.
             "same-pages" => {
                 vec![fix("same-pages", "KSM off".to_owned(), self.one("same-pages", "/sys/kernel/mm/ksm/run", "0"))]
             }

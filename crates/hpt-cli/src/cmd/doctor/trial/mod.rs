@@ -1,6 +1,7 @@
 //! `hpt doctor --try`: applies each fix that can be undone at run time, measures its effect, and undoes it. The caller
 //! provides the function that reads the command line of the measurement.
 
+mod child;
 mod kept_files;
 mod options;
 mod plan;

@@ -1,6 +1,8 @@
 //! The experiment: rounds with and without each fix, the verdict on each, and then the fixes that help on top of each
 //! other, the best one first. Changes and measures nothing itself; the caller provides both.
 
+use std::time::Duration;
+
 use hpt_document::doctor_try::TryVerdict;
 
 use super::statistics::{Compared, compare, median, spread};
@@ -13,6 +15,18 @@ pub(super) trait Machine {
     fn turn_off(&mut self, fix: usize) -> Result<(), String>;
     /// Measures the figure once, in nanoseconds.
     fn measure(&mut self) -> Result<f64, Ended>;
+    /// Returns the number of measurements for which there is time.
+    fn room(&self) -> usize;
+}
+
+/// The number of rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Fewer rounds show nothing.
+    pub(super) least: usize,
+    pub(super) most: usize,
+    /// The number of measurements that are left for the comparison of helpful fixes on top of each other.
+    pub(super) reserve: usize,
 }
 
 /// Why an experiment ended early.
@@ -20,6 +34,8 @@ pub(super) trait Machine {
 pub(super) enum Ended {
     Interrupted,
     OutOfTime,
+    /// A measurement did not end, and was ended after this time.
+    Hung(Duration),
     Failed(String),
 }
 
@@ -28,6 +44,9 @@ impl Ended {
         match self {
             Self::Interrupted => "the run was interrupted".to_owned(),
             Self::OutOfTime => "the time was up".to_owned(),
+            Self::Hung(time) => {
+                format!("a measurement did not end within {:.1} s, and was ended", time.as_secs_f64())
+            }
             Self::Failed(why) => why.clone(),
         }
     }
@@ -60,6 +79,8 @@ pub(super) struct Outcome {
     /// The rounds with all of these fixes.
     pub(super) result: Vec<f64>,
     pub(super) ended: Option<Ended>,
+    /// The number of rounds in which each fix was measured alone.
+    pub(super) rounds: usize,
 }
 
 /// The number of measurements without a fix and with each of `fixes` fixes, in `rounds` rounds.
@@ -67,8 +88,8 @@ pub(super) const fn measurements(fixes: usize, rounds: usize) -> usize {
     2 * fixes * rounds + 1
 }
 
-/// Makes the experiment with `fixes` fixes. At its end, exactly the fixes in [`Outcome::kept`] are in effect.
-pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, rounds: usize) -> Outcome {
+/// Makes the experiment with `fixes` fixes, in as many rounds as there is time for. At its end, exactly the fixes in [`Outcome::kept`] are in effect.
+pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, bounds: Bounds) -> Outcome {
     let nothing = Compared { verdict: TryVerdict::Unknown, effect: 0.0, p_value: None };
     let untried = Trial {
         off: Vec::new(),
@@ -84,17 +105,23 @@ pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, rounds: usize
         kept: Vec::new(),
         result: Vec::new(),
         ended: None,
+        rounds: 0,
     };
-    outcome.ended = alone(machine, &mut outcome, rounds).err();
-    for trial in &mut outcome.trials {
-        if trial.compared.verdict != TryVerdict::NotPossible {
-            trial.off.clone_from(&outcome.baseline);
-            trial.compared = compare(&trial.off, &trial.on, (fixes, rounds.min(ENOUGH)));
+    let least = bounds.least.min(ENOUGH);
+    outcome.ended = alone(machine, &mut outcome, bounds).err();
+    judge(&mut outcome, least);
+    // If there is nothing to compare on top of each other, the time left for that yields further rounds. This is the
+    // second time that the fixes are judged.
+    if outcome.ended.is_none() && best_first(&outcome.trials).len() < 2 {
+        outcome.ended = alone(machine, &mut outcome, Bounds { least: 0, reserve: 0, ..bounds }).err();
+        judge(&mut outcome, least);
+        if outcome.ended == Some(Ended::OutOfTime) {
+            outcome.ended = None;
         }
     }
     // The best fix needs no further measurement.
     if matches!(outcome.ended, None | Some(Ended::OutOfTime)) {
-        let ended = on_top(machine, &mut outcome, rounds).err();
+        let ended = on_top(machine, &mut outcome, bounds).err();
         outcome.ended = outcome.ended.or(ended);
     }
     if let Some(ended) = &outcome.ended {
@@ -109,11 +136,34 @@ pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, rounds: usize
     outcome
 }
 
-/// Measures each fix alone, in alternating rounds. Every second round has the reverse order.
-fn alone(machine: &mut impl Machine, outcome: &mut Outcome, rounds: usize) -> Result<(), Ended> {
-    outcome.baseline.push(machine.measure()?);
-    for round in 0..rounds {
-        let fixes = outcome.trials.len();
+/// Compares the rounds with each fix with those without any fix. The fixes may be judged twice, so the level of the test
+/// is halved.
+fn judge(outcome: &mut Outcome, least: usize) {
+    let comparisons = 2 * outcome.trials.len();
+    for trial in &mut outcome.trials {
+        if trial.compared.verdict != TryVerdict::NotPossible {
+            trial.off.clone_from(&outcome.baseline);
+            trial.compared = compare(&trial.off, &trial.on, (comparisons, least));
+        }
+    }
+}
+
+/// Measures each fix alone, in alternating rounds, until the time for that is up. Every second round has the reverse
+/// order.
+fn alone(machine: &mut impl Machine, outcome: &mut Outcome, bounds: Bounds) -> Result<(), Ended> {
+    if outcome.baseline.is_empty() {
+        outcome.baseline.push(machine.measure()?);
+    }
+    let fixes = outcome.trials.len();
+    loop {
+        let round = outcome.rounds;
+        if round >= bounds.least && (round >= bounds.most || machine.room() < 2 * fixes + bounds.reserve) {
+            return Ok(());
+        }
+        outcome.rounds += 1;
+        if outcome.trials.iter().all(|trial| trial.compared.verdict == TryVerdict::NotPossible) {
+            return Ok(());
+        }
         for place in 0..fixes {
             let fix = if round % 2 == 0 { place } else { fixes - 1 - place };
             let trial = &mut outcome.trials[fix];
@@ -127,7 +177,6 @@ fn alone(machine: &mut impl Machine, outcome: &mut Outcome, rounds: usize) -> Re
             }
         }
     }
-    Ok(())
 }
 
 /// Measures once with a fix, and undoes the fix in any case. Returns the value, if there is one, and whether the fix
@@ -153,17 +202,22 @@ fn with(machine: &mut impl Machine, fix: usize, trial: &mut Trial) -> (Result<Op
 }
 
 /// Turns on the best fix, and compares each other helpful fix on top of those that are on.
-fn on_top(machine: &mut impl Machine, outcome: &mut Outcome, rounds: usize) -> Result<(), Ended> {
+fn on_top(machine: &mut impl Machine, outcome: &mut Outcome, bounds: Bounds) -> Result<(), Ended> {
     let order = best_first(&outcome.trials);
     let others = order.len().saturating_sub(1);
-    for fix in order {
+    for (place, fix) in order.into_iter().enumerate() {
         let mut keep = outcome.kept.is_empty();
         let mut on = outcome.trials[fix].on.clone();
         if !keep {
             let trial = &mut outcome.trials[fix];
             let mut off = vec![machine.measure()?];
             on.clear();
-            for _ in 0..rounds {
+            // The fixes after this one need their time as well.
+            let reserve = (others - place) * (2 * bounds.least + 1);
+            for round in 0..bounds.most {
+                if round >= bounds.least && machine.room() < 2 + reserve {
+                    break;
+                }
                 let (value, is_lost) = with(machine, fix, trial);
                 if is_lost {
                     break;
@@ -174,7 +228,7 @@ fn on_top(machine: &mut impl Machine, outcome: &mut Outcome, rounds: usize) -> R
             if trial.compared.verdict == TryVerdict::NotPossible {
                 continue;
             }
-            trial.compared = compare(&off, &on, (others, rounds.min(ENOUGH)));
+            trial.compared = compare(&off, &on, (others, bounds.least.min(ENOUGH)));
             trial.on_top_of.clone_from(&outcome.kept);
             (trial.off, trial.on) = (off, on.clone());
             keep = trial.compared.verdict == TryVerdict::Helpful;
@@ -224,7 +278,7 @@ impl Outcome {
 mod tests {
     use hpt_document::doctor_try::TryVerdict;
 
-    use super::{Ended, Machine, Outcome, experiment, measurements};
+    use super::{Bounds, Ended, Machine, Outcome, experiment, measurements};
 
     /// A machine of which each fix multiplies the figure. `redundant` fixes help only if no fix is on.
     struct Simulated {
@@ -249,7 +303,7 @@ mod tests {
         }
 
         fn run(&mut self, rounds: usize) -> Outcome {
-            experiment(self, self.factors.len(), rounds)
+            experiment(self, self.factors.len(), Bounds { least: rounds, most: rounds, reserve: 0 })
         }
     }
 
@@ -267,6 +321,10 @@ mod tests {
             assert!(self.on[fix], "it is off already");
             self.on[fix] = false;
             Ok(())
+        }
+
+        fn room(&self) -> usize {
+            0
         }
 
         fn measure(&mut self) -> Result<f64, Ended> {

@@ -13,13 +13,14 @@ use hpt_document::{
 };
 
 use super::{
+    child::measured,
     kept_files,
     options::{Line, TrialOptions, limit_of},
     plan::{Ended, Outcome, experiment},
     statistics::{median, spread},
-    system::{Measures, Rounds, System, measured},
+    system::{Rounds, System, changed_lists, in_milliseconds, words},
     terminal::page,
-    timing::{First, Timing, plan},
+    timing::{First, Pace, Timing, plan},
 };
 use crate::{
     consent::consent,
@@ -35,7 +36,7 @@ const BY: &str = "hpt doctor --try";
 const FIRST: Duration = Duration::from_secs(1);
 
 /// A function that reads the command line of a measurement, or returns why it is none.
-pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Measures, String>;
+pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<(), String>;
 
 /// The fixes to try, and the use of the machine.
 pub(crate) struct Wanted<'a> {
@@ -51,7 +52,6 @@ pub(crate) struct Wanted<'a> {
 /// The measurement, and the line that makes it.
 struct Measurement {
     line: Line,
-    measures: Measures,
     /// Whether hpt chooses the duration.
     is_chosen: bool,
 }
@@ -62,7 +62,6 @@ pub(crate) fn run(
     context: &Context,
     prepares: Prepares<'_>,
 ) -> Result<Document, Failure> {
-    let begun = Instant::now();
     let line = line(options, wanted, prepares)?;
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::NeedsRoot("hpt doctor --try changes settings of the system"));
@@ -84,7 +83,12 @@ pub(crate) fn run(
     }
     context.signals.listen_until_the_end()?;
     let changing = journal.changing(BY)?;
-    let (timing, line, measures) = match first(options, line, prepares, possible.len(), begun, context) {
+    // The time that the user needs to confirm does not count.
+    let begun = Instant::now();
+    let lists = changed_lists(&possible, &changing);
+    // The lists take as long again when they are restored.
+    let end = (begun + options.duration).checked_sub(begun.elapsed()).unwrap_or(begun);
+    let (timing, line) = match first(options, line, possible.len(), end, context) {
         Ok(first) => first,
         Err(Stop::Failure(failure)) => return Err(failure),
         Err(Stop::Ended(ended)) => {
@@ -98,27 +102,23 @@ pub(crate) fn run(
     };
     let shown = timing.requested.map_or_else(|| line.clone(), |each| line.and(&["--duration", &in_milliseconds(each)]));
     data.measurement = shown.words().join(" ");
-    data.rounds = timing.rounds as u64;
     // The values before any change, for the document.
     let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
-    let end = begun + options.duration;
-    let limit = limit_of(&options.figure.name);
-    let remake = |duration: Duration| {
-        prepares(&line.and(&["--duration", &in_milliseconds(duration), "--limit", &limit]).words()).ok()
-    };
     let rounds = Rounds {
-        measures,
+        line,
+        figure: options.figure.name.clone(),
         requested: timing.requested,
-        remake: Box::new(remake),
-        expected: timing.expected,
+        pace: Pace::new(timing.expected),
         planned: timing.measurements,
     };
-    let mut system = System::new(possible.clone(), changing, rounds, context, end);
-    let outcome = experiment(&mut system, possible.len(), timing.rounds);
+    let mut system = System::new(possible.clone(), (changing, lists), rounds, context, end);
+    let outcome = experiment(&mut system, possible.len(), timing.bounds);
+    data.rounds = outcome.rounds as u64;
     let mut warnings = Vec::new();
     if options.keep {
-        data.kept_until_reboot = !outcome.kept.is_empty();
-        data.notes.extend(system.keep());
+        let (kept, failed) = system.keep();
+        data.kept_until_reboot = kept > 0;
+        data.notes.extend(failed);
     }
     warnings.extend(system.undo().into_iter().map(|why| format!("{why}; try `hpt restore`")));
     data.notes.extend(system.refused.take());
@@ -129,8 +129,8 @@ pub(crate) fn run(
     data.results = rows(tried, &outcome).into_iter().chain(data.results).collect();
     data.interrupted = context.interrupted();
     data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
-    if let Some(Ended::Failed(why)) = &outcome.ended {
-        data.notes.push(format!("the experiment ended early: {why}"));
+    if let Some(ended @ (Ended::Failed(_) | Ended::Hung(_))) = &outcome.ended {
+        data.notes.push(format!("the experiment ended early: {}", ended.words()));
     }
     if let Some(folder) = &options.output {
         match kept_files::write(folder, &data, options.force) {
@@ -161,17 +161,11 @@ fn line(options: &TrialOptions, wanted: &Wanted<'_>, prepares: Prepares<'_>) -> 
         line = with_cpu;
     }
     let with_length = line.and(&["--duration", &in_milliseconds(FIRST)]);
-    if !line.has_length()
-        && let Ok(measures) = prepared(&with_length)
-    {
-        return Ok(Measurement { line, measures, is_chosen: true });
+    if !line.has_length() && prepared(&with_length).is_ok() {
+        return Ok(Measurement { line, is_chosen: true });
     }
-    let measures = prepared(&line).map_err(|why| Failure::NotTried(format!("--with: {why}")))?;
-    Ok(Measurement { line, measures, is_chosen: false })
-}
-
-fn in_milliseconds(duration: Duration) -> String {
-    format!("{}ms", duration.as_millis())
+    prepared(&line).map_err(|why| Failure::NotTried(format!("--with: {why}")))?;
+    Ok(Measurement { line, is_chosen: false })
 }
 
 /// Why nothing was tried.
@@ -184,14 +178,14 @@ enum Stop {
 fn first(
     options: &TrialOptions,
     measurement: Measurement,
-    prepares: Prepares<'_>,
     fixes: usize,
-    begun: Instant,
+    end: Instant,
     context: &Context,
-) -> Result<(Timing, Line, Measures), Stop> {
-    let Measurement { line, measures, is_chosen } = measurement;
+) -> Result<(Timing, Line), Stop> {
+    let Measurement { line, is_chosen } = measurement;
     let start = Instant::now();
-    let value = measured(&measures, context).map_err(Stop::Ended)?;
+    let words = words(&line, is_chosen.then_some(FIRST), &options.figure.name);
+    let value = measured(&words, end, &|| context.interrupted()).map_err(Stop::Ended)?;
     let first = First {
         requested: is_chosen.then_some(FIRST),
         elapsed: start.elapsed(),
@@ -206,7 +200,7 @@ fn first(
         );
         return Err(Stop::Failure(Failure::NotTried(text)));
     }
-    let left = options.duration.saturating_sub(begun.elapsed());
+    let left = end.saturating_duration_since(Instant::now());
     let timing = plan(first, fixes, left).map_err(|needs| {
         let needs = Duration::from_secs(needs.as_secs() + 10);
         Stop::Failure(Failure::NotTried(format!(
@@ -216,11 +210,7 @@ fn first(
             humantime::format_duration(needs).to_string().replace(' ', ""),
         )))
     })?;
-    let Some(requested) = timing.requested else { return Ok((timing, line, measures)) };
-    let limit = limit_of(&options.figure.name);
-    let measures = prepares(&line.and(&["--duration", &in_milliseconds(requested), "--limit", &limit]).words());
-    let measures = measures.map_err(|why| Stop::Failure(Failure::NotTried(format!("--with: {why}"))))?;
-    Ok((timing, line, measures))
+    Ok((timing, line))
 }
 
 /// Separates the fixes that may be applied from those that may not, with the reason.

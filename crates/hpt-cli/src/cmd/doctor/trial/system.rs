@@ -12,15 +12,13 @@ use hpt_core::{
     realtime::AwakeCpus,
 };
 
-use super::plan::{Ended, Machine};
-use crate::{
-    context::Context,
-    exit::{Failure, causes},
-    output::{Document, progress::WholeProgress},
+use super::{
+    child::measured,
+    options::{Line, limit_of},
+    plan::{Ended, Machine},
+    timing::Pace,
 };
-
-/// A function that runs the measurement.
-pub(crate) type Measures = Box<dyn Fn(&Context) -> Result<Document, Failure>>;
+use crate::{context::Context, exit::causes, output::progress::WholeProgress};
 
 /// A fix that is in effect.
 #[derive(Debug)]
@@ -29,29 +27,47 @@ enum Active {
     Limit(#[expect(dead_code, reason = "dropping it ends the limit")] AwakeCpus),
 }
 
-/// The value of a figure, and the number of its samples.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Value {
-    pub(super) ns: Option<f64>,
-    pub(super) samples: u64,
-}
-
-/// Makes the measurement with another duration; `None` if that is not possible.
-pub(super) type Remake<'a> = Box<dyn Fn(Duration) -> Option<Measures> + 'a>;
-
 /// The number of times that a round with too few samples is repeated.
 const REPEATS: u32 = 4;
 
+/// A measurement that takes longer than this many times the expected time, and [`STARTING`] in addition, hangs.
+const TOLERANCE: u32 = 3;
+const STARTING: Duration = Duration::from_secs(5);
+
+/// Returns the command line of one measurement.
+pub(super) fn words(line: &Line, requested: Option<Duration>, figure: &str) -> Vec<String> {
+    let duration = requested.map(in_milliseconds);
+    let line = duration.map_or_else(|| line.clone(), |each| line.and(&["--duration", &each]));
+    line.and(&["--limit", &limit_of(figure)]).words()
+}
+
+pub(super) fn in_milliseconds(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
 /// The measurement of the rounds.
-pub(super) struct Rounds<'a> {
-    pub(super) measures: Measures,
+pub(super) struct Rounds {
+    pub(super) line: Line,
+    /// The name of the figure.
+    pub(super) figure: String,
     /// The requested duration; `None` if the line of the measurement determines it.
     pub(super) requested: Option<Duration>,
-    pub(super) remake: Remake<'a>,
-    /// The expected duration of one round.
-    pub(super) expected: Duration,
-    /// The number of rounds for which there is time.
+    pub(super) pace: Pace,
+    /// The number of measurements for which there is time.
     pub(super) planned: usize,
+}
+
+/// For each fix, the list of irqbalance, if the fix changes it.
+pub(super) type Lists = Vec<Option<Result<Change, String>>>;
+
+/// Changes the lists of irqbalance. This can take 20 s for each, and as long again when they are restored.
+pub(super) fn changed_lists(fixes: &[&RunTimeFix], changing: &Changing) -> Lists {
+    let list = |fix: &&RunTimeFix| {
+        let RunTimeChange::Settings(settings) = &fix.change else { return None };
+        let setting = settings.iter().find(|setting| is_list(setting))?;
+        Some(change(changing, setting).map_err(|error| causes(&error)))
+    };
+    fixes.iter().map(list).collect()
 }
 
 /// The live machine.
@@ -60,41 +76,38 @@ pub(super) struct System<'a> {
     active: Vec<Option<Active>>,
     /// For each fix, the list of irqbalance. It is changed once for the whole experiment, because irqbalance needs up to
     /// 20 s for a change, and has no effect on interrupts that are not moved.
-    lists: Vec<Option<Result<Change, String>>>,
+    lists: Lists,
     changing: Changing,
-    rounds: Rounds<'a>,
+    rounds: Rounds,
     context: &'a Context,
     end: Instant,
     /// The settings that the kernel refused, with the reason.
     pub(super) refused: RefCell<Vec<String>>,
     progress: WholeProgress,
     measurements: usize,
+    /// The end of the last measurement, if there is one.
+    last: Option<Instant>,
 }
 
 impl<'a> System<'a> {
     /// No round begins that would end after `end`.
     pub(super) fn new(
         fixes: Vec<&'a RunTimeFix>,
-        changing: Changing,
-        rounds: Rounds<'a>,
+        (changing, lists): (Changing, Lists),
+        rounds: Rounds,
         context: &'a Context,
         end: Instant,
     ) -> Self {
         let active = fixes.iter().map(|_| None).collect();
-        let list = |fix: &&RunTimeFix| {
-            let RunTimeChange::Settings(settings) = &fix.change else { return None };
-            let setting = settings.iter().find(|setting| is_list(setting))?;
-            Some(change(&changing, setting).map_err(|error| causes(&error)))
-        };
-        let lists = fixes.iter().map(list).collect();
-        let progress = WholeProgress::new(&vec![("round", rounds.expected); rounds.planned]);
+        let progress = WholeProgress::new(&vec![("round", rounds.pace.each()); rounds.planned]);
         let refused = RefCell::default();
-        Self { fixes, active, lists, changing, rounds, context, end, refused, progress, measurements: 0 }
+        Self { fixes, active, lists, changing, rounds, context, end, refused, progress, measurements: 0, last: None }
     }
 
-    /// Keeps the settings of the fixes that are in effect. Returns a text for each that cannot be kept.
-    pub(super) fn keep(&mut self) -> Vec<String> {
-        let mut failed = Vec::new();
+    /// Keeps the settings of the fixes that are in effect. Returns the number of kept settings, and a text for each that
+    /// cannot be kept.
+    pub(super) fn keep(&mut self) -> (usize, Vec<String>) {
+        let (mut failed, mut kept) = (Vec::new(), 0);
         for ((fix, active), list) in self.fixes.iter().zip(&mut self.active).zip(&mut self.lists) {
             let active = active.take();
             if active.is_some()
@@ -109,11 +122,16 @@ impl<'a> System<'a> {
                     fix.text
                 )),
                 Some(Active::Changes(changes)) => {
-                    failed.extend(changes.into_iter().filter_map(|change| change.keep().err()).map(|error| causes(&error)));
+                    for change in changes {
+                        match change.keep() {
+                            Ok(()) => kept += 1,
+                            Err(error) => failed.push(causes(&error)),
+                        }
+                    }
                 }
             }
         }
-        failed
+        (kept, failed)
     }
 
     /// Undoes everything. Returns a text for each setting that was not restored.
@@ -173,20 +191,6 @@ const fn is_decisive(error: &KnobError) -> bool {
     matches!(error, KnobError::Journal(_) | KnobError::BeingChanged { .. })
 }
 
-/// Measures once with a command of hpt. The figure is that of the last limit.
-pub(super) fn measured(measures: &Measures, context: &Context) -> Result<Value, Ended> {
-    if context.interrupted() {
-        return Err(Ended::Interrupted);
-    }
-    let document = measures(&context.of_a_part()).map_err(|failure| Ended::Failed(failure.text()))?;
-    if context.interrupted() {
-        return Err(Ended::Interrupted);
-    }
-    let limits = document.data.limits();
-    let limit = limits.last().ok_or_else(|| Ended::Failed("the measurement has no such figure".to_owned()))?;
-    Ok(Value { ns: limit.seen_ns, samples: limit.samples })
-}
-
 impl Machine for System<'_> {
     fn turn_on(&mut self, fix: usize) -> Result<(), String> {
         // Without its list, irqbalance may move the interrupts back.
@@ -226,10 +230,20 @@ impl Machine for System<'_> {
             if self.context.interrupted() {
                 return Err(Ended::Interrupted);
             }
-            if Instant::now() + self.rounds.expected > self.end {
+            let (begun, expected) = (Instant::now(), self.rounds.pace.each());
+            if begun + expected > self.end {
                 return Err(Ended::OutOfTime);
             }
-            let value = measured(&self.rounds.measures, self.context)?;
+            let deadline = (begun + expected * TOLERANCE + STARTING).min(self.end);
+            let value = match measured(&self.rounds.words(), deadline, &|| self.context.interrupted()) {
+                // It was only longer than expected.
+                Err(Ended::Hung(_)) if deadline == self.end => return Err(Ended::OutOfTime),
+                other => other?,
+            };
+            // The changes since the last measurement count as well.
+            let now = Instant::now();
+            self.rounds.pace.note(now.duration_since(self.last.unwrap_or(begun)));
+            self.last = Some(now);
             if let Some(ns) = value.ns {
                 return Ok(ns);
             }
@@ -237,17 +251,22 @@ impl Machine for System<'_> {
         }
         Err(Ended::Failed(format!("a round had too few samples ({samples}), even when it was repeated")))
     }
+
+    fn room(&self) -> usize {
+        self.rounds.pace.fitting(self.end.saturating_duration_since(Instant::now()))
+    }
 }
 
-impl Rounds<'_> {
+impl Rounds {
+    fn words(&self) -> Vec<String> {
+        words(&self.line, self.requested, &self.figure)
+    }
+
     /// Doubles the length of this round and of later ones, because a round may lose samples, for example if deadlines
     /// are missed.
     fn lengthen(&mut self) {
         let Some(requested) = self.requested else { return };
-        if let Some(measures) = (self.remake)(requested * 2) {
-            self.measures = measures;
-            self.requested = Some(requested * 2);
-            self.expected *= 2;
-        }
+        self.requested = Some(requested * 2);
+        self.pace.lengthen(2);
     }
 }

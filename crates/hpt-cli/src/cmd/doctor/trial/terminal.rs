@@ -83,7 +83,7 @@ pub(super) fn page(data: &DoctorTryDocument) -> Vec<Block> {
         )));
         blocks.push(Block::detail(
             "off and on are medians of the rounds without and with the fix. A fix helps if the exact rank-sum test finds a \
-             difference (5 %, divided by the number of fixes), and if the difference of the medians exceeds the interquartile \
+             difference (5 %, divided by twice the number of fixes), and if the difference of the medians exceeds the interquartile \
              range of both groups. Fixes that help are compared again on top of the better ones.",
         ));
     }

@@ -1,19 +1,22 @@
 //! How long a round is, and how many rounds there are, so that a run ends in time. Measures nothing.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use super::plan::measurements;
+use super::plan::{Bounds, measurements};
 
-/// The least and the largest number of rounds. With five rounds, the strongest possible evidence suffices for any
-/// number of fixes; more than nine hardly add to it.
+/// The least number of rounds. With five rounds, the strongest possible evidence suffices for any number of fixes.
 const LEAST_ROUNDS: usize = 5;
-const MOST_ROUNDS: usize = 9;
+/// The largest number of rounds that is planned. With more time, rounds are longer.
+const PLANNED_ROUNDS: usize = 12;
+/// The largest number of rounds, if time is left. The exact test takes seconds for more.
+const MOST_ROUNDS: usize = 16;
+/// The largest number of rounds for up to [`FEW_FIXES`] fixes.
+const MOST_ROUNDS_OF_FEW: usize = 20;
+const FEW_FIXES: usize = 4;
 /// The number of helpful fixes that are compared on top of the best one, for which time is reserved if there is enough.
 const ON_TOP: usize = 2;
 /// A round of this length is long enough to add rounds rather than time.
 const USUAL: Duration = Duration::from_secs(1);
-/// The longest round that hpt chooses.
-const LONGEST: Duration = Duration::from_secs(3);
 /// The share of the time that is used, because rounds differ in length.
 const USED: f64 = 0.95;
 /// The factor by which a round is longer than the figure takes.
@@ -35,13 +38,52 @@ pub(super) struct First {
 /// The plan for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timing {
-    pub(super) rounds: usize,
+    pub(super) bounds: Bounds,
     /// The duration to request; `None` if the line of the measurement determines it.
     pub(super) requested: Option<Duration>,
     /// The expected duration of one measurement.
     pub(super) expected: Duration,
     /// The number of measurements for which there is time.
     pub(super) measurements: usize,
+}
+
+/// The time that measurements take, with the changes between them. Follows the last measurements.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    expected: Duration,
+    last: VecDeque<Duration>,
+}
+
+/// The number of measurements that determine the pace.
+const LAST: usize = 8;
+
+impl Pace {
+    pub(super) fn new(expected: Duration) -> Self {
+        Self { expected, last: VecDeque::new() }
+    }
+
+    /// Counts a measurement that took this long.
+    pub(super) fn note(&mut self, took: Duration) {
+        self.last.truncate(LAST - 1);
+        self.last.push_front(took);
+    }
+
+    /// Returns the time that the next measurement is expected to take.
+    pub(super) fn each(&self) -> Duration {
+        let count = u32::try_from(self.last.len()).unwrap_or(u32::MAX);
+        if count == 0 { self.expected } else { self.last.iter().sum::<Duration>() / count }
+    }
+
+    /// Forgets earlier measurements, because later ones are longer by this factor.
+    pub(super) fn lengthen(&mut self, factor: u32) {
+        *self = Self::new(self.each() * factor);
+    }
+
+    /// Returns the number of measurements for which there is time.
+    pub(super) fn fitting(&self, left: Duration) -> usize {
+        let each = self.each().as_nanos().max(1);
+        usize::try_from(left.as_nanos() / each).unwrap_or(usize::MAX)
+    }
 }
 
 /// Returns the plan for a number of fixes, or the time that the run needs at least.
@@ -52,16 +94,21 @@ pub(super) fn plan(first: First, fixes: usize, left: Duration) -> Result<Timing,
 /// Returns the plan if `reserve` helpful fixes are compared on top of the best one.
 fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> Result<Timing, Duration> {
     let used = left.mul_f64(USED);
-    let count = |rounds: usize| {
-        let on_top = reserve.min(fixes.saturating_sub(1)) * (2 * rounds + 1);
-        measurements(fixes, rounds) + on_top
-    };
+    let reserved = |rounds: usize| reserve.min(fixes.saturating_sub(1)) * (2 * rounds + 1);
+    let count = |rounds: usize| measurements(fixes, rounds) + reserved(rounds);
     let number = |rounds: usize| u32::try_from(count(rounds)).unwrap_or(u32::MAX);
     let needs = |each: Duration| (each * number(LEAST_ROUNDS)).div_f64(USED);
     let Some(requested) = first.requested else {
-        let fitting = (LEAST_ROUNDS..=MOST_ROUNDS).rev().find(|&rounds| first.elapsed * number(rounds) <= used);
-        let timing = |rounds| Timing { rounds, requested: None, expected: first.elapsed, measurements: count(rounds) };
-        return fitting.map(timing).ok_or_else(|| needs(first.elapsed));
+        if first.elapsed * number(LEAST_ROUNDS) > used {
+            return Err(needs(first.elapsed));
+        }
+        let fitting = Pace::new(first.elapsed).fitting(used);
+        return Ok(Timing {
+            bounds: bounds(fixes, reserved(LEAST_ROUNDS)),
+            requested: None,
+            expected: first.elapsed,
+            measurements: fitting.clamp(count(LEAST_ROUNDS), count(bounds(fixes, 0).most)),
+        });
     };
     let overhead = first.elapsed.saturating_sub(requested * first.phases);
     #[expect(clippy::cast_precision_loss, reason = "for a duration")]
@@ -72,22 +119,33 @@ fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> R
     let least = least.max(Duration::from_millis(100));
     let each = |rounds: usize| (used / number(rounds)).saturating_sub(overhead) / first.phases;
     let is_enough = |rounds: &usize| each(*rounds) >= least.max(USUAL);
-    let rounds = (LEAST_ROUNDS..=MOST_ROUNDS).rev().find(is_enough).unwrap_or(LEAST_ROUNDS);
+    let rounds = (LEAST_ROUNDS..=PLANNED_ROUNDS).rev().find(is_enough).unwrap_or(LEAST_ROUNDS);
     if each(rounds) < least {
         return Err(needs(overhead + least * first.phases));
     }
     // Whole milliseconds are short to read.
-    let chosen = each(rounds).min(LONGEST.max(least));
+    let chosen = each(rounds);
     let chosen = Duration::from_millis(u64::try_from(chosen.as_millis()).unwrap_or(u64::MAX));
     let expected = overhead + chosen * first.phases;
-    Ok(Timing { rounds, requested: Some(chosen), expected, measurements: count(rounds) })
+    let bounds = bounds(fixes, reserved(rounds));
+    Ok(Timing { bounds, requested: Some(chosen), expected, measurements: count(rounds) })
+}
+
+const fn bounds(fixes: usize, reserve: usize) -> Bounds {
+    let most = if fixes <= FEW_FIXES { MOST_ROUNDS_OF_FEW } else { MOST_ROUNDS };
+    Bounds { least: LEAST_ROUNDS, most, reserve }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{First, Timing, plan};
+    use hpt_document::doctor_try::TryVerdict;
+
+    use super::{
+        super::plan::{Ended, Machine, experiment},
+        First, Pace, Timing, plan,
+    };
 
     const fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -102,10 +160,10 @@ mod tests {
     fn a_run_with_much_time_has_more_rounds_and_ends_in_time() {
         for (fixes, left, phases) in [(1, 60, 1), (8, 180, 1), (8, 600, 2), (14, 3_600, 1)] {
             let first = First { phases, ..first(Some(seconds(1)), 1_100 * u64::from(phases)) };
-            let Timing { rounds, requested, expected, measurements: all } =
+            let Timing { requested, expected, measurements: all, .. } =
                 plan(first, fixes, seconds(left)).expect("enough time");
             assert!(expected * u32::try_from(all).expect("few") <= seconds(left), "{fixes} in {left} s");
-            assert!((5..=9).contains(&rounds) && requested.is_some_and(|each| each >= Duration::from_millis(550)));
+            assert!(requested.is_some_and(|each| each >= Duration::from_millis(550)));
         }
     }
 
@@ -115,7 +173,81 @@ mod tests {
         assert!(needs > seconds(20) && needs < seconds(120), "{needs:?}");
         assert!(plan(first(Some(seconds(1)), 1_100), 8, needs + seconds(1)).is_ok());
         let needs = plan(first(None, 10_000), 3, seconds(180)).expect_err("too little time");
-        assert_eq!(plan(first(None, 10_000), 3, needs + seconds(1)).map(|timing| timing.rounds), Ok(5));
+        assert!(plan(first(None, 10_000), 3, needs + seconds(1)).is_ok());
+    }
+
+    /// A machine whose measurements take the requested time, a start, and changes of settings, by a clock of its own.
+    struct Clocked {
+        now: Duration,
+        end: Duration,
+        pace: Pace,
+        requested: Duration,
+        overheads_ms: [u64; 4],
+        factors: Vec<f64>,
+        on: Vec<bool>,
+        count: usize,
+    }
+
+    impl Machine for Clocked {
+        fn turn_on(&mut self, fix: usize) -> Result<(), String> {
+            self.on[fix] = true;
+            Ok(())
+        }
+
+        fn turn_off(&mut self, fix: usize) -> Result<(), String> {
+            self.on[fix] = false;
+            Ok(())
+        }
+
+        fn measure(&mut self) -> Result<f64, Ended> {
+            if self.now + self.pace.each() > self.end {
+                return Err(Ended::OutOfTime);
+            }
+            self.count += 1;
+            let took = self.requested + Duration::from_millis(self.overheads_ms[self.count % 4]);
+            self.pace.note(took);
+            self.now += took;
+            let noise = [0.98, 1.01, 1.02, 0.99, 1.0, 1.015, 0.985][self.count % 7];
+            let on = self.on.iter().zip(&self.factors).filter(|(on, _)| **on);
+            Ok(on.fold(41_000.0, |figure, (_, factor)| figure * factor) * noise)
+        }
+
+        fn room(&self) -> usize {
+            self.pace.fitting(self.end.saturating_sub(self.now))
+        }
+    }
+
+    #[test]
+    fn the_time_is_used_and_never_exceeded() {
+        let factors =
+            |count: usize, helpful: usize| (0..count).map(|fix| if fix < helpful { 0.5 } else { 1.0 }).collect();
+        for (count, helpful, limit) in [(1, 0, 30), (2, 1, 40), (3, 2, 60), (4, 0, 60)] {
+            for (is_chosen, overheads_ms) in
+                [(true, [80, 90, 110, 100]), (true, [300, 20, 20, 250]), (false, [80, 90, 110, 100])]
+            {
+                let length = if is_chosen { seconds(1) } else { Duration::from_millis(200) };
+                let first = first(is_chosen.then_some(length), u64::try_from(length.as_millis()).expect("short") + 90);
+                let timing = plan(first, count, seconds(limit)).expect("enough time");
+                let mut machine = Clocked {
+                    now: Duration::ZERO,
+                    end: seconds(limit),
+                    pace: Pace::new(timing.expected),
+                    requested: timing.requested.unwrap_or(length),
+                    overheads_ms,
+                    factors: factors(count, helpful),
+                    on: vec![false; count],
+                    count: 0,
+                };
+                let outcome = experiment(&mut machine, count, timing.bounds);
+                let about = format!("{helpful} of {count} fixes help, {limit} s, {is_chosen}: {:?}", machine.now);
+                // A single measurement may end after the limit by the variation of its overhead.
+                assert!(machine.now <= seconds(limit) + Duration::from_millis(300), "{about}");
+                let rounds = outcome.trials.iter().map(|trial| trial.on.len()).max().unwrap_or(0);
+                assert!(machine.now >= seconds(limit).mul_f64(0.8) || rounds >= 16, "{about}, {rounds} rounds");
+                let found = outcome.trials.iter().filter(|trial| trial.compared.verdict == TryVerdict::Helpful).count();
+                assert_eq!((found, outcome.kept.len(), outcome.ended), (helpful, helpful, None), "{about}");
+            }
+        }
     }
 
     #[test]

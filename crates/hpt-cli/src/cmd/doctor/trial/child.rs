@@ -1,0 +1,172 @@
+//! The process that makes one measurement of an experiment. It runs hpt itself, and is ended at its deadline, so that no
+//! measurement can exceed the time of the whole run. Reaches no verdicts.
+
+use std::{
+    io::Read,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::plan::Ended;
+use crate::sampling::load::command_of_own_program;
+
+/// The time between two checks whether the run was interrupted.
+const LOOK: Duration = Duration::from_millis(50);
+/// The time that a measurement has to restore what it changed after SIGTERM.
+const GRACE: Duration = Duration::from_secs(1);
+/// The time that the kernel has to end a process after SIGKILL. The threads of a process on a CPU that interrupts occupy
+/// completely cannot end. Such a process is abandoned.
+const LAST: Duration = Duration::from_millis(500);
+
+/// The value of a figure, and the number of its samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Value {
+    pub(super) ns: Option<f64>,
+    pub(super) samples: u64,
+}
+
+/// Measures once with a command line of hpt, whose first word is `hpt`. The figure is that of the last limit.
+pub(super) fn measured(words: &[String], deadline: Instant, is_interrupted: &dyn Fn() -> bool) -> Result<Value, Ended> {
+    let mut command = command_of_own_program();
+    command.args(&words[1..]).args(["--format", "json"]);
+    measured_by(&mut command, deadline, is_interrupted)
+}
+
+/// Runs a program that prints a document, and ends it at the deadline.
+fn measured_by(command: &mut Command, deadline: Instant, is_interrupted: &dyn Fn() -> bool) -> Result<Value, Ended> {
+    if is_interrupted() {
+        return Err(Ended::Interrupted);
+    }
+    let begun = Instant::now();
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = |cause| Ended::Failed(format!("the measurement cannot be started: {cause}"));
+    let mut child = command.spawn().map_err(started)?;
+    let output = child.stdout.take().map(read);
+    let errors = child.stderr.take().map(read);
+    let (Some(output), Some(errors)) = (output, errors) else {
+        end(&mut child);
+        return Err(Ended::Failed("the output of the measurement cannot be read".to_owned()));
+    };
+    let text = loop {
+        match output.recv_timeout(LOOK) {
+            Ok(text) => break text,
+            Err(RecvTimeoutError::Disconnected) => break Vec::new(),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if is_interrupted() {
+            end(&mut child);
+            return Err(Ended::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            end(&mut child);
+            return Err(Ended::Hung(begun.elapsed()));
+        }
+    };
+    // The process has closed its output, and only has to end.
+    if !has_ended_within(&mut child, GRACE) {
+        end(&mut child);
+    }
+    if is_interrupted() {
+        return Err(Ended::Interrupted);
+    }
+    value_in(&text).ok_or_else(|| {
+        let said = errors.recv_timeout(GRACE).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        // Warnings may come before the error, and a hint after it.
+        let is_error = |line: &&str| !line.is_empty() && !line.contains("warning: ");
+        let error = said.lines().map(str::trim).find(is_error).unwrap_or("it printed no result");
+        Ended::Failed(format!("the measurement failed: {}", error.trim_start_matches("hpt: ")))
+    })
+}
+
+/// Reads everything from a pipe in a thread of its own. A process that inherited the pipe may keep it open, so nothing
+/// waits for that thread.
+fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = pipe.read_to_end(&mut all);
+        let _ = sender.send(all);
+    });
+    receiver
+}
+
+/// Returns the last limit of a document.
+fn value_in(text: &[u8]) -> Option<Value> {
+    let document: serde_json::Value = serde_json::from_slice(text).ok()?;
+    let limit = document.get("limits")?.as_array()?.last()?;
+    Some(Value { ns: limit.get("seen_ns")?.as_f64(), samples: limit.get("samples")?.as_u64()? })
+}
+
+/// Ends a process: first with SIGTERM, then with SIGKILL. Waits for a limited time.
+fn end(child: &mut Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    if !has_ended_within(child, GRACE) {
+        let _ = child.kill();
+        has_ended_within(child, LAST);
+    }
+}
+
+fn has_ended_within(child: &mut Child, time: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(None) if begun.elapsed() < time => thread::sleep(Duration::from_millis(5)),
+            Ok(None) => return false,
+            Ok(Some(_)) | Err(_) => return true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::Command,
+        time::{Duration, Instant},
+    };
+
+    use super::{Ended, Value, measured_by};
+
+    fn run(script: &str, limit: Duration, is_interrupted: bool) -> Result<Value, Ended> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        measured_by(&mut command, Instant::now() + limit, &|| is_interrupted)
+    }
+
+    const LONG: Duration = Duration::from_secs(600);
+    const SHORT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn the_figure_is_that_of_the_last_limit() {
+        let document = r#"echo '{"limits": [{"seen_ns": 1.0, "samples": 1}, {"seen_ns": 2.5, "samples": 7}]}'"#;
+        assert_eq!(run(document, LONG, false), Ok(Value { ns: Some(2.5), samples: 7 }));
+        let none = r#"echo '{"limits": [{"seen_ns": null, "samples": 3}]}'; exit 3"#;
+        assert_eq!(run(none, LONG, false), Ok(Value { ns: None, samples: 3 }));
+    }
+
+    #[test]
+    fn a_measurement_that_fails_is_reported_with_its_reason() {
+        let failed = run("echo 'hpt: no such CPU' >&2; exit 2", LONG, false);
+        assert_eq!(failed, Err(Ended::Failed("the measurement failed: no such CPU".to_owned())));
+    }
+
+    #[test]
+    fn a_measurement_that_hangs_is_ended_at_its_deadline_and_reported() {
+        // The last one has ended, but a process that it started keeps its output open.
+        for script in ["exec sleep 3600", "trap '' TERM; while :; do sleep 0.05; done", "sleep 30 & exit 0"] {
+            let ended = run(script, SHORT, false);
+            assert!(matches!(ended, Err(Ended::Hung(_))), "{script}: {ended:?}");
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_does_not_wait_for_its_measurement() {
+        assert_eq!(run("exec sleep 3600", LONG, true), Err(Ended::Interrupted));
+    }
+}
