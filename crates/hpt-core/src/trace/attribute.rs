@@ -525,7 +525,7 @@ mod tests {
             parts(210, edge, &events)
         };
         assert_eq!(of("other")[0], (PartKind::Unexplained, None, 190));
-        assert_eq!(of("irq/55-gpio")[0], (PartKind::Thread, named("irq/55-gpio"), 190));
+        assert_eq!(of("irq/55-gpio")[0], (PartKind::Thread, named("irq/55-gpio"), 190 + 4));
     }
 
     #[test]

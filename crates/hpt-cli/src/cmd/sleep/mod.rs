@@ -151,12 +151,13 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         arguments.thread.listen(context)?;
     }
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
-    let held = arguments.thread.hold(context, arguments.conduct(), "hpt sleep")?;
-    clock::prime();
-    let measured = [held.cpu()];
+    // The threads that begin here inherit neither the CPU nor the policy of this thread.
+    let measured = [arguments.thread.cpu()];
     let above = (u64::MAX, arguments.awaited());
     let explaining = arguments.explain.begin(&measured, arguments.limits.limits(), above);
+    let conditions = ConditionsThread::begin(context, &measured);
+    let held = arguments.thread.hold(context, arguments.conduct(), "hpt sleep")?;
+    clock::prime();
     let mut feed = explaining.feed(held.cpu());
 
     let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;

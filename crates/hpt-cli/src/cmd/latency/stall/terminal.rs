@@ -312,7 +312,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::{conditions, cpu_absences, realtime_settings::tests::example},
+        sampling::{conditions, cpu_absences, explain, realtime_settings::tests::example},
     };
 
     const MS: u64 = 1_000_000;
