@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn each_explained_kind_has_a_place_in_the_legend() {
         let drawing = drawn(vec![sample(4_000_000, "hog")], Width::Wide).expect("it can be drawn");
-        assert!(drawing.contains(GROUPS[0]) && drawing.contains(GROUPS[3]) && !drawing.contains(GROUPS[1]));
+        assert!(drawing.contains(GROUPS[0]) && drawing.contains(GROUPS[3]) && !drawing.contains(GROUPS[2]));
         assert!(drawing.contains("4 ms: thread hog (pid 4711)"), "{drawing}");
         for kind in PartKind::ALL {
             let kind: CauseKind = serde_json::from_value(kind.name().into()).expect("documents have every kind");
