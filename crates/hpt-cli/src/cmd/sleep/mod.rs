@@ -220,7 +220,7 @@ impl Arguments {
         if only_spins { Behavior::Spins } else { Behavior::Blocks }
     }
 
-    /// Returns what the thread waits for. Some methods poll the clock before the deadline.
+    /// Returns the event that ends a wait. Some methods poll the clock before the deadline.
     fn awaited(&self) -> Awaited {
         let polls = ["fixed", "busy", "hpt"].into_iter().any(|method| self.wants(method));
         if polls { Awaited::Clock } else { Awaited::Timer }

@@ -40,7 +40,7 @@ pub(crate) const SLEEP_HELP: &str = "Explain the N latest sleeps: what delayed t
 /// The help for stalls.
 pub(crate) const STALL_HELP: &str = "Explain the N longest stalls: what ran instead [default: 20]\n\nAs for hpt latency timer --explain: the kernel's trace names the threads and interrupts, with start and duration. Stalls above --stop-above or above a limit on max are explained in addition. Requires root.";
 
-/// What the measured threads wait for.
+/// The event that ends the wait of a measured thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// A timer. The threads block until it expires.
