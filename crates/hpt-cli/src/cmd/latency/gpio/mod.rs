@@ -364,6 +364,9 @@ impl Asked<'_> {
     }
 }
 
+/// The watch on the CPU of the thread, and the means by which the thread offers its samples to be explained.
+type Observers<'a, 'host> = (Option<&'a mut PinWatch<'host>>, Option<Feed>);
+
 /// Drives one line and waits for edges on the other.
 fn measure(
     wire: &mut Loopback<'_>,
@@ -371,11 +374,7 @@ fn measure(
     arguments: &Arguments,
     start: Instant,
     shared: &RunState,
-    (three, raw, (mut presence, mut feed)): (
-        &Mutex<EdgeFigures>,
-        Option<&Raw<EdgeSample>>,
-        (Option<&mut PinWatch<'_>>, Option<Feed>),
-    ),
+    (three, raw, (mut presence, mut feed)): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Observers<'_, '_>),
 ) -> EdgeReport {
     // The warm-up ends at `start`. This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let end = arguments.run_length.end(start);
