@@ -371,8 +371,9 @@ mod tests {
     fn every_command_line_of_a_report_is_valid() {
         for plan in &PLANS {
             for short in [false, true] {
-                for cpu in [None, Some(CpuChoice::Any), Some(CpuChoice::Number(0))] {
-                    let line = plan.line(short, cpu);
+                let cpus = [None, Some(CpuChoice::Any), Some(CpuChoice::Number(0))];
+                for (cpu, explain) in cpus.into_iter().flat_map(|cpu| [(cpu, false), (cpu, true)]) {
+                    let line = plan.line(short, cpu, explain);
                     assert!(Cli::read(&line, clap::ColorChoice::Never).is_ok(), "{line:?}");
                 }
             }

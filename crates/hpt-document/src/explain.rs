@@ -16,7 +16,7 @@ pub struct Explanation {
     #[serde(default)]
     pub explained: Vec<ExplainedSample>,
     /// The causes of all samples above the threshold, largest first.
-    #[serde(default)]
+    #[serde(default, rename = "explained_causes")]
     pub causes: Vec<ExplainedCause>,
 }
 
@@ -42,6 +42,10 @@ pub struct TraceRecording {
     pub lost_events: u64,
     /// Number of late samples that were not examined, because too many came at once.
     pub skipped: u64,
+    /// Whether this is a virtual machine whose kernel has never counted steal time. A pause by the hypervisor then cannot
+    /// be distinguished from disabled interrupts.
+    #[serde(default)]
+    pub host_unknown: bool,
     /// The time that the hypervisor took from the recorded CPUs during the run (steal time), in seconds; null if the
     /// kernel does not report it.
     pub steal_s: Option<f64>,
@@ -74,6 +78,9 @@ word_enum! {
         /// The timer interrupt was late, and nothing else happened on the CPU: interrupts were disabled. The name is
         /// that of the thread that ran.
         InterruptsOff = "interrupts-off",
+        /// As `interrupts-off`, or the hypervisor ran other guests. In a virtual machine whose kernel has never counted
+        /// steal time, the trace cannot distinguish the two.
+        InterruptsOffOrHost = "interrupts-off-or-host",
         /// The timer interrupt was late by less than 20 µs, or 40 µs in a virtual machine.
         TimerDelivery = "timer-delivery",
         /// The handler of an interrupt ran.

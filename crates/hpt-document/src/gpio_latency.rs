@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     conditions::Conditions,
+    explain::Explanation,
     gpio_line::GpioLine,
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
@@ -62,6 +63,9 @@ pub struct GpioLatencyDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The causes of late samples, from the kernel's trace.
+    #[serde(flatten)]
+    pub explanation: Explanation,
     /// The limits of `--limit`, each with its verdict, in the order in which they were given.
     #[serde(default)]
     pub limits: Vec<LimitRow>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions::Conditions, cpu_absence::CpuAbsence, words::word_enum};
+use crate::{conditions::Conditions, cpu_absence::CpuAbsence, explain::Explanation, words::word_enum};
 
 /// The loaded phase of a measurement. The document itself describes the idle phase, which was measured first in the
 /// same way.
@@ -22,6 +22,9 @@ pub struct LoadedPhase<Row> {
     pub cpu_absences: Vec<CpuAbsence>,
     /// The conditions during this phase.
     pub conditions: Conditions,
+    /// The causes of late samples in this phase.
+    #[serde(flatten)]
+    pub explanation: Explanation,
     /// The rows of this phase, with the same keys as `results` of the idle phase.
     pub results: Vec<Row>,
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, latency::HistogramBin, limit::LimitRow,
-    load::LoadedPhase, not_run::NotRun, thread::Thread, warm_up::DiscardedSamples,
+    conditions::Conditions, cpu_absence::CpuAbsence, explain::Explanation, head::Head, latency::HistogramBin,
+    limit::LimitRow, load::LoadedPhase, not_run::NotRun, thread::Thread, warm_up::DiscardedSamples,
 };
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
@@ -35,6 +35,9 @@ pub struct SleepDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The causes of late sleeps, from the kernel's trace.
+    #[serde(flatten)]
+    pub explanation: Explanation,
     /// The limits of `--limit`, each with its verdict, in the order in which they were given.
     #[serde(default)]
     pub limits: Vec<LimitRow>,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     conditions::Conditions,
+    explain::Explanation,
     head::Head,
     latency::{HistogramBin, LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
     limit::LimitRow,
@@ -37,6 +38,9 @@ pub struct StallDocument {
     /// The conditions during the measurement.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The causes of stalls, from the kernel's trace.
+    #[serde(flatten)]
+    pub explanation: Explanation,
     /// The limits of `--limit`, each with its verdict, in the order in which they were given.
     #[serde(default)]
     pub limits: Vec<LimitRow>,

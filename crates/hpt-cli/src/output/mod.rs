@@ -2,6 +2,7 @@
 //! does not depend on subcommands and measures nothing.
 
 mod bar;
+pub(crate) mod cause_words;
 pub(crate) mod chart;
 pub(crate) mod chart_option;
 mod csv;

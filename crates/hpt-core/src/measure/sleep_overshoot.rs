@@ -122,6 +122,7 @@ pub struct SleepOvershoot {
 #[derive(Clone, Copy, Debug)]
 pub struct SleepsSoFar<'a> {
     made: u64,
+    last: (Instant, u64),
     tallies: &'a [Tally],
 }
 
@@ -130,6 +131,12 @@ impl SleepsSoFar<'_> {
     #[must_use]
     pub const fn made(&self) -> u64 {
         self.made
+    }
+
+    /// Returns the deadline of the last sleep, and its overshoot in nanoseconds.
+    #[must_use]
+    pub const fn last(&self) -> (Instant, u64) {
+        self.last
     }
 
     /// Returns the results so far. This takes time in proportion to the number of sleeps.
@@ -165,7 +172,7 @@ pub fn sleep_overshoot(
             let cpu_ns = cpu_time_ns().saturating_sub(cpu_before);
             tally.add(deadline, end, cpu_ns, Instant::now().nanos_since(outer_start));
             made += 1;
-            if check(SleepsSoFar { made, tallies: &tallies }).is_break() {
+            if check(SleepsSoFar { made, last: (deadline, end.nanos_since(deadline)), tallies: &tallies }).is_break() {
                 break 'rounds;
             }
         }
@@ -297,6 +304,10 @@ mod tests {
         let mut methods = SleepMethod::all(&mut sleeper);
         let mut half_way = Vec::new();
         let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |so_far| {
+            let (deadline, overshoot_ns) = so_far.last();
+            let result = so_far.results();
+            assert!(deadline <= crate::clock::Instant::now());
+            assert!(result.iter().any(|sleep| sleep.sorted_ns.contains(&overshoot_ns)), "{result:?}");
             if so_far.made() == 5 {
                 half_way = so_far.results();
             }

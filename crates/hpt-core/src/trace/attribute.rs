@@ -127,6 +127,11 @@ pub(super) struct Evidence {
     pub(super) interrupts_off_ns: u64,
     /// Whether the thread blocks until its deadline. A polling thread runs all the time, so that its own work tells nothing.
     pub(super) is_blocking: bool,
+    /// Whether this is a virtual machine that has never counted steal time, so that a pause by the host looks like disabled
+    /// interrupts.
+    pub(super) host_unknown: bool,
+    /// Whether a timer of the CPU wakes the thread. The interrupt of a device may arrive late for other reasons.
+    pub(super) waits_for_timer: bool,
 }
 
 /// Divides a sample. `events` are those of the CPU on which the thread ran, up to the end of the latency.
@@ -181,7 +186,12 @@ pub(super) fn divide<'a>(
             }
             (_, false) if is_host => (PartKind::Host, Subject::None),
             (_, false) if !is_woken => (PartKind::Unexplained, Subject::None),
+            (_, false) if !evidence.waits_for_timer => {
+                let serves_interrupt = facts.is_some_and(|facts| facts.name.starts_with(b"irq/"));
+                if serves_interrupt { (PartKind::Thread, subject) } else { (PartKind::Unexplained, Subject::None) }
+            }
             (_, false) if length < evidence.interrupts_off_ns => (PartKind::TimerDelivery, Subject::None),
+            (_, false) if evidence.host_unknown => (PartKind::InterruptsOffOrHost, subject),
             (_, false) => (PartKind::InterruptsOff, subject),
         }
     };
@@ -230,7 +240,10 @@ pub(super) fn divide<'a>(
         let (kind, subject) = match last.map(|_| classify(&state, end - now)) {
             None => (PartKind::Unexplained, Subject::None),
             // At the end, the sampled thread runs, so the switch to it was not recorded.
-            Some((PartKind::Thread | PartKind::InterruptsOff | PartKind::TimerDelivery, _)) if !is_own => {
+            Some((
+                PartKind::Thread | PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::TimerDelivery,
+                _,
+            )) if !is_own => {
                 let kind = if end - now <= RETURN_NS { PartKind::Scheduling } else { PartKind::Unexplained };
                 (kind, Subject::None)
             }
@@ -364,7 +377,13 @@ mod tests {
     const T: i32 = 80;
     const HOG: i32 = 90;
     const OTHER: i32 = 7;
-    const EVIDENCE: Evidence = Evidence { steal_rose: false, interrupts_off_ns: 20_000, is_blocking: true };
+    const EVIDENCE: Evidence = Evidence {
+        steal_rose: false,
+        interrupts_off_ns: 20_000,
+        is_blocking: true,
+        host_unknown: false,
+        waits_for_timer: true,
+    };
 
     fn facts(name: &str, priority: i32) -> ThreadFacts {
         let mut bytes = [0; 16];
@@ -444,6 +463,69 @@ mod tests {
         // Without the wake-up, no culprit is invented.
         let unseen: Vec<_> = events(200).into_iter().filter(|event| !matches!(event.what, What::Woken(_))).collect();
         assert_eq!(parts(205, EVIDENCE, &unseen)[0], (PartKind::Unexplained, None, 202));
+    }
+
+    #[test]
+    fn a_pause_is_attributed_to_the_host_only_as_far_as_the_evidence_goes() {
+        let events = |late: u64| {
+            [
+                switch(900, T, false, OTHER),
+                event(1_000 + late, OTHER, What::VectorBegins(0)),
+                event(1_001 + late, OTHER, What::Woken(T)),
+                event(1_002 + late, OTHER, What::VectorEnds(0)),
+                switch(1_004 + late, OTHER, true, T),
+            ]
+        };
+        let other = || named("other");
+        for (steal_rose, host_unknown, late, expected) in [
+            (false, false, 200, (PartKind::InterruptsOff, other())),
+            (false, true, 200, (PartKind::InterruptsOffOrHost, other())),
+            (true, false, 200, (PartKind::Host, None)),
+            (true, true, 200, (PartKind::Host, None)),
+            // A short delay is that of the timer hardware.
+            (false, false, 15, (PartKind::TimerDelivery, None)),
+            (false, true, 15, (PartKind::TimerDelivery, None)),
+            (true, false, 15, (PartKind::TimerDelivery, None)),
+            (true, true, 15, (PartKind::TimerDelivery, None)),
+            // Steal time has a resolution that is too coarse for a pause of this length.
+            (true, false, 40, (PartKind::InterruptsOff, other())),
+            (true, true, 40, (PartKind::InterruptsOffOrHost, other())),
+        ] {
+            let evidence = Evidence { steal_rose, host_unknown, ..EVIDENCE };
+            let found = parts(late + 5, evidence, &events(late)).remove(0);
+            assert_eq!((found.0, found.1), expected, "{steal_rose} {host_unknown} {late}");
+            // Nothing but the wake-up proves that the thread waited for its timer.
+            let unseen: Vec<_> =
+                events(late).into_iter().filter(|event| !matches!(event.what, What::Woken(_))).collect();
+            let found = parts(late + 5, evidence, &unseen).remove(0).0;
+            let is_host = steal_rose && late > 50;
+            assert_eq!(found, if is_host { PartKind::Host } else { PartKind::Unexplained });
+        }
+        // A thread that was ready waited for the other thread, with or without a host.
+        let hog = [switch(900, T, true, HOG), switch(1_200, HOG, false, T)];
+        let unknown = Evidence { host_unknown: true, ..EVIDENCE };
+        assert_eq!(parts(205, unknown, &hog)[0], (PartKind::Thread, named("hog"), 200));
+        let idle = [switch(900, T, false, 0), event(1_200, 0, What::Woken(T)), switch(1_203, 0, true, T)];
+        assert_eq!(parts(205, unknown, &idle)[0], (PartKind::IdleExit, None, 200));
+    }
+
+    #[test]
+    fn a_late_edge_is_not_attributed_to_disabled_interrupts() {
+        let edge = Evidence { waits_for_timer: false, is_blocking: false, ..EVIDENCE };
+        let of = |name: &str| {
+            let mut events = [
+                switch(900, 0, true, T),
+                switch(1_010, T, false, OTHER),
+                event(1_200, OTHER, What::Woken(T)),
+                switch(1_204, OTHER, true, T),
+            ];
+            if let What::Switch { facts: thread, .. } = &mut events[1].what {
+                *thread = facts(name, 49);
+            }
+            parts(210, edge, &events)
+        };
+        assert_eq!(of("other")[0], (PartKind::Unexplained, None, 190));
+        assert_eq!(of("irq/55-gpio")[0], (PartKind::Thread, named("irq/55-gpio"), 190 + 4));
     }
 
     #[test]

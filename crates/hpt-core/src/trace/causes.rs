@@ -29,6 +29,24 @@ pub struct CauseTotal {
     pub worst_ns: u64,
 }
 
+impl CauseTotal {
+    /// Creates a cause of this kind that contributed to no sample.
+    #[must_use]
+    pub const fn new(kind: PartKind) -> Self {
+        Self {
+            kind,
+            name: None,
+            pid: None,
+            irq: None,
+            priority: None,
+            idle_state: None,
+            samples: 0,
+            total_ns: 0,
+            worst_ns: 0,
+        }
+    }
+}
+
 /// The causes so far.
 #[derive(Debug, Default)]
 pub(super) struct Causes(Vec<CauseTotal>);
@@ -45,15 +63,12 @@ impl Causes {
                 let is_room = self.0.len() < CAUSES;
                 is_room.then(|| {
                     self.0.push(CauseTotal {
-                        kind: part.kind,
                         name: part.name.clone(),
                         pid: part.pid,
                         irq: part.irq,
                         priority: part.priority,
                         idle_state: part.idle_state,
-                        samples: 0,
-                        total_ns: 0,
-                        worst_ns: 0,
+                        ..CauseTotal::new(part.kind)
                     });
                     self.0.len() - 1
                 })

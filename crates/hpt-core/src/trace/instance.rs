@@ -22,8 +22,9 @@ use crate::host::CpuList;
 /// The events without which no sample can be explained.
 const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_handler_entry"];
 /// Further events, which not every kernel has.
-const WANTED: [&str; 5] =
-    ["sched/sched_wakeup", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", "power/cpu_idle"];
+///
+/// Without sched_wakeup: sched_waking occurs in the same interrupt, and each event costs time at each wake-up.
+const WANTED: [&str; 4] = ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", "power/cpu_idle"];
 /// Events that replace those of the timer interrupt, if it has none. Each event costs time at each wake-up.
 const TIMERS: [&str; 2] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"];
 /// The directories of the interrupts of the CPU itself: on x86 and on ARM.

@@ -34,6 +34,9 @@ pub enum PartKind {
     /// The timer interrupt was late, and nothing else happened on the CPU: a thread or a driver had disabled interrupts.
     /// The part names the thread that ran.
     InterruptsOff,
+    /// As [`InterruptsOff`](Self::InterruptsOff), or the hypervisor ran other guests: this is a virtual machine whose kernel
+    /// has never counted steal time, so that the trace cannot distinguish the two.
+    InterruptsOffOrHost,
     /// The timer interrupt was late by less than 20 µs, or 40 µs in a virtual machine.
     TimerDelivery,
     /// The handler of an interrupt ran.
@@ -58,8 +61,9 @@ pub enum PartKind {
 
 impl PartKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::InterruptsOff,
+        Self::InterruptsOffOrHost,
         Self::TimerDelivery,
         Self::HardInterrupt,
         Self::SoftInterrupt,
@@ -77,6 +81,7 @@ impl PartKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::InterruptsOff => "interrupts-off",
+            Self::InterruptsOffOrHost => "interrupts-off-or-host",
             Self::TimerDelivery => "timer-delivery",
             Self::HardInterrupt => "hard-interrupt",
             Self::SoftInterrupt => "soft-interrupt",

@@ -64,6 +64,7 @@ impl Reader {
         cpus: &[usize],
     ) -> Result<Self, super::TraceError> {
         let rings = cpus.iter().map(|&cpu| instance.ring(cpu)).collect::<Result<Vec<_>, _>>()?;
+        let is_virtual = is_virtual_machine();
         let most = (ALL_EVENTS / cpus.len().max(1)).clamp(10_000, MOST_EVENTS);
         Ok(Self {
             shared,
@@ -71,7 +72,7 @@ impl Reader {
             cpus: cpus.to_vec(),
             windows: rings.iter().map(|_| Window::new(most)).collect(),
             rings,
-            interrupts_off_ns: if is_virtual_machine() { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
+            interrupts_off_ns: if is_virtual { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
             page: vec![0; decoder.layout().page_size],
             decoder,
             policies: Policies::new(true),
@@ -79,7 +80,7 @@ impl Reader {
             causes: Causes::default(),
             worst: Vec::new(),
             above: Vec::new(),
-            report: TraceReport::default(),
+            report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
         })
     }
 
@@ -112,6 +113,8 @@ impl Reader {
             }
         }
         self.steal.update();
+        // The first steal time shows that the kernel can count it.
+        self.report.host_unknown &= !self.steal.rose_anywhere();
         for sample in samples {
             self.explain(sample);
         }
@@ -129,6 +132,8 @@ impl Reader {
             steal_rose: self.steal.rose(cpu),
             interrupts_off_ns: self.interrupts_off_ns,
             is_blocking: !self.request.polls,
+            host_unknown: self.report.host_unknown,
+            waits_for_timer: !self.request.edges,
         };
         let events = window.around(sample.thread, begin, end);
         let mut explained = divide(sample, events, evidence, (&self.decoder, &mut self.policies));
@@ -176,13 +181,28 @@ impl Reader {
 
 /// Returns whether this is a virtual machine, as far as the processor says so.
 fn is_virtual_machine() -> bool {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines()
-        .find(|line| line.starts_with("flags"))
-        .is_some_and(|line| line.ends_with(" hypervisor") || line.contains(" hypervisor "))
+    has_hypervisor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+}
+
+/// Returns whether the text of /proc/cpuinfo contains the flag of a hypervisor.
+fn has_hypervisor(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// Starts the thread.
 pub(super) fn start(reader: Reader) -> std::io::Result<thread::JoinHandle<TraceReport>> {
     thread::Builder::new().name("hpt-trace".to_owned()).spawn(move || reader.run())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_hypervisor;
+
+    #[test]
+    fn a_virtual_machine_has_the_flag_of_a_hypervisor() {
+        assert!(has_hypervisor("model name: x\nflags\t\t: fpu hypervisor lahf_lm\nbugs: y\n"));
+        assert!(has_hypervisor("flags : fpu hypervisor\n"));
+        assert!(!has_hypervisor("flags : fpu hypervisors\nbugs : hypervisor\n") && !has_hypervisor(""));
+    }
 }

@@ -16,7 +16,13 @@ const KERNELS: [&str; 5] =
     ["debian-12-amd64", "debian-12-arm64", "debian-12-armhf", "debian-12-armel", "linux-6.18-x86_64"];
 /// The number of damaged pages that each test run parses. HPT_MUTATIONS sets another number.
 const MUTATIONS: usize = 10_000;
-const QUIET: Evidence = Evidence { steal_rose: false, interrupts_off_ns: 20_000, is_blocking: true };
+const QUIET: Evidence = Evidence {
+    steal_rose: false,
+    interrupts_off_ns: 20_000,
+    is_blocking: true,
+    host_unknown: false,
+    waits_for_timer: true,
+};
 
 fn folder(kernel: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/rings").join(kernel)

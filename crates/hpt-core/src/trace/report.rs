@@ -20,6 +20,9 @@ pub struct TraceReport {
     pub lost_events: u64,
     /// The number of late samples that were not examined because there were too many at once.
     pub skipped: u64,
+    /// Whether this is a virtual machine whose kernel has never counted steal time. A pause by the hypervisor then cannot
+    /// be distinguished from disabled interrupts.
+    pub host_unknown: bool,
     /// The steal time of the recorded CPUs during the run, in seconds; `None` if the kernel does not report it.
     pub steal_s: Option<f64>,
 }

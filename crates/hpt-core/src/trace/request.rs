@@ -8,6 +8,7 @@ pub struct Request {
     pub(super) threshold_ns: u64,
     pub(super) above_ns: Option<u64>,
     pub(super) polls: bool,
+    pub(super) edges: bool,
 }
 
 impl Request {
@@ -17,7 +18,7 @@ impl Request {
         let mut cpus: Vec<_> = cpus.into_iter().collect();
         cpus.sort_unstable();
         cpus.dedup();
-        Self { cpus, worst: 20, threshold_ns: 20_000, above_ns: None, polls: false }
+        Self { cpus, worst: 20, threshold_ns: 20_000, above_ns: None, polls: false, edges: false }
     }
 
     /// Sets the number of worst samples that are explained; 20 without this call, and at least one.
@@ -36,6 +37,13 @@ impl Request {
     #[must_use]
     pub fn with_polling(self, polls: bool) -> Self {
         Self { polls, ..self }
+    }
+
+    /// States whether the threads wait for the interrupt of a device, for example for an edge on a GPIO line, instead of a
+    /// timer. Such an interrupt may arrive on any CPU, so its delay is not attributed to disabled interrupts.
+    #[must_use]
+    pub fn with_edges(self, edges: bool) -> Self {
+        Self { edges, ..self }
     }
 
     /// Also explains each sample above this latency, in nanoseconds, but at most 1,000 of them.

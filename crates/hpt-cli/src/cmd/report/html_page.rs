@@ -8,6 +8,7 @@ use hpt_document::{
     doctor::{DoctorDocument, DoctorSeverity, DoctorVerdict},
     probe::ProbeDocument,
     report::{ReportDocument, ReportPartState},
+    sleep::SleepDocument,
     stall::StallDocument,
     wake_latency::WakeLatencyDocument,
 };
@@ -43,10 +44,12 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
             pieces.push(Piece::Text("No stall exceeded the limit.".to_owned()));
             pieces.push(Piece::Provenance(chart::about(&(&document).into(), &report.command("stall"))));
         }
+        pieces.extend(gallery.show(chart::timeline(&document.explanation, &(&document).into(), ("", "stalls")))?);
         sections.push(Section { id: "stalls", title: "CPU stalls".to_owned(), pieces });
     }
-    if let Some(document) = report.document("sleep")? {
-        let pieces = gallery.show(chart::sleeps(&document))?;
+    if let Some(document) = report.document::<SleepDocument>("sleep")? {
+        let mut pieces = gallery.show(chart::sleeps(&document))?;
+        pieces.extend(gallery.show(chart::timeline(&document.explanation, &(&document).into(), ("", "sleeps")))?);
         sections.push(Section { id: "sleeps", title: "Sleep overshoot".to_owned(), pieces });
     }
     if let Some(document) = report.document("sleep-curve")? {
@@ -286,6 +289,10 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     let mut pieces = gallery.show(chart::distribution(&latencies))?;
     pieces.extend(gallery.show(chart::cpus(&there))?);
     pieces.extend(gallery.show(chart::time_series(&there))?);
+    for (name, document) in &there {
+        let of = (*name, "wake-ups");
+        pieces.extend(gallery.show(chart::timeline(&document.explanation, &(*document).into(), of))?);
+    }
     Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
 }
 

@@ -87,6 +87,12 @@ pub(crate) struct Arguments {
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, conflicts_with_all = ["from", "compare"])]
     cpu: Option<CpuChoice>,
+    /// Explain the latest samples, with timelines
+    ///
+    /// Measures the parts timer, timer-hpt, poll, stall and sleep with --explain, which requires root. Recording the kernel's
+    /// trace adds about two microseconds to each wake-up.
+    #[arg(long, conflicts_with_all = ["from", "compare", "host"])]
+    explain: bool,
     /// Name of the machine in the report [default: none]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "compare"])]
     name: Option<String>,
@@ -164,7 +170,7 @@ fn measure(arguments: &Arguments, host: &Host, context: &Context, runs: Runs<'_>
     let expected: Vec<_> = plans.iter().map(|plan| (plan.name, plan.expected(arguments.short))).collect();
     let progress = WholeProgress::new(&expected);
     for (number, plan) in plans.iter().enumerate() {
-        let mut line = plan.line(arguments.short, arguments.cpu);
+        let mut line = plan.line(arguments.short, arguments.cpu, arguments.explain);
         let file = arguments.host.as_ref().map(|path| path.to_string_lossy().into_owned());
         line.extend(file.into_iter().flat_map(|file| ["--host".to_owned(), file]));
         let mut part = ReportPart {

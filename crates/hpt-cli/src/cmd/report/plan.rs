@@ -36,6 +36,9 @@ enum Cpu {
 /// The parts that examine a machine without measuring it, and can therefore examine a system snapshot.
 pub(super) const EXAMINING: [&str; 2] = ["doctor", "probe"];
 
+/// The parts with samples that the kernel's trace can explain.
+const EXPLAINED: [&str; 5] = ["timer", "timer-hpt", "poll", "stall", "sleep"];
+
 /// The measurements, in the order in which they run and appear in the report.
 pub(crate) static PLANS: [Plan; 11] = [
     Plan {
@@ -146,7 +149,7 @@ impl Plan {
     }
 
     /// Returns the complete command line.
-    pub(crate) fn line(&self, short: bool, cpu: Option<CpuChoice>) -> Vec<String> {
+    pub(crate) fn line(&self, short: bool, cpu: Option<CpuChoice>, explain: bool) -> Vec<String> {
         let words = if short { self.short } else { self.words };
         let mut line: Vec<String> = ["hpt"].iter().chain(words).map(|&word| word.to_owned()).collect();
         let value = match (self.cpu, cpu) {
@@ -156,6 +159,7 @@ impl Plan {
             (Cpu::None, _) | (_, None) | (Cpu::Number, Some(CpuChoice::Any)) => None,
         };
         line.extend(value.into_iter().flat_map(|value| ["--cpu".to_owned(), value]));
+        line.extend((explain && EXPLAINED.contains(&self.name)).then(|| "--explain".to_owned()));
         line
     }
 }
@@ -168,10 +172,17 @@ mod tests {
     #[test]
     fn wake_ups_are_measured_on_every_cpu_unless_one_is_chosen() {
         let plan = PLANS.iter().find(|plan| plan.name == "timer").expect("there is one");
-        let line = |cpu| plan.line(true, cpu).join(" ");
+        let line = |cpu| plan.line(true, cpu, false).join(" ");
         assert!(line(None).ends_with("--duration 500ms --cpu all"), "{}", line(None));
         assert!(line(Some(CpuChoice::Number(3))).ends_with("--cpu 3"));
         assert!(line(Some(CpuChoice::Any)).ends_with("--cpu any"));
+    }
+
+    #[test]
+    fn only_parts_with_late_samples_are_explained() {
+        let explained = PLANS.iter().filter(|plan| plan.line(true, None, true).contains(&"--explain".to_owned()));
+        assert_eq!(explained.map(|plan| plan.name).collect::<Vec<_>>(), super::EXPLAINED);
+        assert!(PLANS.iter().all(|plan| !plan.line(true, None, false).contains(&"--explain".to_owned())));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use hpt_core::{
 };
 use hpt_document::{
     conditions::Conditions,
+    explain::Explanation,
     not_run::NotRun,
     sleep::{SleepDocument, SleepRow},
     warm_up::DiscardedSamples,
@@ -35,6 +36,7 @@ use crate::{
         bins::bins_of_sorted,
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
+        explain::{self, Awaited, ExplainOptions},
         limits::{
             option::{LimitOptions, SLEEP_HELP, of_sleep},
             quantity::{Limit, Quantity},
@@ -70,7 +72,7 @@ const WARM_UP_ROUNDS: u64 = 100;
 /// (spinning all the time), and hpt (blocking until a learned margin before the deadline, once or twice,
 /// then spinning).
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)), mut_arg("explain", |explain| explain.long_help(explain::SLEEP_HELP)))]
 pub(crate) struct Arguments {
     /// Sleep durations, separated by commas
     ///
@@ -88,7 +90,7 @@ pub(crate) struct Arguments {
     /// with its default and other targets. The settings take turns. One sleep in six is to learn from and does not count.
     /// For each limit of p99, from 1 to 100 µs, recommends the setting that takes the least CPU time. Its p99 is below the
     /// limit at 95 % confidence.
-    #[arg(long, conflicts_with_all = ["target", "limit", "load", "load_cpus", "warm_up"])]
+    #[arg(long, conflicts_with_all = ["target", "limit", "load", "load_cpus", "warm_up", "explain"])]
     curve: bool,
     /// std, nanosleep, fixed, busy, hpt [default: all]
     ///
@@ -113,6 +115,8 @@ pub(crate) struct Arguments {
     conditions: ConditionOptions,
     #[command(flatten)]
     load: LoadOptions,
+    #[command(flatten)]
+    explain: ExplainOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
@@ -140,11 +144,21 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    arguments.thread.listen(context)?;
+    // No signal may end hpt before the trace is removed.
+    if arguments.explain.is_requested() {
+        context.signals.listen_until_the_end()?;
+    } else {
+        arguments.thread.listen(context)?;
+    }
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
+    // The threads that begin here inherit neither the CPU nor the policy of this thread.
+    let measured = [arguments.thread.cpu()];
+    let above = (u64::MAX, arguments.awaited());
+    let explaining = arguments.explain.begin(&measured, arguments.limits.limits(), above);
+    let conditions = ConditionsThread::begin(context, &measured);
     let held = arguments.thread.hold(context, arguments.conduct(), "hpt sleep")?;
     clock::prime();
+    let mut feed = explaining.feed(held.cpu());
 
     let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;
     let sleeps = u64::from(arguments.count) * methods;
@@ -164,6 +178,10 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         let mut sleeper = arguments.sleeper();
         let mut methods = arguments.methods(&mut sleeper);
         let overshoots = sleep_overshoot(duration, arguments.count.into(), &mut methods, |so_far| {
+            if let Some(feed) = &mut feed {
+                let (deadline, overshoot_ns) = so_far.last();
+                feed.offer(deadline.nanos_since(Instant::EPOCH), overshoot_ns);
+            }
             progress.at(sleeps * before + so_far.made());
             answer_request(context, || {
                 let rows = [rows.clone(), rows_of(duration, &so_far.results(), None)].concat();
@@ -179,12 +197,15 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
+    drop(feed);
+    let explanation = explaining.end(context, &measured);
     drop(progress);
     let warnings = held.end();
     let mut data = asked.data(rows, &parts, (not_run, warnings.clone()));
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
+    data.explanation = explanation;
     let remarks = (&mut data.notes, &mut *data.limits);
     let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data);
@@ -197,6 +218,12 @@ impl Arguments {
     fn conduct(&self) -> Behavior {
         let only_spins = !self.strategy.is_empty() && self.strategy.iter().all(|name| name == "busy");
         if only_spins { Behavior::Spins } else { Behavior::Blocks }
+    }
+
+    /// Returns the event that ends a wait. Some methods poll the clock before the deadline.
+    fn awaited(&self) -> Awaited {
+        let polls = ["fixed", "busy", "hpt"].into_iter().any(|method| self.wants(method));
+        if polls { Awaited::Clock } else { Awaited::Timer }
     }
 
     fn wants(&self, method: &str) -> bool {
@@ -264,6 +291,7 @@ impl Asked<'_> {
             cpu_absences: parts.absences(),
             not_run,
             conditions: Conditions::default(),
+            explanation: Explanation::default(),
             limits,
             results: rows,
             loaded: None,
@@ -330,7 +358,7 @@ mod tests {
     use crate::{
         golden,
         output::Document,
-        sampling::{conditions, realtime_settings::tests::example},
+        sampling::{conditions, explain, realtime_settings::tests::example},
     };
 
     #[test]
@@ -366,6 +394,7 @@ mod tests {
             cpu_absences: Vec::new(),
             not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
             conditions: conditions::tests::example(),
+            explanation: explain::terminal::tests::example(),
             limits: Vec::new(),
             results: vec![
                 row(100_000, "std", 1.0),

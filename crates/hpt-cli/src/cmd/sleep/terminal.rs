@@ -9,7 +9,7 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
-        conditions, cpu_absences,
+        conditions, cpu_absences, explain,
         limits::{self, verdict::support_of_max},
         realtime_settings::words,
     },
@@ -24,6 +24,7 @@ pub(super) fn page(data: &SleepDocument) -> Vec<Block> {
     blocks.extend(trade_off(&groups).map(Block::Text));
     let sentences = data.results.iter().filter_map(|row| sentence(&length(row), row.target.as_ref()?));
     blocks.extend(sentences.map(Block::Text));
+    blocks.extend(explain::terminal::blocks(&data.explanation, ("sleep", "sleeps")));
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::detail(format!(

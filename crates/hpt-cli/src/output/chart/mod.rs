@@ -12,6 +12,7 @@ mod sleep_curve;
 mod sleeps;
 mod svg;
 mod time_series;
+mod timeline;
 mod titled_chart;
 
 use hpt_document::Document;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     sleeps::sleeps,
     svg::Width,
     time_series::time_series,
+    timeline::timeline,
     titled_chart::{Figures, MARK, TitledChart, Unreadable, style},
 };
 

@@ -149,6 +149,8 @@ pub(super) enum Mark {
     Outline(Vec<(f64, f64)>),
     /// A bar from the left edge, at the position of a name, with a label at its end.
     Bar { name: f64, to: f64, words: String },
+    /// A filled area from one x to another and from one y to another. It is at least one pixel wide.
+    Piece { x: (f64, f64), y: (f64, f64) },
     /// A line from one x to another.
     Across { from: f64, to: f64, y: f64 },
     /// A thin line from one y to another, for the bounds around a curve.
@@ -477,6 +479,12 @@ impl Panel {
                     (y - half + base.1, y + half + base.1),
                     &format!("{}: {words}", tick.map_or("", |tick| &tick.1)),
                 );
+            }
+            Mark::Piece { x, y } => {
+                let ((left, top), (right, bottom)) = (at(x.0, y.0), at(x.1, y.1));
+                let (left, right) = (left, right.max(left + FINE));
+                let corners = [(left, top.min(bottom)), (right, top.max(bottom))];
+                area.draw(&Rectangle::new(corners, color(look).filled())).expect(NEVER_FULL);
             }
             Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
             Mark::Within { x, from, to } => {

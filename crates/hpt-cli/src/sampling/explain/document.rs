@@ -48,6 +48,7 @@ const fn recording(report: &TraceReport) -> TraceRecording {
         incomplete: report.incomplete,
         lost_events: report.lost_events,
         skipped: report.skipped,
+        host_unknown: report.host_unknown,
         steal_s: report.steal_s,
     }
 }
@@ -105,6 +106,7 @@ fn cause_of(cause: &CauseTotal, all_ns: u64, fixes: &Fixes) -> ExplainedCause {
 const fn kind(kind: PartKind) -> CauseKind {
     match kind {
         PartKind::InterruptsOff => CauseKind::InterruptsOff,
+        PartKind::InterruptsOffOrHost => CauseKind::InterruptsOffOrHost,
         PartKind::TimerDelivery => CauseKind::TimerDelivery,
         PartKind::HardInterrupt => CauseKind::HardInterrupt,
         PartKind::SoftInterrupt => CauseKind::SoftInterrupt,

@@ -9,6 +9,11 @@ use hpt_core::{
     trace::{CauseTotal, PartKind},
 };
 
+use crate::output::cause_words::load_of;
+
+/// The threads of hpt that read the trace and the conditions. They avoid the measured CPUs if there is another.
+const OWN_THREADS: [&str; 2] = ["hpt-trace", "conditions"];
+
 /// The fixes that the rules of `hpt doctor` have for this machine.
 #[derive(Debug, Default)]
 pub(super) struct Fixes(BTreeMap<&'static str, String>);
@@ -37,14 +42,27 @@ impl Fixes {
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
-        // A thread of hpt is part of the measurement.
-        if cause.kind == PartKind::Thread && cause.name.as_deref().is_some_and(|name| name.starts_with("hpt")) {
-            return CauseFix::default();
+        // The rules do not know which threads belong to the measurement.
+        if let Some(text) = of_own_thread(cause) {
+            return CauseFix { rule: None, text: Some(text) };
         }
         let rule = rule_of(cause);
         let text = rule.and_then(|rule| self.0.get(rule).cloned()).or_else(|| general(cause));
         CauseFix { rule, text }
     }
+}
+
+/// Returns the fix of a cause that is a thread of hpt itself.
+fn of_own_thread(cause: &CauseTotal) -> Option<String> {
+    use PartKind::{InterruptsOff, InterruptsOffOrHost, Thread};
+    let name = cause.name.as_deref().filter(|_| matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost))?;
+    if OWN_THREADS.contains(&name) {
+        return Some(
+            "leave a CPU without a measurement, for example with --cpu 0: hpt then reads the trace on another CPU"
+                .to_owned(),
+        );
+    }
+    load_of(name).map(|_| "none: this is the load that --load requests; --load-cpus selects its CPUs".to_owned())
 }
 
 /// Returns the rule of `hpt doctor` that examines a cause.
@@ -62,7 +80,7 @@ fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
             _ => "interrupts",
         },
         PartKind::IdleExit => "idle-states",
-        PartKind::Host => "stolen-time",
+        PartKind::Host | PartKind::InterruptsOffOrHost => "stolen-time",
         PartKind::InterruptsOff => "preemption",
         _ => return None,
     })
@@ -103,6 +121,46 @@ fn general(cause: &CauseTotal) -> Option<String> {
                 "find the code that disables interrupts while {name} runs, for example with the kernel's irqsoff tracer"
             )
         }
+        PartKind::InterruptsOffOrHost => format!(
+            "search with the kernel's irqsoff tracer for code that disables interrupts while {name} runs; if it finds none, give the virtual machine CPUs of its own on the host"
+        ),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::trace::{CauseTotal, PartKind};
+
+    use super::Fixes;
+
+    fn fix(kind: PartKind, name: &str) -> (Option<&'static str>, String) {
+        let mut cause = CauseTotal::new(kind);
+        cause.name = Some(name.to_owned());
+        let fix = Fixes([("preemption", "use PREEMPT_RT".to_owned())].into()).for_cause(&cause);
+        (fix.rule, fix.text.unwrap_or_default())
+    }
+
+    #[test]
+    fn the_reader_of_the_trace_needs_a_cpu_and_no_other_kernel() {
+        for kind in [PartKind::Thread, PartKind::InterruptsOff, PartKind::InterruptsOffOrHost] {
+            let (rule, text) = fix(kind, "hpt-trace");
+            assert!(rule.is_none() && text.contains("leave a CPU without a measurement"), "{kind:?}: {text}");
+        }
+        assert_eq!(fix(PartKind::InterruptsOff, "cat"), (Some("preemption"), "use PREEMPT_RT".to_owned()));
+    }
+
+    #[test]
+    fn a_pause_with_two_possible_causes_has_both_fixes() {
+        let (rule, text) = fix(PartKind::InterruptsOffOrHost, "cat");
+        assert_eq!(rule, Some("stolen-time"));
+        assert!(text.contains("irqsoff") && text.contains("while cat runs") && text.contains("host"), "{text}");
+    }
+
+    #[test]
+    fn a_load_is_no_problem_to_be_fixed() {
+        let (rule, text) = fix(PartKind::Thread, "hpt-load-cpu");
+        assert!(rule.is_none() && text.contains("--load-cpus"), "{text}");
+        assert!(fix(PartKind::Thread, "hpt-of-mine").1.contains("move hpt-of-mine to another CPU"));
+    }
 }

@@ -5,4 +5,4 @@ mod fix;
 mod options;
 pub(crate) mod terminal;
 
-pub(crate) use self::options::{ExplainOptions, Feed};
+pub(crate) use self::options::{Awaited, ExplainOptions, Explaining, Feed, SLEEP_HELP, STALL_HELP};

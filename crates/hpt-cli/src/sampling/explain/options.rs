@@ -30,10 +30,25 @@ pub(crate) struct ExplainOptions {
         require_equals = true,
         default_missing_value = "20",
         value_parser = clap::value_parser!(u16).range(1..=MOST),
-        hide_short_help = true,
-        conflicts_with = "load"
+        hide_short_help = true
     )]
     explain: Option<u16>,
+}
+
+/// The help for sleeps, which have no --stop-above.
+pub(crate) const SLEEP_HELP: &str = "Explain the N latest sleeps: what delayed them [default: 20]\n\nAs for hpt latency timer --explain. Sleeps above a limit on max are explained in addition. Requires root.";
+/// The help for stalls.
+pub(crate) const STALL_HELP: &str = "Explain the N longest stalls: what ran instead [default: 20]\n\nAs for hpt latency timer --explain: the kernel's trace names the threads and interrupts, with start and duration. Stalls above --stop-above or above a limit on max are explained in addition. Requires root.";
+
+/// The event that ends the wait of a measured thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// A timer. The threads block until it expires.
+    Timer,
+    /// A time. The threads poll the clock, at least shortly before that time.
+    Clock,
+    /// An interrupt of a device.
+    Edge,
 }
 
 impl ExplainOptions {
@@ -47,7 +62,7 @@ impl ExplainOptions {
         self,
         measured: &[Option<usize>],
         limits: &[Limit],
-        (stop_above_ns, polls): (u64, bool),
+        (stop_above_ns, awaited): (u64, Awaited),
     ) -> Explaining {
         let Some(worst) = self.explain else { return Explaining(None) };
         let maxima =
@@ -58,8 +73,9 @@ impl ExplainOptions {
         let above_ns = maxima.chain([stop_above_ns]).min().filter(|&ns| ns < u64::MAX);
         // A thread that is not pinned may run on every CPU.
         let cpus: Option<Vec<usize>> = measured.iter().copied().collect();
-        let request =
-            Request::new(cpus.unwrap_or_default()).with_worst(worst.into()).with_above_ns(above_ns).with_polling(polls);
+        let request = Request::new(cpus.unwrap_or_default()).with_worst(worst.into()).with_above_ns(above_ns);
+        // A thread that drives a line runs at the start of its sample, as a polling thread does.
+        let request = request.with_polling(awaited != Awaited::Timer).with_edges(awaited == Awaited::Edge);
         Explaining(Some(Tracing::begin(&request)))
     }
 }

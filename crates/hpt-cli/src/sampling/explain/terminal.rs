@@ -1,8 +1,12 @@
 //! The tables of `--explain`. Measures nothing.
 
-use hpt_document::explain::{CauseKind, ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TraceRecording};
+use hpt_document::explain::{ExplainedCause, ExplainedSample, Explanation, TraceRecording};
 
-use crate::output::{Align, Block, Cell, Column, Table, one_or_many, short_time};
+use crate::output::{
+    Align, Block, Cell, Column, Table,
+    cause_words::{words_of_cause, words_of_part},
+    one_or_many, short_time,
+};
 
 /// The number of causes and of samples in the tables, and of parts in one row.
 const CAUSES: usize = 8;
@@ -26,6 +30,15 @@ pub(crate) fn blocks(explanation: &Explanation, samples: (&str, &str)) -> Vec<Bl
         blocks.push(worst(&explanation.explained));
     }
     blocks.extend(doubts(recording).map(Block::Text));
+    blocks
+}
+
+/// Returns the causes and the worst samples of one phase of a measurement with `--load`.
+pub(crate) fn blocks_of_phase(phase: &str, explanation: &Explanation, samples: (&str, &str)) -> Vec<Block> {
+    let mut blocks = blocks(explanation, samples);
+    if let Some(Block::Text(first)) = blocks.first_mut() {
+        *first = format!("{phase}: {first}");
+    }
     blocks
 }
 
@@ -151,51 +164,10 @@ fn doubts(recording: &TraceRecording) -> impl Iterator<Item = String> {
             "Note: the hypervisor took {steal_s:.2} s from the recorded CPUs. The kernel reports this in steps of 10 ms, so a shorter pause can appear as disabled interrupts or as leaving an idle state."
         )
     });
-    [lost, skipped, steal].into_iter().flatten()
-}
-
-fn words_of_cause(cause: &ExplainedCause) -> String {
-    words(cause.kind, cause.name.as_deref(), (cause.pid, cause.priority), cause.irq, cause.idle_state)
-}
-
-fn words_of_part(part: &ExplainedPart) -> String {
-    let times = if part.count > 1 { format!(" {}×", part.count) } else { String::new() };
-    words(part.kind, part.name.as_deref(), (part.pid, part.priority), part.irq, part.idle_state) + &times
-}
-
-fn words(
-    kind: CauseKind,
-    name: Option<&str>,
-    (pid, priority): (Option<u32>, Option<u8>),
-    irq: Option<u32>,
-    idle_state: Option<u32>,
-) -> String {
-    let named = name.unwrap_or("unknown");
-    match kind {
-        CauseKind::InterruptsOff => match name {
-            Some(name) => format!("interrupts off while {name} ran"),
-            None => "interrupts off".to_owned(),
-        },
-        CauseKind::TimerDelivery => "timer interrupt late".to_owned(),
-        CauseKind::HardInterrupt => match irq {
-            Some(irq) => format!("irq {irq} ({named})"),
-            None => format!("interrupt {named}"),
-        },
-        CauseKind::SoftInterrupt => format!("softirq {named}"),
-        CauseKind::Thread => {
-            let priority = priority.map_or_else(String::new, |priority| format!(", real-time priority {priority}"));
-            let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid}{priority})"));
-            format!("thread {named}{pid}")
-        }
-        CauseKind::IdleExit => {
-            idle_state.map_or_else(|| "leaving idle".to_owned(), |state| format!("leaving idle state {state}"))
-        }
-        CauseKind::Host => "host (steal time)".to_owned(),
-        CauseKind::Scheduling => "switching to the thread".to_owned(),
-        CauseKind::Return => "return to the thread".to_owned(),
-        CauseKind::OwnWork => "own work of the thread".to_owned(),
-        CauseKind::Unexplained => "unexplained".to_owned(),
-    }
+    let unknown = recording.host_unknown.then(|| {
+        "Note: this virtual machine has never counted steal time. If the host runs other guests, that time appears as disabled interrupts, as leaving an idle state or as unexplained.".to_owned()
+    });
+    [lost, skipped, steal, unknown].into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -233,6 +205,7 @@ pub(crate) mod tests {
             incomplete: 1,
             lost_events: 12,
             skipped: 0,
+            host_unknown: false,
             steal_s: Some(0.02),
         }
     }
@@ -311,6 +284,28 @@ pub(crate) mod tests {
         let blocks = blocks(&explanation, ("wake-up", "wake-ups"));
         let [Block::Text(line)] = blocks.as_slice() else { panic!("{blocks:?}") };
         assert!(line.contains("tracefs is not mounted.") && line.ends_with("To get it, mount it."), "{line}");
+    }
+
+    #[test]
+    fn a_virtual_machine_without_steal_time_is_named_as_a_doubt() {
+        let last_line = |host_unknown| {
+            let recording = TraceRecording { steal_s: Some(0.0), lost_events: 0, host_unknown, ..recording() };
+            let explanation = Explanation { explain: Some(recording), ..example() };
+            match blocks(&explanation, ("wake-up", "wake-ups")).pop() {
+                Some(Block::Text(line)) => Some(line),
+                _ => None,
+            }
+        };
+        assert!(last_line(true).is_some_and(|line| line.contains("has never counted steal time")));
+        assert_eq!(last_line(false), None);
+    }
+
+    #[test]
+    fn each_phase_of_a_measurement_under_load_is_named() {
+        let blocks = super::blocks_of_phase("Under load", &example(), ("wake-up", "wake-ups"));
+        let Some(Block::Text(line)) = blocks.first() else { panic!("{blocks:?}") };
+        assert!(line.starts_with("Under load: Causes: 90 % "), "{line}");
+        assert_eq!(super::blocks_of_phase("Idle", &Explanation::default(), ("wake-up", "wake-ups")), []);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use hpt_core::host::CpuList;
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
+    explain::Explanation,
     limit::LimitRow,
-    load::{Load, LoadedPhase},
+    load::{Load, LoadKind, LoadedPhase},
 };
 
 use super::{
@@ -16,10 +17,13 @@ use super::{
 use crate::{
     context::Context,
     exit::Failure,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, remarks},
-    sampling::limits::{
-        self,
-        verdict::{doubt, of_both_phases},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, cause_words, remarks},
+    sampling::{
+        explain,
+        limits::{
+            self,
+            verdict::{doubt, of_both_phases},
+        },
     },
 };
 
@@ -83,6 +87,31 @@ fn limits_and_notes(data: &mut hpt_document::Document) -> (&mut [LimitRow], &mut
     }
 }
 
+/// Returns the causes of late samples, and the name of one sample and of several.
+fn explanation_of(data: &mut hpt_document::Document) -> Option<(&mut Explanation, (&'static str, &'static str))> {
+    use hpt_document::Document;
+    match data {
+        Document::WakeLatency(data) => Some((&mut data.explanation, ("wake-up", "wake-ups"))),
+        Document::Stall(data) => Some((&mut data.explanation, ("stall", "stalls"))),
+        Document::Sleep(data) => Some((&mut data.explanation, ("sleep", "sleeps"))),
+        _ => None,
+    }
+}
+
+/// Names the processes that the built-in load `fork` starts. Before they can name themselves, their name is that of the
+/// link by which hpt starts itself.
+fn name_processes(explanation: &mut Explanation, load: &Load) {
+    if load.program != "hpt" || !load.kinds.contains(&LoadKind::Fork) {
+        return;
+    }
+    let parts = explanation.explained.iter_mut().flat_map(|sample| &mut sample.parts).map(|part| &mut part.name);
+    for name in parts.chain(explanation.causes.iter_mut().map(|cause| &mut cause.name)) {
+        if name.as_deref() == Some("exe") {
+            *name = Some(format!("{}{}", cause_words::LOAD, LoadKind::Fork.name()));
+        }
+    }
+}
+
 /// Combines the documents of the two phases.
 fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
     // An exceeded limit counts even if the result of the other phase is unknown.
@@ -92,14 +121,24 @@ fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<Stri
     let mut warnings = idle.warnings;
     warnings.extend(loaded.warnings.into_iter().map(under_load));
     notes.extend(loaded.data.notes().iter().cloned().map(under_load));
-    let parts = (Parts::of(idle.blocks, idle.data.limits()), Parts::of(loaded.blocks, loaded.data.limits()));
-    let mut data = with_phase(idle.data, loaded.data, load, notes);
+    let (mut idle_data, mut loaded_data) = (idle.data, loaded.data);
+    if let Some((explanation, _)) = explanation_of(&mut loaded_data) {
+        name_processes(explanation, &load);
+    }
+    let causes: Vec<_> = [("Idle", &mut idle_data), ("Under load", &mut loaded_data)]
+        .into_iter()
+        .filter_map(|(phase, data)| explanation_of(data).map(|of_phase| (phase, of_phase)))
+        .flat_map(|(phase, (explanation, samples))| explain::terminal::blocks_of_phase(phase, explanation, samples))
+        .collect();
+    let parts = (Parts::of(idle.blocks, idle_data.limits()), Parts::of(loaded.blocks, loaded_data.limits()));
+    let mut data = with_phase(idle_data, loaded_data, load, notes);
     if let Some(why) = ended_early {
         doubt(limits_and_notes(&mut data).0, &why);
         answer = answer.and(Answer::Unknown);
     }
     let blocks = side_by_side(parts, of_load, keys)
         .into_iter()
+        .chain(causes)
         .chain(limits::table::blocks(data.limits()))
         .chain(remarks(data.interrupted(), data.notes()))
         .collect();
@@ -134,7 +173,7 @@ fn with_phase(
             data.notes.extend(notes);
             data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
-            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.loaded = Some(phase(load, end, (other.conditions, other.explanation), other.results));
             data.into()
         }
         (Document::Stall(mut data), Document::Stall(other)) => {
@@ -142,7 +181,7 @@ fn with_phase(
             data.notes.extend(notes);
             data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
-            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.loaded = Some(phase(load, end, (other.conditions, other.explanation), other.results));
             data.into()
         }
         (Document::Sleep(mut data), Document::Sleep(other)) => {
@@ -150,7 +189,7 @@ fn with_phase(
             data.notes.extend(notes);
             data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.interrupted, None, other.cpu_absences);
-            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.loaded = Some(phase(load, end, (other.conditions, other.explanation), other.results));
             data.into()
         }
         (Document::Bench(mut data), Document::Bench(other)) => {
@@ -158,7 +197,7 @@ fn with_phase(
             data.notes.extend(notes);
             data.limits = of_both_phases(data.limits, other.limits);
             let end = (other.interrupted, None, other.cpu_absences);
-            data.loaded = Some(phase(load, end, other.conditions, other.results));
+            data.loaded = Some(phase(load, end, (other.conditions, Explanation::default()), other.results));
             data.into()
         }
         // The same command prints both documents, and no other command has the option.
@@ -169,10 +208,10 @@ fn with_phase(
 fn phase<Row>(
     load: Load,
     (interrupted, stopped_at_ns, cpu_absences): (bool, Option<u64>, Vec<CpuAbsence>),
-    conditions: Conditions,
+    (conditions, explanation): (Conditions, Explanation),
     results: Vec<Row>,
 ) -> LoadedPhase<Row> {
-    LoadedPhase { load, interrupted, stopped_at_ns, cpu_absences, conditions, results }
+    LoadedPhase { load, interrupted, stopped_at_ns, cpu_absences, conditions, explanation, results }
 }
 
 /// Returns the load in one sentence.
@@ -289,12 +328,15 @@ fn filled(table: Table, columns: &[Column], keys: usize) -> Vec<Vec<Cell>> {
 mod tests {
     use hpt_document::load::{Load, LoadKind};
 
-    use super::{combined, merged, only_idle, words};
+    use super::{combined, merged, name_processes, only_idle, words};
     use crate::{
         exit::Failure,
         golden,
         output::{Align, Answer, Block, Cell, Column, Document, Format, Look, Table, rendered},
-        sampling::limits::{self, table::tests::examples, verdict},
+        sampling::{
+            explain,
+            limits::{self, table::tests::examples, verdict},
+        },
     };
 
     fn table(columns: &[&'static str], rows: &[&[&str]]) -> Table {
@@ -308,6 +350,21 @@ mod tests {
         let header = table.columns.iter().map(|column| column.0).collect::<Vec<_>>().join(" ");
         let rows = table.rows.iter().map(|row| row.iter().map(|cell| cell.0.as_str()).collect::<Vec<_>>().join(" "));
         std::iter::once(header).chain(rows).collect()
+    }
+
+    #[test]
+    fn processes_of_the_load_fork_are_named_after_it() {
+        let name_under = |program: &str, kinds: Vec<LoadKind>| {
+            let mut explanation = explain::terminal::tests::example();
+            explanation.causes[0].name = Some("exe".to_owned());
+            explanation.explained[0].parts[0].name = Some("exe".to_owned());
+            name_processes(&mut explanation, &Load { program: program.to_owned(), kinds, ..Load::default() });
+            assert_eq!(explanation.causes[0].name, explanation.explained[0].parts[0].name);
+            explanation.causes[0].name.clone().unwrap_or_default()
+        };
+        assert_eq!(name_under("hpt", vec![LoadKind::Cpu, LoadKind::Fork]), "hpt-load-fork");
+        assert_eq!(name_under("hpt", vec![LoadKind::Cpu]), "exe");
+        assert_eq!(name_under("stress-ng", vec![LoadKind::Fork]), "exe");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use hpt_core::realtime::{Pinned, Policy, PolicyGuard};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::kind::Kind;
+use crate::output::cause_words::LOAD;
 
 /// The first argument of a worker.
 const WORKER: &str = "__load";
@@ -103,9 +104,11 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     }
     end_with(parent, Signal::KILL)?;
     if text(1)? == NOTHING {
+        name_thread(Kind::Fork);
         std::process::exit(0);
     }
     let kind = Kind::named(text(1)?).ok_or_else(invalid)?;
+    name_thread(kind);
     let cpu = text(2)?.parse().map_err(|_| invalid())?;
     let bytes = text(3)?.parse().map_err(|_| invalid())?;
     let folder = PathBuf::from(arguments.get(4).ok_or_else(invalid)?);
@@ -113,6 +116,12 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let _pinned = Pinned::new(cpu).map_err(io::Error::other)?;
     run(&Task { kind, cpu, bytes, folder })
+}
+
+/// Names the main thread after its load. Threads and processes that it starts inherit the name.
+fn name_thread(kind: Kind) {
+    // The kernel keeps 15 characters.
+    let _ = fs::write("/proc/self/comm", format!("{LOAD}{}", kind.name()));
 }
 
 /// Makes the kernel send `signal` to this process when its parent ends.

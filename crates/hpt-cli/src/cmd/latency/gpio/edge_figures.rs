@@ -50,6 +50,14 @@ impl Figure {
         }
     }
 
+    /// Returns the time at which the latency begins, in nanoseconds.
+    pub(super) const fn start(self, times: &EdgeTimes) -> Option<u64> {
+        match self {
+            Self::OutputToIrq | Self::EndToEnd => Some(times.driven_ns),
+            Self::IrqToUser => times.detected_ns,
+        }
+    }
+
     pub(super) fn of(self, times: &EdgeTimes) -> Option<u64> {
         match self {
             Self::OutputToIrq => times.output_to_irq_ns(),
@@ -140,6 +148,14 @@ pub(super) mod tests {
             text,
             ["1000000 1500 7500 9000", "2000000 2500 7900 10400", "3000000 - - 12000", "4000000 1000 2499000 2500000"]
         );
+    }
+
+    #[test]
+    fn each_latency_begins_where_the_one_before_it_ends() {
+        let starts = |sample: &EdgeSample| Figure::ALL.map(|figure| figure.start(&sample.times));
+        let samples = samples();
+        assert_eq!(starts(&samples[0]), [Some(1_000_000), Some(1_001_500), Some(1_000_000)]);
+        assert_eq!(starts(&samples[2]), [Some(3_000_000), None, Some(3_000_000)]);
     }
 
     #[test]

@@ -17,12 +17,15 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
     gpio::{GpioError, Input, LineName, Output},
-    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeWaiting, Loopback, NotRunWatch, ReadOverhead},
+    measure::{
+        EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, NotRunWatch, ReadOverhead,
+    },
     realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
+    explain::Explanation,
     gpio_latency::{GpioLatencyDocument, GpioListening},
     gpio_line::GpioLine,
     latency::{ClockReads, LatencyThread},
@@ -45,6 +48,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::NOTHING_LEFT,
+        explain::{Awaited, ExplainOptions, Feed},
         limits::{
             option::{GPIO_HELP, LimitOptions},
             quantity::Limit,
@@ -127,6 +131,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: ConditionOptions,
     #[command(flatten)]
+    explain: ExplainOptions,
+    #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
@@ -201,6 +207,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut wire = Loopback::new(&output, &input, clock, listening);
     let reads = wire.clock_read_overhead();
 
+    let above = (arguments.keeping.limit_ns(), Awaited::Edge);
+    let explaining = arguments.explain.begin(&[arguments.thread.cpu()], arguments.limits.limits(), above);
     let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
     let three = Mutex::new(EdgeFigures::new());
     let measured = arguments.thread.cpu();
@@ -227,7 +235,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let settings = held.settings();
         *effective.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
         let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
-        let what = (&three, run.raw(), presence.as_mut());
+        let what = (&three, run.raw(), (presence.as_mut(), explaining.feed(held.cpu())));
         // The thread blocks between edges, even if it busy-waits for the edge itself.
         let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
         let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
@@ -260,6 +268,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], write, so_far);
     let elapsed = start.elapsed();
     let conditions = conditions.end();
+    let explanation = explaining.end(context, &[measured]);
     let released = [output.release(), input.release()];
     let mut outcome = outcome?.pop().expect("the only thread has an outcome");
     let mut warnings = std::mem::take(&mut outcome.warnings);
@@ -281,6 +290,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
+    data.explanation = explanation;
     let remarks = (&mut data.notes, &mut *data.limits);
     let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, three.of(arguments.figure));
@@ -346,12 +356,16 @@ impl Asked<'_> {
             not_run: not_run.clone(),
             end: run.end(absences.clone()),
             conditions: Conditions::default(),
+            explanation: Explanation::default(),
             limits: verdicts(arguments.limits.limits(), &[limited]),
             results: rows(three),
             notes,
         }
     }
 }
+
+/// The watch on the CPU of the thread, and the means by which the thread offers its samples to be explained.
+type Observers<'a, 'host> = (Option<&'a mut PinWatch<'host>>, Option<Feed>);
 
 /// Drives one line and waits for edges on the other.
 fn measure(
@@ -360,7 +374,7 @@ fn measure(
     arguments: &Arguments,
     start: Instant,
     shared: &RunState,
-    (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
+    (three, raw, (mut presence, mut feed)): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Observers<'_, '_>),
 ) -> EdgeReport {
     // The warm-up ends at `start`. This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let end = arguments.run_length.end(start);
@@ -388,6 +402,9 @@ fn measure(
                 if is_there && arguments.figure.of(&times).is_some_and(|ns| ns > limit_ns) {
                     shared.stop_at(Instant::from_nanos(times.driven_ns.cast_signed()));
                 }
+                if let Some(feed) = feed.as_mut().filter(|_| is_there) {
+                    offer(feed, arguments.figure, &times);
+                }
                 let sample = EdgeSample { times, missed };
                 // Edges received on another CPU are not counted for this CPU.
                 if is_there {
@@ -407,6 +424,13 @@ fn measure(
             arguments.run_length.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
         continue_if(shared.goes_on() && Instant::now() < end && !is_enough)
     })
+}
+
+/// Offers the chosen latency of an edge to be explained.
+fn offer(feed: &mut Feed, figure: Figure, times: &EdgeTimes) {
+    if let Some((start_ns, latency_ns)) = figure.start(times).zip(figure.of(times)) {
+        feed.offer(start_ns, latency_ns);
+    }
 }
 
 #[cfg(test)]

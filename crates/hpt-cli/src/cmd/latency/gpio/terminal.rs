@@ -13,7 +13,7 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
-        conditions, cpu_absences, histogram,
+        conditions, cpu_absences, explain, histogram,
         latency_figures::{COLUMNS, cells, samples, words},
         limits::{self, verdict::support_of_max},
         not_run, realtime_settings,
@@ -105,6 +105,7 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> 
         let rows = data.results.iter().map(row).collect();
         blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
+    blocks.extend(explain::terminal::blocks(&data.explanation, ("edge", "edges")));
     blocks.extend(histogram::of_latencies(drawn, (Figure::of_word(data.figure).head(), "samples")));
     blocks.push(Block::detail(provenance(data)));
     blocks.extend(conditions::details(&data.conditions));
@@ -166,7 +167,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::{conditions, realtime_settings::tests::example},
+        sampling::{conditions, explain, realtime_settings::tests::example},
     };
 
     #[test]
@@ -197,6 +198,7 @@ mod tests {
             not_run: NotRun { share: Some(0.004), wall_s: 60.0, stolen_s: Some(0.0) },
             end: LatencyRunEnd { stopped_at_ns: Some(4_000_000), interrupted: true, cpu_absences: Vec::new() },
             conditions: conditions::tests::example(),
+            explanation: explain::terminal::tests::example(),
             limits: Vec::new(),
             results: rows(&three),
             notes: vec!["a note".to_owned()],

@@ -26,7 +26,8 @@ use hpt_core::{
     source::{self, Scope},
 };
 use hpt_document::{
-    conditions::Conditions, cpu_absence::CpuAbsence, latency::LatencyThread, not_run::NotRun, stall::StallDocument,
+    conditions::Conditions, cpu_absence::CpuAbsence, explain::Explanation, latency::LatencyThread, not_run::NotRun,
+    stall::StallDocument,
 };
 
 use self::{
@@ -46,6 +47,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
+        explain::{self, Awaited, ExplainOptions, Explaining},
         limits::{
             option::{LimitOptions, STALL_HELP, of_stall},
             quantity::Limit,
@@ -98,7 +100,7 @@ const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 /// For comparison, hpt reports how often these counters increase without a stall. It also reports
 /// the period of periodic stalls.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above, or a quantity its --limit")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(STALL_HELP).value_parser(of_stall)))]
+#[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above, or a quantity its --limit")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(STALL_HELP).value_parser(of_stall)), mut_arg("explain", |explain| explain.long_help(explain::STALL_HELP)))]
 pub(crate) struct Arguments {
     /// Source to read [default: chosen by hpt]
     #[arg(short, long, value_name = "NAME")]
@@ -126,6 +128,8 @@ pub(crate) struct Arguments {
     conditions: ConditionOptions,
     #[command(flatten)]
     load: LoadOptions,
+    #[command(flatten)]
+    explain: ExplainOptions,
     #[command(flatten)]
     threads: CpuOptions,
     #[command(flatten)]
@@ -170,7 +174,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    arguments.threads.realtime.listen(context)?;
+    // No signal may end hpt before the trace is removed.
+    if arguments.explain.is_requested() {
+        context.signals.listen_until_the_end()?;
+    } else {
+        arguments.threads.realtime.listen(context)?;
+    }
     context.signals.listen_for_requests()?;
     let cpus = arguments.threads.one_each(Behavior::Spins)?;
     arguments.keeping.check()?;
@@ -190,6 +199,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?;
     clock::prime();
 
+    let above = (arguments.keeping.limit_ns(), Awaited::Clock);
+    let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), above);
     let conditions = ConditionsThread::begin(context, &cpus);
     let wanted = AtomicU64::new(0);
     let copies: Vec<_> = cpus.iter().map(|&cpu| Copied::new(cpu)).collect();
@@ -198,7 +209,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let start = Instant::now();
     let works = copies.iter().map(|copy| {
         let (shared, raw) = (&run.shared, run.raw());
-        let thread = OneThread { arguments, context, shared, wanted: &wanted, copy, raw, cpu: copy.cpu };
+        let explaining = &explaining;
+        let thread = OneThread { arguments, context, shared, wanted: &wanted, copy, raw, explaining, cpu: copy.cpu };
         let name = &name;
         move || thread.measure(name, start)
     });
@@ -231,6 +243,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let outcome = run.measure((run_length, "stalls", attention), works, write, result_so_far);
     let elapsed = start.elapsed().saturating_sub(arguments.warm_up.length());
     let conditions = conditions.end();
+    let explanation = explaining.end(context, &cpus);
     let ended = outcome?;
     let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
     let mut warnings = whole.end();
@@ -247,6 +260,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
+    data.explanation = explanation;
     let remarks = (&mut data.notes, &mut *data.limits);
     let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, &words, &all_of(&ended));
@@ -309,6 +323,7 @@ impl Asked<'_> {
             time,
             end,
             conditions: Conditions::default(),
+            explanation: Explanation::default(),
             loaded: None,
             limits,
             results: ended.iter().map(row).collect(),
@@ -403,6 +418,7 @@ struct OneThread<'a> {
     wanted: &'a AtomicU64,
     copy: &'a Copied,
     raw: Option<&'a Raw<RawStall>>,
+    explaining: &'a Explaining,
     cpu: Option<usize>,
 }
 
@@ -463,6 +479,7 @@ impl OneThread<'_> {
         let mut account = Account::new();
         let mut lengths = Backlog::new(&self.copy.lengths, Lengths::record);
         let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
+        let mut feed = self.explaining.feed(self.cpu);
         let limit_ns = arguments.keeping.limit_ns();
         let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
         let mut presence = self.cpu.map(|cpu| PinWatch::new(cpu, &self.context.host));
@@ -482,6 +499,9 @@ impl OneThread<'_> {
             account.record(window.stalls, window.deltas, |stall, cause| {
                 if let Some(lines) = &mut lines {
                     lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
+                }
+                if let Some(feed) = &mut feed {
+                    feed.offer(stall.start.nanos_since(Instant::EPOCH), stall.length_ns);
                 }
                 lengths.add(*stall);
                 if stall.length_ns - stall.uncertainty_ns > limit_ns {

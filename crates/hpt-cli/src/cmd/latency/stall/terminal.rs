@@ -11,7 +11,7 @@ use crate::{
     sampling::{
         conditions, cpu_absences,
         cpu_options::name_of,
-        histogram, latency_figures,
+        explain, histogram, latency_figures,
         limits::{self, verdict::support_of_max},
         not_run,
         realtime_settings::words_of_threads,
@@ -133,6 +133,7 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Latencies) -> V
         let others = longest(data, words, "next longest at", SHOWN..SHOWN_WITH_DETAILS);
         blocks.push(Block::Detail(Box::new(Block::Table(others))));
     }
+    blocks.extend(explain::terminal::blocks(&data.explanation, ("stall", "stalls")));
     blocks.extend(histogram::of_latencies(all, ("length", "stalls")));
     blocks.extend(counters(data).map(|counters| Block::Detail(Box::new(counters))));
     blocks.extend(periods(data).into_iter().map(Block::detail));
@@ -311,7 +312,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::{conditions, cpu_absences, realtime_settings::tests::example},
+        sampling::{conditions, cpu_absences, explain, realtime_settings::tests::example},
     };
 
     const MS: u64 = 1_000_000;
@@ -411,6 +412,7 @@ mod tests {
                 cpu_absences: vec![cpu_absences::tests::example()],
             },
             conditions: conditions::tests::example(),
+            explanation: explain::terminal::tests::example(),
             limits: Vec::new(),
             results: both.iter().map(row).collect(),
             causes: cause_rows(both),

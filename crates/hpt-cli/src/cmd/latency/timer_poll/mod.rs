@@ -48,7 +48,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::{CpuOptions, place_of},
-        explain::{ExplainOptions, Feed},
+        explain::{Awaited, ExplainOptions, Feed},
         gpio_pulse::Pulse,
         limits::{
             option::LimitOptions,
@@ -306,7 +306,8 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     clock::prime();
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
-    let above = (arguments.keeping.limit_ns(), waiting == Waiting::Polling);
+    let awaited = if waiting == Waiting::Blocking { Awaited::Timer } else { Awaited::Clock };
+    let above = (arguments.keeping.limit_ns(), awaited);
     let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), above);
     let conditions = ConditionsThread::begin(context, &cpus);
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();

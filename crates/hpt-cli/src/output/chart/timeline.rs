@@ -1,0 +1,242 @@
+//! The timeline of the worst samples: what the CPU did from each deadline until the thread detected it.
+
+use hpt_document::explain::{CauseKind, ExplainedSample, Explanation};
+
+use super::{
+    axis::{Axis, time},
+    provenance::{Origin, about},
+    svg::{Chart, Mark, Panel, Series},
+    titled_chart::{Figures, TitledChart, Unreadable, whole},
+};
+use crate::output::cause_words::{words_of_cause, words_of_part};
+
+/// The maximum number of samples in the chart. The table contains all of them.
+const MOST_SAMPLES: usize = 12;
+/// The place of the pieces in a row.
+const PIECES: (f64, f64) = (-0.24, 0.24);
+/// The groups of kinds that have a color each, with their names in the legend. Unexplained time is a gap.
+const GROUPS: [&str; 6] = [
+    "other threads",
+    "interrupts",
+    "leaving an idle state",
+    "late timer interrupt, interrupts off",
+    "host (steal time)",
+    "the measuring thread",
+];
+
+/// Returns the group of a kind; `None` if the time is unexplained.
+const fn group(kind: CauseKind) -> Option<usize> {
+    match kind {
+        CauseKind::Thread => Some(0),
+        CauseKind::HardInterrupt | CauseKind::SoftInterrupt => Some(1),
+        CauseKind::IdleExit => Some(2),
+        CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost | CauseKind::TimerDelivery => Some(3),
+        CauseKind::Host => Some(4),
+        CauseKind::Scheduling | CauseKind::Return | CauseKind::OwnWork => Some(5),
+        CauseKind::Unexplained => None,
+    }
+}
+
+/// Returns the timeline of the explained samples of a document. `samples` is the name of the samples.
+pub(crate) fn timeline(
+    explanation: &Explanation,
+    origin: &Origin<'_>,
+    (name, samples): (&str, &str),
+) -> Result<TitledChart, Unreadable> {
+    let all = &explanation.explained;
+    if all.is_empty() {
+        return Err(Unreadable::Nothing);
+    }
+    let drawn = &all[..all.len().min(MOST_SAMPLES)];
+    let title = if name.is_empty() {
+        format!("Timeline of the worst {samples}")
+    } else {
+        format!("Timeline of the worst {samples}: {name}")
+    };
+    Ok(TitledChart {
+        name: "timeline".to_owned(),
+        title,
+        says: says(explanation, (drawn.len(), samples)),
+        chart: Chart { panels: vec![panel(drawn)], side_by_side: false },
+        figures: Figures {
+            head: ["latency", "CPU", "part", "after the deadline", "duration"].map(str::to_owned).to_vec(),
+            rows: all.iter().flat_map(rows).collect(),
+        },
+        provenance: about(origin, "from the kernel's trace"),
+    })
+}
+
+fn says(explanation: &Explanation, (drawn, samples): (usize, &str)) -> String {
+    let main = explanation.causes.first().map_or_else(String::new, |cause| {
+        format!("The main cause is {} ({:.0} % of the latency). ", words_of_cause(cause), cause.share * 100.0)
+    });
+    let all = explanation.explained.len();
+    let omitted = if drawn < all {
+        format!(" The chart shows {drawn} of {all} {samples}; the table contains all of them.")
+    } else {
+        String::new()
+    };
+    format!(
+        "{main}Each row is one sample, from its deadline to the end of its latency, with its longest part. Gaps are unexplained.{omitted}"
+    )
+}
+
+fn panel(drawn: &[ExplainedSample]) -> Panel {
+    let places = || (0_u32..).map(f64::from).zip(drawn);
+    let series = GROUPS.iter().enumerate().filter_map(|(look, name)| {
+        let marks: Vec<Mark> = places().flat_map(|(place, sample)| pieces(place, sample, look)).collect();
+        (!marks.is_empty()).then(|| Series { name: Some((*name).to_owned()), look, marks })
+    });
+    let mut series: Vec<Series> = series.collect();
+    let hovers = places().flat_map(|(place, sample)| hovers(place, sample)).collect();
+    series.push(Series { name: None, look: 0, marks: hovers });
+    Panel {
+        title: String::new(),
+        x: Axis::linear("part of the latency, from the deadline", [0.0, 1.0], true, |share| {
+            format!("{:.0} %", share * 100.0)
+        }),
+        y: Axis::names(drawn.iter().map(name_of).collect()),
+        height: 30 * i32::try_from(drawn.len()).unwrap_or(1) + 8,
+        series,
+    }
+}
+
+/// Returns the latency of a sample and its longest part.
+fn name_of(sample: &ExplainedSample) -> String {
+    let latency = time(whole(sample.latency_ns));
+    sample.parts.first().map_or_else(|| latency.clone(), |part| format!("{latency}: {}", words_of_part(part)))
+}
+
+/// Returns the share of the latency at which a piece begins, and that at which it ends.
+fn ends(sample: &ExplainedSample, at_ns: u64, duration_ns: u64) -> (f64, f64) {
+    let all = whole(sample.latency_ns.max(1));
+    (whole(at_ns) / all, whole(at_ns.saturating_add(duration_ns)) / all)
+}
+
+fn pieces(place: f64, sample: &ExplainedSample, look: usize) -> impl Iterator<Item = Mark> {
+    sample.timeline.iter().filter_map(move |piece| {
+        let part = sample.parts.get(piece.2)?;
+        (group(part.kind) == Some(look))
+            .then(|| Mark::Piece { x: ends(sample, piece.0, piece.1), y: (place + PIECES.0, place + PIECES.1) })
+    })
+}
+
+/// Returns a text for each part, at its first piece.
+fn hovers(place: f64, sample: &ExplainedSample) -> impl Iterator<Item = Mark> {
+    sample.parts.iter().enumerate().filter_map(move |(index, part)| {
+        let piece = sample.timeline.iter().find(|piece| piece.2 == index)?;
+        Some(Mark::Hover {
+            x: ends(sample, piece.0, piece.1),
+            y: (place + PIECES.0, place + PIECES.1),
+            words: format!(
+                "{}: {}, {} after the deadline",
+                words_of_part(part),
+                time(whole(part.duration_ns)),
+                time(whole(part.at_ns))
+            ),
+        })
+    })
+}
+
+fn rows(sample: &ExplainedSample) -> impl Iterator<Item = Vec<String>> {
+    sample.parts.iter().enumerate().map(|(index, part)| {
+        let cpu = sample.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
+        let first = |text: String| if index == 0 { text } else { String::new() };
+        vec![
+            first(time(whole(sample.latency_ns))),
+            first(cpu),
+            words_of_part(part),
+            time(whole(part.at_ns)),
+            time(whole(part.duration_ns)),
+        ]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::trace::PartKind;
+    use hpt_document::{
+        Document,
+        explain::{CauseKind, ExplainedPart, ExplainedSample, Explanation, TimelinePiece},
+    };
+
+    use super::{GROUPS, group, timeline};
+    use crate::{
+        golden,
+        output::chart::{Origin, Unreadable, Width},
+    };
+
+    fn part(kind: CauseKind, name: &str, (at_ns, duration_ns): (u64, u64)) -> ExplainedPart {
+        ExplainedPart {
+            kind,
+            name: Some(name.to_owned()),
+            pid: Some(4_711),
+            policy: None,
+            priority: None,
+            irq: None,
+            idle_state: None,
+            count: 1,
+            at_ns,
+            duration_ns,
+        }
+    }
+
+    fn sample(latency_ns: u64, name: &str) -> ExplainedSample {
+        ExplainedSample {
+            cpu: Some(1),
+            thread: 7,
+            deadline_ns: 1,
+            latency_ns,
+            complete: true,
+            parts: vec![
+                part(CauseKind::Thread, name, (latency_ns / 4, latency_ns / 2)),
+                part(CauseKind::InterruptsOffOrHost, "cat", (0, latency_ns / 4)),
+                part(CauseKind::Unexplained, "", (latency_ns - latency_ns / 4, latency_ns / 4)),
+            ],
+            timeline: vec![
+                TimelinePiece(0, latency_ns / 4, 1),
+                TimelinePiece(latency_ns / 4, latency_ns / 2, 0),
+                TimelinePiece(latency_ns - latency_ns / 4, latency_ns / 4, 2),
+            ],
+        }
+    }
+
+    fn drawn(explained: Vec<ExplainedSample>, width: Width) -> Result<String, Unreadable> {
+        let Document::WakeLatency(document) = golden::empty("latency-timer") else { panic!("it is another one") };
+        let explanation = Explanation { explained, ..Explanation::default() };
+        let chart = timeline(&explanation, &Origin::from(&document), ("", "wake-ups"))?;
+        Ok(chart.in_page(width, "chart").into_string())
+    }
+
+    #[test]
+    fn each_explained_kind_has_a_place_in_the_legend() {
+        let drawing = drawn(vec![sample(4_000_000, "hog")], Width::Wide).expect("it can be drawn");
+        assert!(drawing.contains(GROUPS[0]) && drawing.contains(GROUPS[3]) && !drawing.contains(GROUPS[2]));
+        assert!(drawing.contains("4 ms: thread hog (pid 4711)"), "{drawing}");
+        for kind in PartKind::ALL {
+            let kind: CauseKind = serde_json::from_value(kind.name().into()).expect("documents have every kind");
+            assert_eq!(group(kind).is_none(), kind == CauseKind::Unexplained);
+        }
+        assert!(matches!(drawn(Vec::new(), Width::Wide), Err(Unreadable::Nothing)));
+    }
+
+    #[test]
+    fn labels_of_rows_do_not_overlap_at_any_width() {
+        let long = "a-thread-with-a-very-long-name-that-no-kernel-would-keep-because-it-is-too-long";
+        for name in ["hog", long] {
+            let samples = (1..=20).map(|number| sample(number * 1_000_000, name)).collect::<Vec<_>>();
+            for width in [Width::Broad, Width::Wide, Width::Narrow] {
+                let drawing = drawn(samples.clone(), width).expect("it can be drawn");
+                let places = drawing.split("<text ").filter(|text| text.contains(": thread ")).map(|text| {
+                    let (_, y) = text.split_once("y=\"").expect("a place");
+                    y.split('"').next().and_then(|y| y.parse::<i32>().ok()).expect("a number")
+                });
+                let mut places: Vec<i32> = places.collect();
+                places.sort_unstable();
+                assert_eq!(places.len(), super::MOST_SAMPLES);
+                // The size of the font is 12 pixels, which are 10 units each.
+                assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 140), "{width:?}: {places:?}");
+            }
+        }
+    }
+}
