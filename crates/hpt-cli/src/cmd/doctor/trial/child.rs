@@ -79,7 +79,7 @@ fn measured_by(command: &mut Command, deadline: Instant, is_interrupted: &dyn Fn
         // Warnings may come before the error, and a hint after it.
         let is_error = |line: &&str| !line.is_empty() && !line.contains("warning: ");
         let error = said.lines().map(str::trim).find(is_error).unwrap_or("it printed no result");
-        Ended::Failed(format!("the measurement failed: {}", error.trim_start_matches("hpt: ")))
+        Ended::Failed(format!("the measurement failed: {}", error.trim_start_matches("hpt: ").trim_start_matches("error: ")))
     })
 }
 
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_measurement_that_fails_is_reported_with_its_reason() {
-        let failed = run("echo 'hpt: no such CPU' >&2; exit 2", LONG, false);
+        let failed = run("echo 'hpt: error: no such CPU' >&2; exit 2", LONG, false);
         assert_eq!(failed, Err(Ended::Failed("the measurement failed: no such CPU".to_owned())));
     }
 

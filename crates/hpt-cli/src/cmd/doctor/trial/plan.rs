@@ -165,7 +165,7 @@ fn alone(machine: &mut impl Machine, outcome: &mut Outcome, bounds: Bounds) -> R
             return Ok(());
         }
         for place in 0..fixes {
-            let fix = if round % 2 == 0 { place } else { fixes - 1 - place };
+            let fix = if round.is_multiple_of(2) { place } else { fixes - 1 - place };
             let trial = &mut outcome.trials[fix];
             if trial.compared.verdict == TryVerdict::NotPossible {
                 continue;
