@@ -79,7 +79,10 @@ fn measured_by(command: &mut Command, deadline: Instant, is_interrupted: &dyn Fn
         // Warnings may come before the error, and a hint after it.
         let is_error = |line: &&str| !line.is_empty() && !line.contains("warning: ");
         let error = said.lines().map(str::trim).find(is_error).unwrap_or("it printed no result");
-        Ended::Failed(format!("the measurement failed: {}", error.trim_start_matches("hpt: ").trim_start_matches("error: ")))
+        Ended::Failed(format!(
+            "the measurement failed: {}",
+            error.trim_start_matches("hpt: ").trim_start_matches("error: ")
+        ))
     })
 }
 
