@@ -71,7 +71,9 @@ pub(super) fn parse(page: &[u8], layout: Layout, mut on_event: impl FnMut(u64, &
             }),
             PADDING | 0 => first.and_then(|length| {
                 now = now.wrapping_add(delta);
-                let length = usize::try_from(length).ok().filter(|&length| length >= 4)?.next_multiple_of(4);
+                let length = usize::try_from(length).ok().filter(|&length| length >= 4)?;
+                // The next multiple of a damaged length does not fit in 32 bits.
+                let length = length.checked_next_multiple_of(4)?;
                 Some((length, (kind == 0).then(|| behind.get(4..length)).flatten()))
             }),
             words => {
@@ -155,6 +157,17 @@ mod tests {
             let absolute = (2 << 27) + 7 + 1;
             let expected = [(1_005, b"abcdefgh".to_vec()), (later, b"ijklmnop".to_vec()), (absolute, b"qrst".to_vec())];
             assert_eq!(events, expected, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_the_greatest_length_is_damaged() {
+        for layout in LAYOUTS {
+            for length in [u32::MAX, u32::MAX - 3] {
+                let entries = [entry(0, 1, layout), bytes(length.into(), 4, layout), vec![0; 8]].concat();
+                let (state, events) = parsed(&page(1, 0, &entries, layout), layout);
+                assert_eq!((state, events.len()), (Some(Page { time: 1, lost: None, is_whole: false }), 0));
+            }
         }
     }
 
