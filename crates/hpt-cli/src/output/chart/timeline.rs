@@ -1,4 +1,4 @@
-//! The timeline of the worst samples: what the CPU did from each deadline until the thread detected it.
+//! The timeline of the worst samples: what the CPU did from the start of each latency to its end.
 
 use hpt_document::explain::{CauseKind, ExplainedSample, Explanation};
 
@@ -59,7 +59,7 @@ pub(crate) fn timeline(
         says: says(explanation, (drawn.len(), samples)),
         chart: Chart { panels: vec![panel(drawn)], side_by_side: false },
         figures: Figures {
-            head: ["latency", "CPU", "part", "after the deadline", "duration"].map(str::to_owned).to_vec(),
+            head: ["latency", "CPU", "part", "after the start", "duration"].map(str::to_owned).to_vec(),
             rows: all.iter().flat_map(rows).collect(),
         },
         provenance: about(origin, "from the kernel's trace"),
@@ -77,7 +77,7 @@ fn says(explanation: &Explanation, (drawn, samples): (usize, &str)) -> String {
         String::new()
     };
     format!(
-        "{main}Each row is one sample, from its deadline to the end of its latency, with its longest part. Gaps are unexplained.{omitted}"
+        "{main}Each row is one sample, from the start of its latency to the end, with its longest part. Gaps are unexplained.{omitted}"
     )
 }
 
@@ -92,7 +92,7 @@ fn panel(drawn: &[ExplainedSample]) -> Panel {
     series.push(Series { name: None, look: 0, marks: hovers });
     Panel {
         title: String::new(),
-        x: Axis::linear("part of the latency, from the deadline", [0.0, 1.0], true, |share| {
+        x: Axis::linear("part of the latency, from its start", [0.0, 1.0], true, |share| {
             format!("{:.0} %", share * 100.0)
         }),
         y: Axis::names(drawn.iter().map(name_of).collect()),
