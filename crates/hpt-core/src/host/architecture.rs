@@ -1,4 +1,4 @@
-//! The instruction sets that this crate distinguishes. Asks nobody: the compiler knows the target.
+//! The instruction sets that this crate distinguishes. Reads no files: the target of the build determines the result.
 
 /// The instruction set of this program, or of the system in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

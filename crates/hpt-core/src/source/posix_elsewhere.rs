@@ -1,5 +1,5 @@
-//! The clocks of targets other than Linux, as the standard library reads them. The counterpart of `posix.rs`. Which
-//! clock of the operating system that is, the documentation of `std::time` tells.
+//! The clocks of targets other than Linux, as the standard library reads them. The counterpart of `posix.rs`. The
+//! documentation of `std::time` names the clock of each operating system.
 
 use super::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo,

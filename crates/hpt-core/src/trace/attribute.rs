@@ -125,7 +125,7 @@ pub(super) struct Evidence {
     /// The shortest delay of a timer interrupt that is attributed to disabled interrupts, in nanoseconds. Slow timer
     /// hardware and virtual machines cause shorter delays.
     pub(super) interrupts_off_ns: u64,
-    /// Whether the thread blocks until its deadline. A polling thread runs all the time, so that its own work tells nothing.
+    /// Whether the thread blocks until its deadline. A polling thread runs all the time, so its own work is no cause.
     pub(super) is_blocking: bool,
     /// Whether this is a virtual machine that has never counted steal time, so that a pause by the host looks like disabled
     /// interrupts.
@@ -553,7 +553,7 @@ mod tests {
         let found = parts(5_002, EVIDENCE, &events);
         assert_eq!(found.len(), expected.len(), "{found:?}");
         assert!(expected.iter().all(|part| found.contains(part)), "{found:?}");
-        // A kernel that records no switch from the idle task: the next event tells that the hog ran.
+        // A kernel that records no switch from the idle task: the next event shows that the hog ran.
         let unseen: Vec<_> =
             events.iter().enumerate().filter(|&(index, _)| index != 1).map(|(_, event)| *event).collect();
         assert_eq!(parts(5_002, EVIDENCE, &unseen)[0].2, 1_995 + 2_960);

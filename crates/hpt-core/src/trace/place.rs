@@ -87,7 +87,7 @@ impl Folder {
     pub(super) fn text(&self, name: &str) -> Result<String, TraceError> {
         let read = || {
             let mut file = self.file(name, OFlags::RDONLY)?;
-            // The kernel returns some files only as far as the first read asks for them.
+            // The kernel returns some files only up to the length of the first read.
             let mut text = vec![0; LONGEST_TEXT];
             let mut length = 0;
             loop {

@@ -179,7 +179,7 @@ impl Reader {
     }
 }
 
-/// Returns whether this is a virtual machine, as far as the processor says so.
+/// Returns whether the processor reports a hypervisor.
 fn is_virtual_machine() -> bool {
     has_hypervisor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
