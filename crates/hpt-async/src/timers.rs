@@ -46,7 +46,7 @@ const LOOK_AGAIN: Duration = Duration::from_micros(2);
 /// let timers = Timers::new()?;
 /// let (sender, receiver) = mpsc::channel();
 /// let now = Instant::now();
-/// for number in [3, 1, 2] {
+/// for number in [1, 2, 3] {
 ///     let sender = sender.clone();
 ///     timers.call_at(now + Duration::from_millis(number), move || sender.send(number).expect("it is open"));
 /// }
