@@ -32,7 +32,7 @@ const INJECTORS: [Injector; 3] = [
         step: "irqs_off",
         names: |part, _| {
             let is_thread = part.name.as_deref().is_some_and(|name| name.starts_with("irqs_off/"));
-            part.kind == CauseKind::InterruptsOff && is_thread
+            are_interrupts_off(part.kind) && is_thread
         },
     },
     Injector {
@@ -42,6 +42,12 @@ const INJECTORS: [Injector; 3] = [
         },
     },
 ];
+
+/// Returns whether a part names interrupts that were off. An emulated x86-64 machine states that it is virtual, and
+/// counts no steal time, so that hpt cannot exclude its host there.
+fn are_interrupts_off(kind: CauseKind) -> bool {
+    matches!(kind, CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost)
+}
 
 /// The injections that the guest printed.
 #[derive(Debug, Default)]
@@ -141,7 +147,7 @@ fn judge_injector(case: &Case<'_>, step: &str, injector: &Injector) {
         it.explanation.causes.iter().any(|cause| match cause.kind {
             CauseKind::Thread => cause.pid == injected.number,
             CauseKind::HardInterrupt => cause.irq.is_some() && cause.irq == injected.number,
-            kind => kind == CauseKind::InterruptsOff && injected.number.is_none(),
+            kind => are_interrupts_off(kind) && injected.number.is_none(),
         })
     });
     judge_parts(&timer);
@@ -194,7 +200,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "interrupts that were off count as a late timer",
             change: |it| {
                 parts(it, ".explain-irqs_off", |part| {
-                    if part.kind == CauseKind::InterruptsOff {
+                    if are_interrupts_off(part.kind) {
                         part.kind = CauseKind::TimerDelivery;
                     }
                 });
@@ -333,6 +339,15 @@ mod tests {
         let hog = sample(0, &[(CauseKind::Thread, "hog", 60)]).parts;
         assert!((INJECTORS[0].names)(&hog[0], Some(7)));
         assert!(!(INJECTORS[0].names)(&hog[0], Some(8)) && !(INJECTORS[1].names)(&hog[0], None));
+        for (kind, is_named) in [
+            (CauseKind::InterruptsOff, true),
+            (CauseKind::InterruptsOffOrHost, true),
+            (CauseKind::TimerDelivery, false),
+            (CauseKind::Thread, false),
+        ] {
+            let off = sample(0, &[(kind, "irqs_off/1", 60)]).parts;
+            assert_eq!((INJECTORS[1].names)(&off[0], None), is_named, "{kind:?}");
+        }
     }
 
     #[test]
