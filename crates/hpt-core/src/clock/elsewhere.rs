@@ -1,4 +1,4 @@
-//! The system's clock on targets where this crate knows no counter: every reading is a reading of the operating system's
+//! The system's clock on targets where this crate supports no counter: every reading is a reading of the operating system's
 //! monotonic clock. The counterpart of `system.rs`. Keeps no state.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) const fn kernels_clock(clock: ClockId) -> Clock {
 pub fn source() -> ClockSource {
     ClockSource {
         id: PosixId::Monotonic.source_id(),
-        reason: "on this target, hpt-core knows no counter that it could read instead of the operating system's clock",
+        reason: "on this target, hpt-core supports no counter that could replace the operating system's clock",
     }
 }
 
