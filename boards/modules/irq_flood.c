@@ -8,13 +8,11 @@
  * next interrupt, which arrives when the handler has returned.
  */
 #include <linux/cpumask.h>
-#include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
-#include <linux/sched.h>
 #include <linux/smp.h>
 
 #include "injected.h"
@@ -95,26 +93,13 @@ static struct irq_chip chip = {
 
 static int run(void *unused)
 {
-	ktime_t next;
-
 	while (!kthread_should_stop()) {
-		set_current_state(TASK_INTERRUPTIBLE);
-		if (kthread_should_stop())
-			break;
-		if (injected == count) {
-			schedule();
-			continue;
-		}
-		/* From 3/4 to 5/4 of the mean, in steps of 1/64, to stay in phase with no timer. */
-		next = ns_to_ktime((u64)interval_us * NSEC_PER_USEC / 64 * (48 + injected * 37 % 33));
-		schedule_hrtimeout_range(&next, 0, HRTIMER_MODE_REL);
 		/* The previous burst may still last. */
-		if (READ_ONCE(remaining))
+		if (!injection_wait(interval_us, count) || READ_ONCE(remaining))
 			continue;
 		remaining = burst;
 		smp_call_function_single_async(cpumask_first(irq_get_effective_affinity_mask(irq)), &elsewhere);
 	}
-	__set_current_state(TASK_RUNNING);
 	return 0;
 }
 

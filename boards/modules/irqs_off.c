@@ -2,11 +2,8 @@
 /*
  * Turns interrupts off on one CPU, again and again, as a driver does that holds a lock for too
  * long. A kernel thread that is pinned to that CPU does it. /proc/irqs_off prints when.
- *
- * The interval varies, so that the injections do not stay in phase with a periodic timer.
  */
 #include <linux/irqflags.h>
-#include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -31,37 +28,20 @@ MODULE_PARM_DESC(count, "number of injections, after which the thread only waits
 
 static struct task_struct *thread;
 
-/* The interval before the given injection: from 3/4 to 5/4 of the mean, in steps of 1/64. */
-static ktime_t interval(uint number)
-{
-	return ns_to_ktime((u64)interval_us * NSEC_PER_USEC / 64 * (48 + number * 37 % 33));
-}
-
 static int run(void *unused)
 {
 	unsigned long flags;
-	ktime_t next;
 	u64 begin;
 
 	sched_set_fifo(current);
 	while (!kthread_should_stop()) {
-		set_current_state(TASK_INTERRUPTIBLE);
-		if (kthread_should_stop())
-			break;
-		if (injected == count) {
-			schedule();
+		if (!injection_wait(interval_us, count))
 			continue;
-		}
-		next = interval(injected);
-		schedule_hrtimeout_range(&next, 0, HRTIMER_MODE_REL);
-		if (kthread_should_stop())
-			break;
 		local_irq_save(flags);
 		begin = ktime_get_ns();
 		injection_log(begin, injection_spin(begin, length_us));
 		local_irq_restore(flags);
 	}
-	__set_current_state(TASK_RUNNING);
 	return 0;
 }
 
