@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs,
+    env, fs,
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
@@ -127,12 +127,17 @@ fn doubt_judges(folder: &Path, names: &[&str]) -> io::Result<bool> {
     Ok(doubts.iter().all(|doubt| doubt.missed.is_empty()))
 }
 
-/// Reads a board's file.
+/// Reads a board's file. `HPT_BOARDS_SHOWS` replaces its list of subjects, as in `scripts/test-boards`.
 fn board(name: &str) -> io::Result<Board> {
     let path = format!("boards/{name}.board");
     let error = |error: &dyn std::error::Error| io::Error::other(format!("{path}: {error}"));
     let text = fs::read_to_string(&path).map_err(|cause| error(&cause))?;
-    Board::parse(name, &text).map_err(|cause| error(&cause))
+    let mut board = Board::parse(name, &text).map_err(|cause| error(&cause))?;
+    match env::var("HPT_BOARDS_SHOWS") {
+        Ok(shows) if !shows.is_empty() => board.shows = shows.split_whitespace().map(str::to_owned).collect(),
+        _ => {}
+    }
+    Ok(board)
 }
 
 /// Runs the requested checks, and prints the layers and the violations.
