@@ -1,16 +1,16 @@
-//! Detects that other threads want the CPU of a thread that sleeps. Spinning would then use up the thread's share of the
+//! Detects that other threads need the CPU of a thread that sleeps. Spinning would then use up the thread's share of the
 //! CPU, so that it waits for other threads when it should run. Reads no clock and no counter.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// A wake-up that is this late, or a gap of this length between two readings of a spinning thread, is a reason to ask
-/// the kernel how long the thread has waited for a CPU.
+/// After a wake-up that is this late, or a gap of this length between two readings of a spinning thread, the time for
+/// which the thread has waited for a CPU is read from the kernel.
 pub(super) const SUSPICIOUS_NS: u64 = 300_000;
-/// The thread is asked about no more often than this.
+/// The shortest time between two of these readings.
 const LEAST_APART_NS: u64 = 20_000_000;
-/// The longest time between two questions whose answers are compared.
+/// The longest time between two readings that are compared.
 const LONGEST_APART_NS: u64 = 1_000_000_000;
 /// The wait for a CPU that shows contention: this long, and at least one part in this many of the elapsed time.
 const LEAST_WAIT_NS: u64 = 1_000_000;
@@ -21,10 +21,10 @@ const LONGEST_NS: u64 = 1_000_000_000;
 /// The time after a pause within which contention continues.
 const CLOSE_NS: u64 = 250_000_000;
 
-/// The knowledge about other threads that want the CPU.
+/// What is known about other threads that need the CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contention {
-    /// The time of the last question, and how long the thread had waited for a CPU since its start.
+    /// The time of the last reading, and how long the thread had waited for a CPU since its start.
     last: Option<(Instant, u64)>,
     /// The end of the time without spinning.
     until: Option<Instant>,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_not_asked_about_each_late_wake_up() {
+    fn not_every_late_wake_up_causes_a_reading() {
         let mut contention = Contention::default();
         assert!(contention.is_suspicious(at(0), MS) && !contention.is_suspicious(at(0), MS / 10));
         contention.record(at(0), 0);

@@ -138,8 +138,8 @@ pub struct Report {
 pub struct TargetStatus {
     /// The target.
     pub target: Target,
-    /// Whether all its limits are met; `None` for [`Target::Balanced`], which has none, and with too few sleeps to tell:
-    /// a quantile takes ten sleeps beyond it.
+    /// Whether all its limits are met; `None` for [`Target::Balanced`], which has none, and with too few sleeps: a
+    /// quantile takes ten sleeps beyond it.
     pub is_met: Option<bool>,
     /// The share of CPU time that the target's quantile takes for sleeps as long as the last one, from 0 to 1; `None` for
     /// targets without a quantile, or if nothing is known.
@@ -166,7 +166,7 @@ pub struct TargetStatus {
 /// outweighs the past within 500 sleeps. Latencies of 0.5 ms and more do not change a margin. [`Target`] determines how
 /// many of the wake-ups the margins cover.
 ///
-/// If other threads want the CPU, spinning uses up the thread's share of it, and the thread is preempted when it should
+/// If other threads need the CPU, spinning uses up the thread's share of it, and the thread is preempted when it should
 /// run. A sleeper that is preempted repeatedly while it spins therefore does not spin for 0.25 s to 1 s.
 ///
 /// # Examples
@@ -425,7 +425,7 @@ impl Sleeper {
         }
     }
 
-    /// Asks the kernel whether other threads want the CPU, if this thread was held up for `held_up_ns`.
+    /// Reads from the kernel whether other threads need the CPU, if this thread was held up for `held_up_ns`.
     #[cold]
     fn suspect(&mut self, now: Instant, held_up_ns: u64) {
         if self.strategy != Strategy::Precise || !self.contention.is_suspicious(now, held_up_ns) {
@@ -464,7 +464,7 @@ impl Sleeper {
         choice
     }
 
-    /// Returns whether this thread does not spin now, because other threads want its CPU.
+    /// Returns whether this thread does not spin now, because other threads need its CPU.
     fn is_contended(&self, now: Instant) -> bool {
         self.strategy == Strategy::Precise && self.contention.is_contended(now)
     }
