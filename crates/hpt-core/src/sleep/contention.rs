@@ -21,7 +21,7 @@ const LONGEST_NS: u64 = 1_000_000_000;
 /// The time after a pause within which contention continues.
 const CLOSE_NS: u64 = 250_000_000;
 
-/// What is known about other threads that need the CPU.
+/// The observations of other threads that need the CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contention {
     /// The time of the last reading, and how long the thread had waited for a CPU since its start.
