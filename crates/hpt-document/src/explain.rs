@@ -46,6 +46,9 @@ pub struct TraceRecording {
     /// be distinguished from disabled interrupts.
     #[serde(default)]
     pub host_unknown: bool,
+    /// The threads of hpt itself among those that the parts and the causes name, in ascending order of their numbers.
+    #[serde(default)]
+    pub own_threads: Vec<u32>,
     /// The time that the hypervisor took from the recorded CPUs during the run (steal time), in seconds; null if the
     /// kernel does not report it.
     pub steal_s: Option<f64>,

@@ -1,6 +1,6 @@
 //! The causes of late samples as text, for tables and charts. Prints nothing.
 
-use hpt_document::explain::{CauseKind, ExplainedCause, ExplainedPart};
+use hpt_document::explain::{CauseKind, ExplainedCause, ExplainedPart, Explanation};
 
 /// The start of the names of the processes of the built-in loads.
 pub(crate) const LOAD: &str = "hpt-load-";
@@ -10,32 +10,69 @@ pub(crate) fn load_of(name: &str) -> Option<&str> {
     name.strip_prefix(LOAD)
 }
 
-/// Returns a cause in a few words.
-pub(crate) fn words_of_cause(cause: &ExplainedCause) -> String {
-    words(cause.kind, cause.name.as_deref(), (cause.pid, cause.priority), cause.irq, cause.idle_state)
+/// The words for causes and parts of one run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CauseWords<'a> {
+    /// The threads of hpt itself.
+    own_threads: &'a [u32],
 }
 
-/// Returns a part of a latency in a few words.
-pub(crate) fn words_of_part(part: &ExplainedPart) -> String {
-    let times = if part.count > 1 { format!(" {}×", part.count) } else { String::new() };
-    words(part.kind, part.name.as_deref(), (part.pid, part.priority), part.irq, part.idle_state) + &times
+impl<'a> CauseWords<'a> {
+    pub(crate) fn of(explanation: &'a Explanation) -> Self {
+        Self { own_threads: explanation.explain.as_ref().map_or(&[], |recording| &recording.own_threads) }
+    }
+
+    /// Returns a cause in a few words.
+    pub(crate) fn of_cause(self, cause: &ExplainedCause) -> String {
+        let thread = self.thread(cause.pid, cause.priority);
+        words(cause.kind, cause.name.as_deref(), thread, cause.irq, cause.idle_state)
+    }
+
+    /// Returns a part of a latency in a few words.
+    pub(crate) fn of_part(self, part: &ExplainedPart) -> String {
+        let times = if part.count > 1 { format!(" {}×", part.count) } else { String::new() };
+        let thread = self.thread(part.pid, part.priority);
+        words(part.kind, part.name.as_deref(), thread, part.irq, part.idle_state) + &times
+    }
+
+    /// Returns a part in so few words that they fit into one line of a chart on a phone.
+    pub(crate) fn in_one_line(self, part: &ExplainedPart) -> String {
+        match (part.kind, part.name.as_deref()) {
+            (CauseKind::InterruptsOffOrHost, Some(name)) => format!("interrupts off or host ({name} ran)"),
+            (CauseKind::InterruptsOffOrHost, None) => "interrupts off or host".to_owned(),
+            _ => self.of_part(&ExplainedPart { priority: None, count: 1, ..part.clone() }),
+        }
+    }
+
+    fn thread(self, pid: Option<u32>, priority: Option<u8>) -> NamedThread {
+        NamedThread { pid, priority, is_own: pid.is_some_and(|pid| self.own_threads.contains(&pid)) }
+    }
+}
+
+/// What the words state about a thread in addition to its name.
+#[derive(Clone, Copy, Debug)]
+struct NamedThread {
+    pid: Option<u32>,
+    priority: Option<u8>,
+    is_own: bool,
 }
 
 fn words(
     kind: CauseKind,
     name: Option<&str>,
-    (pid, priority): (Option<u32>, Option<u8>),
+    NamedThread { pid, priority, is_own }: NamedThread,
     irq: Option<u32>,
     idle_state: Option<u32>,
 ) -> String {
     let named = name.unwrap_or("unknown");
+    let own = if is_own { "hpt's own thread " } else { "" };
     match kind {
         CauseKind::InterruptsOff => match name {
-            Some(name) => format!("interrupts off while {name} ran"),
+            Some(name) => format!("interrupts off while {own}{name} ran"),
             None => "interrupts off".to_owned(),
         },
         CauseKind::InterruptsOffOrHost => match name {
-            Some(name) => format!("interrupts off while {name} ran, or the host took the CPU"),
+            Some(name) => format!("interrupts off while {own}{name} ran, or the host took the CPU"),
             None => "interrupts off, or the host took the CPU".to_owned(),
         },
         CauseKind::TimerDelivery => "timer interrupt late".to_owned(),
@@ -47,7 +84,11 @@ fn words(
         CauseKind::Thread => {
             let priority = priority.map_or_else(String::new, |priority| format!(", real-time priority {priority}"));
             let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid}{priority})"));
-            load_of(named).map_or_else(|| format!("thread {named}{pid}"), |load| format!("load {load} (hpt)"))
+            match load_of(named) {
+                Some(load) => format!("load {load} (hpt)"),
+                None if is_own => format!("{own}{named}{pid}"),
+                None => format!("thread {named}{pid}"),
+            }
         }
         CauseKind::IdleExit => {
             idle_state.map_or_else(|| "leaving idle".to_owned(), |state| format!("leaving idle state {state}"))
@@ -62,20 +103,55 @@ fn words(
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::explain::CauseKind;
+    use hpt_document::explain::{CauseKind, ExplainedPart};
 
-    use super::words;
+    use super::{CauseWords, words};
+
+    fn of_thread(kind: CauseKind, name: Option<&str>, own_threads: &[u32]) -> String {
+        words(kind, name, CauseWords { own_threads }.thread(Some(7), None), None, None)
+    }
+
+    #[test]
+    fn a_thread_of_hpt_is_named_as_such() {
+        let of = |kind, own_threads| of_thread(kind, Some("conditions"), own_threads);
+        assert_eq!(of(CauseKind::Thread, &[6, 7]), "hpt's own thread conditions (pid 7)");
+        assert_eq!(of(CauseKind::Thread, &[6, 8]), "thread conditions (pid 7)");
+        let off = "interrupts off while hpt's own thread conditions ran";
+        assert_eq!(of(CauseKind::InterruptsOff, &[7]), off);
+        assert_eq!(of(CauseKind::InterruptsOffOrHost, &[7]), format!("{off}, or the host took the CPU"));
+    }
+
+    #[test]
+    fn words_for_one_line_have_no_priority_and_no_clause() {
+        let mut part = ExplainedPart {
+            kind: CauseKind::Thread,
+            name: Some("hog".to_owned()),
+            pid: Some(7),
+            policy: None,
+            priority: Some(90),
+            irq: None,
+            idle_state: None,
+            count: 3,
+            at_ns: 0,
+            duration_ns: 1,
+        };
+        let words = CauseWords::default();
+        assert_eq!(words.of_part(&part), "thread hog (pid 7, real-time priority 90) 3×");
+        assert_eq!(words.in_one_line(&part), "thread hog (pid 7)");
+        part.kind = CauseKind::InterruptsOffOrHost;
+        assert_eq!(words.in_one_line(&part), "interrupts off or host (hog ran)");
+    }
 
     #[test]
     fn a_thread_of_a_load_is_named_as_such() {
-        let thread = |name| words(CauseKind::Thread, Some(name), (Some(7), None), None, None);
+        let thread = |name| of_thread(CauseKind::Thread, Some(name), &[]);
         assert_eq!(thread("hpt-load-cpu"), "load cpu (hpt)");
         assert_eq!(thread("hpt-loader"), "thread hpt-loader (pid 7)");
     }
 
     #[test]
     fn a_pause_that_the_trace_cannot_attribute_names_both_causes() {
-        let pause = |name| words(CauseKind::InterruptsOffOrHost, name, (Some(7), None), None, None);
+        let pause = |name| of_thread(CauseKind::InterruptsOffOrHost, name, &[]);
         assert_eq!(pause(Some("cat")), "interrupts off while cat ran, or the host took the CPU");
         assert_eq!(pause(None), "interrupts off, or the host took the CPU");
     }

@@ -133,7 +133,7 @@ impl<S: RawSample> Raw<S> {
         let (file, made) = files::open(path).map_err(failed)?;
         let mut file = Patient::new(file, Duration::MAX);
         let (batches, filled) = mpsc::sync_channel::<Batch<S>>(MOST_BATCHES);
-        let writer = thread::Builder::new().spawn(move || {
+        let writer = thread::Builder::new().name("raw-samples".to_owned()).spawn(move || {
             let mut is_empty = false;
             for Batch { cpu, mut samples, back } in filled {
                 if !std::mem::replace(&mut is_empty, true) && file.file().metadata()?.is_file() {

@@ -3,7 +3,7 @@
 use super::{
     events::{Decoder, Event, ThreadFacts, What, printable, softirq_name},
     part::{Explained, LateSample, Part, PartKind, Segment},
-    threads::Policies,
+    threads::Threads,
 };
 
 /// The longest piece without events during which the sampled thread is assumed to run.
@@ -139,7 +139,7 @@ pub(super) fn divide<'a>(
     sample: LateSample,
     events: impl Iterator<Item = &'a Event> + Clone,
     evidence: Evidence,
-    (decoder, policies): (&Decoder, &mut Policies),
+    (decoder, threads): (&Decoder, &mut Threads),
 ) -> Explained {
     let thread = sample.thread;
     let (begin, end) = (sample.deadline_ns, sample.end_ns());
@@ -252,7 +252,7 @@ pub(super) fn divide<'a>(
         is_complete &= !state.lost;
         pieces.add(now, end, kind, subject);
     }
-    pieces.explained(sample, is_complete, (decoder, policies))
+    pieces.explained(sample, is_complete, (decoder, threads))
 }
 
 /// The pieces of a latency so far.
@@ -303,7 +303,7 @@ impl Pieces {
         self,
         sample: LateSample,
         is_complete: bool,
-        (decoder, policies): (&Decoder, &mut Policies),
+        (decoder, threads): (&Decoder, &mut Threads),
     ) -> Explained {
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(self.parts[index].2.duration_ns));
@@ -311,7 +311,7 @@ impl Pieces {
         order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
         let parts = order.iter().map(|&index| {
             let (_, subject, part) = &self.parts[index];
-            named(part.clone(), *subject, (decoder, &mut *policies))
+            named(part.clone(), *subject, (decoder, &mut *threads))
         });
         let parts = parts.collect();
         let timeline =
@@ -327,6 +327,7 @@ const fn part(kind: PartKind, at_ns: u64) -> Part {
         pid: None,
         policy: None,
         priority: None,
+        is_own: false,
         irq: None,
         idle_state: None,
         count: 0,
@@ -336,7 +337,7 @@ const fn part(kind: PartKind, at_ns: u64) -> Part {
 }
 
 /// Adds the name of the subject to a part.
-fn named(mut part: Part, subject: Subject, (decoder, policies): (&Decoder, &mut Policies)) -> Part {
+fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut Threads)) -> Part {
     match subject {
         Subject::None => {}
         Subject::Section(Section::Hard(irq)) => {
@@ -348,16 +349,16 @@ fn named(mut part: Part, subject: Subject, (decoder, policies): (&Decoder, &mut 
         }
         Subject::Section(Section::Soft(vector)) => part.name = Some(softirq_name(vector)),
         Subject::Section(Section::Timer) => part.name = Some("timer".to_owned()),
-        Subject::Thread { pid, facts: None, .. } => part.pid = Some(pid),
+        Subject::Thread { pid, facts: None, .. } => (part.pid, part.is_own) = (Some(pid), threads.is_own(pid)),
         Subject::Thread { pid, facts: Some(ThreadFacts { priority, name }), .. } => {
             let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
             let name = printable(&name[..end]);
-            part.policy = policies.of(pid, &name);
+            part.policy = threads.policy(pid, &name);
             // The kernel's priorities 0 to 98 are the real-time priorities 99 to 1.
             part.priority =
                 u8::try_from(priority).ok().and_then(|priority| 99_u8.checked_sub(priority)).filter(|&rt| rt > 0);
             part.name = Some(name);
-            part.pid = Some(pid);
+            (part.pid, part.is_own) = (Some(pid), threads.is_own(pid));
         }
         Subject::Idle(state) => part.idle_state = state,
     }
@@ -367,11 +368,14 @@ fn named(mut part: Part, subject: Subject, (decoder, policies): (&Decoder, &mut 
 #[cfg(test)]
 mod tests {
     use super::{Evidence, divide};
-    use crate::trace::{
-        events::{Decoder, Event, ThreadFacts, What},
-        format::Layout,
-        part::{LateSample, PartKind},
-        threads::Policies,
+    use crate::{
+        sys::signals::this_thread,
+        trace::{
+            events::{Decoder, Event, ThreadFacts, What},
+            format::Layout,
+            part::{LateSample, PartKind},
+            threads::Threads,
+        },
     };
 
     const T: i32 = 80;
@@ -410,7 +414,7 @@ mod tests {
         let layout = Layout { big_endian: false, commit_size: 8, data_offset: 16, page_size: 4_096 };
         let events: Vec<_> = events.iter().map(|event| Event { time: event.time * 1_000, ..*event }).collect();
         let sample = LateSample::new((T, None), 1_000_000, latency_us * 1_000);
-        let explained = divide(sample, events.iter(), evidence, (&Decoder::new(layout), &mut Policies::new(false)));
+        let explained = divide(sample, events.iter(), evidence, (&Decoder::new(layout), &mut Threads::new(false)));
         let parts = explained.parts.into_iter();
         parts.map(|part| (part.kind, part.name, part.duration_ns / 1_000)).collect()
     }
@@ -557,6 +561,21 @@ mod tests {
         let unseen: Vec<_> =
             events.iter().enumerate().filter(|&(index, _)| index != 1).map(|(_, event)| *event).collect();
         assert_eq!(parts(5_002, EVIDENCE, &unseen)[0].2, 1_995 + 2_960);
+    }
+
+    #[test]
+    fn a_thread_of_this_process_is_marked_as_such() {
+        let layout = Layout { big_endian: false, commit_size: 8, data_offset: 16, page_size: 4_096 };
+        let mut threads = Threads::new(true);
+        threads.add_own();
+        // The first thread of the system belongs to another process.
+        for (other, is_own) in [(this_thread(), true), (1, false)] {
+            let events = [switch(900, T, true, other), switch(1_200, other, true, T)];
+            let sample = LateSample::new((T, None), 1_000, 205);
+            let explained = divide(sample, events.iter(), EVIDENCE, (&Decoder::new(layout), &mut threads));
+            let first = &explained.parts[0];
+            assert_eq!((first.kind, first.pid, first.is_own), (PartKind::Thread, Some(other), is_own));
+        }
     }
 
     #[test]

@@ -15,8 +15,12 @@ pub struct CauseTotal {
     pub name: Option<String>,
     /// The number of the thread in the worst sample.
     pub pid: Option<i32>,
+    /// Whether the thread belongs to the process that records.
+    pub is_own: bool,
     /// The number of the interrupt.
     pub irq: Option<i32>,
+    /// The scheduling policy of the thread in the worst sample; `None` if it is not known.
+    pub policy: Option<&'static str>,
     /// The real-time priority of the thread in the worst sample.
     pub priority: Option<u8>,
     /// The idle state.
@@ -37,7 +41,9 @@ impl CauseTotal {
             kind,
             name: None,
             pid: None,
+            is_own: false,
             irq: None,
+            policy: None,
             priority: None,
             idle_state: None,
             samples: 0,
@@ -56,8 +62,8 @@ impl Causes {
         let mut of_sample: Vec<(usize, u64)> = Vec::new();
         for part in &explained.parts {
             let is_same = |cause: &CauseTotal| {
-                (cause.kind, &cause.name, cause.irq, cause.idle_state)
-                    == (part.kind, &part.name, part.irq, part.idle_state)
+                (cause.kind, &cause.name, cause.is_own, cause.irq, cause.idle_state)
+                    == (part.kind, &part.name, part.is_own, part.irq, part.idle_state)
             };
             let index = self.0.iter().position(is_same).or_else(|| {
                 let is_room = self.0.len() < CAUSES;
@@ -65,7 +71,9 @@ impl Causes {
                     self.0.push(CauseTotal {
                         name: part.name.clone(),
                         pid: part.pid,
+                        is_own: part.is_own,
                         irq: part.irq,
+                        policy: part.policy,
                         priority: part.priority,
                         idle_state: part.idle_state,
                         ..CauseTotal::new(part.kind)
@@ -80,7 +88,7 @@ impl Causes {
             }
             let cause = &mut self.0[index];
             if part.duration_ns > cause.worst_ns {
-                (cause.pid, cause.priority) = (part.pid, part.priority);
+                (cause.pid, cause.policy, cause.priority) = (part.pid, part.policy, part.priority);
             }
         }
         for (index, duration_ns) in of_sample {
@@ -95,5 +103,53 @@ impl Causes {
     pub(super) fn sorted(mut self) -> Vec<CauseTotal> {
         self.0.sort_by_key(|cause| std::cmp::Reverse(cause.total_ns));
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CauseTotal, Causes};
+    use crate::trace::part::{Explained, LateSample, Part, PartKind};
+
+    fn sample(is_own: bool, pid: i32, duration_ns: u64) -> Explained {
+        let part = Part {
+            kind: PartKind::Thread,
+            name: Some("hpt".to_owned()),
+            pid: Some(pid),
+            policy: Some("other"),
+            priority: None,
+            is_own,
+            irq: None,
+            idle_state: None,
+            count: 1,
+            at_ns: 0,
+            duration_ns,
+        };
+        Explained {
+            sample: LateSample::new((7, None), 0, duration_ns),
+            cpu: None,
+            is_complete: true,
+            parts: vec![part],
+            timeline: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn threads_of_this_process_and_of_others_are_separate_causes_despite_the_same_name() {
+        let mut causes = Causes::default();
+        for (is_own, pid, duration_ns) in [(true, 8, 1_000), (false, 9, 30_000), (true, 8, 2_000)] {
+            causes.add(&sample(is_own, pid, duration_ns));
+        }
+        let total = |is_own, pid, (samples, total_ns, worst_ns)| CauseTotal {
+            name: Some("hpt".to_owned()),
+            pid: Some(pid),
+            is_own,
+            policy: Some("other"),
+            samples,
+            total_ns,
+            worst_ns,
+            ..CauseTotal::new(PartKind::Thread)
+        };
+        assert_eq!(causes.sorted(), [total(false, 9, (1, 30_000, 30_000)), total(true, 8, (2, 3_000, 2_000))]);
     }
 }

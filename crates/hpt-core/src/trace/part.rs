@@ -110,6 +110,8 @@ pub struct Part {
     pub policy: Option<&'static str>,
     /// The real-time priority of the thread, from 1 to 99; `None` for other threads.
     pub priority: Option<u8>,
+    /// Whether the thread belongs to the process that records, but is not the sampled thread.
+    pub is_own: bool,
     /// The number of the interrupt; `None` for interrupts of the CPU itself.
     pub irq: Option<i32>,
     /// The idle state.

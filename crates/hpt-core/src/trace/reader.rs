@@ -18,7 +18,7 @@ use super::{
     request::Request,
     shared::Shared,
     steal::Steal,
-    threads::Policies,
+    threads::Threads,
     window::Window,
 };
 use crate::realtime::{Pinned, allowed_cpus};
@@ -46,7 +46,7 @@ pub(super) struct Reader {
     rings: Vec<Ring>,
     windows: Vec<Window>,
     decoder: Decoder,
-    policies: Policies,
+    threads: Threads,
     steal: Steal,
     causes: Causes,
     worst: Vec<Explained>,
@@ -75,7 +75,7 @@ impl Reader {
             interrupts_off_ns: if is_virtual { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
             page: vec![0; decoder.layout().page_size],
             decoder,
-            policies: Policies::new(true),
+            threads: Threads::new(true),
             steal: Steal::new(cpus.to_vec()),
             causes: Causes::default(),
             worst: Vec::new(),
@@ -106,6 +106,10 @@ impl Reader {
     /// Takes the samples, then the events that explain them.
     fn step(&mut self) {
         let samples = self.shared.take();
+        // A thread of this process may have ended when the last samples are divided.
+        if !samples.is_empty() {
+            self.threads.add_own();
+        }
         for (ring, window) in self.rings.iter_mut().zip(&mut self.windows) {
             for _ in 0..PAGES {
                 let Some(page) = ring.read(&mut self.page) else { break };
@@ -136,7 +140,7 @@ impl Reader {
             waits_for_timer: !self.request.edges,
         };
         let events = window.around(sample.thread, begin, end);
-        let mut explained = divide(sample, events, evidence, (&self.decoder, &mut self.policies));
+        let mut explained = divide(sample, events, evidence, (&self.decoder, &mut self.threads));
         explained.cpu = Some(cpu);
         if sample.latency_ns >= self.request.threshold_ns {
             self.report.samples += 1;

@@ -8,7 +8,7 @@ use super::{
     format::{EventFormat, Layout},
     part::{Explained, LateSample, PartKind},
     ring,
-    threads::Policies,
+    threads::Threads,
     window::Window,
 };
 
@@ -59,7 +59,7 @@ fn injected(kernel: &str, name: &str) -> Vec<(u64, u64)> {
 
 fn explain(sample: LateSample, decoder: &Decoder, window: &Window) -> Explained {
     let events = window.around(sample.thread, sample.deadline_ns, sample.end_ns());
-    let explained = divide(sample, events, QUIET, (decoder, &mut Policies::new(false)));
+    let explained = divide(sample, events, QUIET, (decoder, &mut Threads::new(false)));
     check(&explained);
     explained
 }

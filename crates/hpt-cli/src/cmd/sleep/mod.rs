@@ -36,7 +36,7 @@ use crate::{
         bins::bins_of_sorted,
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
-        explain::{self, Awaited, ExplainOptions},
+        explain::{self, Awaited, ExplainOptions, Measured},
         limits::{
             option::{LimitOptions, SLEEP_HELP, of_sleep},
             quantity::{Limit, Quantity},
@@ -198,7 +198,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(feed);
-    let explanation = explaining.end(context, &measured);
+    let measured = Measured { cpus: &measured, thread: &asked.settings.thread, behavior: arguments.conduct() };
+    let explanation = explaining.end(context, measured);
     drop(progress);
     let warnings = held.end();
     let mut data = asked.data(rows, &parts, (not_run, warnings.clone()));

@@ -284,7 +284,30 @@ const NEVER_FULL: &str = "drawing to a string does not fail";
 
 /// A legend: lines of names, each drawn with its look.
 struct Legend {
-    lines: Vec<Vec<(i32, usize, String, bool)>>,
+    lines: Vec<Vec<(i32, usize, String, Sample)>>,
+}
+
+/// The form in which the legend shows the look of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sample {
+    Marker,
+    /// A line with a marker.
+    Line,
+    /// A filled square, as the series consists of filled areas.
+    Area,
+}
+
+impl Sample {
+    fn of(series: &Series) -> Self {
+        let has = |is_such: fn(&Mark) -> bool| series.marks.iter().any(is_such);
+        if has(|mark| matches!(mark, Mark::Curve(_) | Mark::Stroke(_) | Mark::Line(_) | Mark::Outline(_))) {
+            Self::Line
+        } else if has(|mark| matches!(mark, Mark::Piece { .. })) {
+            Self::Area
+        } else {
+            Self::Marker
+        }
+    }
 }
 
 const LEGEND_LINE: i32 = 20;
@@ -293,20 +316,16 @@ const SAMPLE: i32 = 34;
 
 impl Legend {
     fn of(chart: &Chart, width: Width) -> Self {
-        let mut seen: Vec<(&str, usize, bool)> = Vec::new();
+        let mut seen: Vec<(&str, usize, Sample)> = Vec::new();
         for series in chart.panels.iter().flat_map(|panel| &panel.series) {
             if let Some(name) = series.name.as_deref()
                 && !seen.iter().any(|entry| entry.0 == name)
             {
-                let has_line = series
-                    .marks
-                    .iter()
-                    .any(|mark| matches!(mark, Mark::Curve(_) | Mark::Stroke(_) | Mark::Line(_) | Mark::Outline(_)));
-                seen.push((name, series.look, has_line));
+                seen.push((name, series.look, Sample::of(series)));
             }
         }
         let (mut lines, mut x): (Vec<Vec<_>>, i32) = (Vec::new(), i32::MAX);
-        for (name, look, has_line) in seen {
+        for (name, look, sample) in seen {
             let name = shortened(name, width.pixels() - SAMPLE);
             let wide = SAMPLE + width_of(&name) + 16;
             if x.saturating_add(wide) > width.pixels() {
@@ -314,7 +333,7 @@ impl Legend {
                 x = 0;
             }
             if let Some(line) = lines.last_mut() {
-                line.push((x, look, name, has_line));
+                line.push((x, look, name, sample));
             }
             x += wide;
         }
@@ -329,12 +348,21 @@ impl Legend {
     fn draw(&self, root: &Area<'_>) {
         for (number, line) in (0_i32..).zip(&self.lines) {
             let y = (number * LEGEND_LINE + LEGEND_LINE / 2) * FINE;
-            for (x, look, name, has_line) in line {
+            for (x, look, name, sample) in line {
                 let (from, to) = ((x + 2) * FINE, (x + SAMPLE - 8) * FINE);
-                if *has_line {
-                    stroke(root, vec![(from, y), (to, y)], *look);
+                let middle = (from + to) / 2;
+                match sample {
+                    Sample::Area => {
+                        let half = 6 * FINE;
+                        let corners = [(middle - half, y - half), (middle + half, y + half)];
+                        root.draw(&Rectangle::new(corners, color(*look).filled())).expect(NEVER_FULL);
+                    }
+                    Sample::Line => {
+                        stroke(root, vec![(from, y), (to, y)], *look);
+                        marker(root, *look, (middle, y));
+                    }
+                    Sample::Marker => marker(root, *look, (middle, y)),
                 }
-                marker(root, *look, ((from + to) / 2, y));
                 let style = text(&INK, HPos::Left, VPos::Center);
                 root.draw(&Text::new(name.clone(), ((x + SAMPLE) * FINE, y), style)).expect(NEVER_FULL);
             }

@@ -8,12 +8,12 @@ use super::{
     svg::{Chart, Mark, Panel, Series},
     titled_chart::{Figures, TitledChart, Unreadable, whole},
 };
-use crate::output::cause_words::{words_of_cause, words_of_part};
+use crate::output::cause_words::CauseWords;
 
 /// The maximum number of samples in the chart. The table contains all of them.
 const MOST_SAMPLES: usize = 12;
-/// The place of the pieces in a row.
-const PIECES: (f64, f64) = (-0.24, 0.24);
+/// The place of the pieces in a row, below the name of the row on a narrow screen.
+const PIECES: (f64, f64) = (-0.18, 0.24);
 /// The groups of kinds that have a color each, with their names in the legend. Unexplained time is a gap.
 const GROUPS: [&str; 6] = [
     "other threads",
@@ -47,6 +47,7 @@ pub(crate) fn timeline(
     if all.is_empty() {
         return Err(Unreadable::Nothing);
     }
+    let words = CauseWords::of(explanation);
     let drawn = &all[..all.len().min(MOST_SAMPLES)];
     let title = if name.is_empty() {
         format!("Timeline of the worst {samples}")
@@ -56,55 +57,67 @@ pub(crate) fn timeline(
     Ok(TitledChart {
         name: "timeline".to_owned(),
         title,
-        says: says(explanation, (drawn.len(), samples)),
-        chart: Chart { panels: vec![panel(drawn)], side_by_side: false },
+        says: says(explanation, words, (drawn.len(), samples)),
+        chart: Chart { panels: vec![panel(drawn, words)], side_by_side: false },
         figures: Figures {
             head: ["latency", "CPU", "part", "after the start", "duration"].map(str::to_owned).to_vec(),
-            rows: all.iter().flat_map(rows).collect(),
+            rows: all.iter().flat_map(|sample| rows(sample, words)).collect(),
         },
         provenance: about(origin, "from the kernel's trace"),
     })
 }
 
-fn says(explanation: &Explanation, (drawn, samples): (usize, &str)) -> String {
+fn says(explanation: &Explanation, words: CauseWords<'_>, (drawn, samples): (usize, &str)) -> String {
     let main = explanation.causes.first().map_or_else(String::new, |cause| {
-        format!("The main cause is {} ({:.0} % of the latency). ", words_of_cause(cause), cause.share * 100.0)
+        format!("The main cause is {} ({:.0} % of the latency). ", words.of_cause(cause), cause.share * 100.0)
     });
-    let all = explanation.explained.len();
-    let omitted = if drawn < all {
-        format!(" The chart shows {drawn} of {all} {samples}; the table contains all of them.")
+    let all = &explanation.explained;
+    let omitted = if drawn < all.len() {
+        format!(" The chart shows {drawn} of {} {samples}; the table contains all of them.", all.len())
     } else {
         String::new()
     };
+    let long = all[..drawn].iter().filter(|sample| is_cut_off(sample)).count();
+    let cut_off = match long {
+        0 => String::new(),
+        1 => " One row ends early, because it has too many pieces.".to_owned(),
+        several => format!(" {several} rows end early, because they have too many pieces."),
+    };
     format!(
-        "{main}Each row is one sample, from the start of its latency to the end, with its longest part. Gaps are unexplained.{omitted}"
+        "{main}Each row is one sample, from the start of its latency to the end, with its longest part. Gaps are unexplained.{cut_off}{omitted}"
     )
 }
 
-fn panel(drawn: &[ExplainedSample]) -> Panel {
+/// Returns whether the timeline lacks the end of the latency.
+fn is_cut_off(sample: &ExplainedSample) -> bool {
+    let end = sample.timeline.last().map_or(0, |piece| piece.0.saturating_add(piece.1));
+    end < sample.latency_ns
+}
+
+fn panel(drawn: &[ExplainedSample], words: CauseWords<'_>) -> Panel {
     let places = || (0_u32..).map(f64::from).zip(drawn);
     let series = GROUPS.iter().enumerate().filter_map(|(look, name)| {
         let marks: Vec<Mark> = places().flat_map(|(place, sample)| pieces(place, sample, look)).collect();
         (!marks.is_empty()).then(|| Series { name: Some((*name).to_owned()), look, marks })
     });
     let mut series: Vec<Series> = series.collect();
-    let hovers = places().flat_map(|(place, sample)| hovers(place, sample)).collect();
+    let hovers = places().flat_map(|(place, sample)| hovers(place, sample, words)).collect();
     series.push(Series { name: None, look: 0, marks: hovers });
     Panel {
         title: String::new(),
         x: Axis::linear("part of the latency, from its start", [0.0, 1.0], true, |share| {
             format!("{:.0} %", share * 100.0)
         }),
-        y: Axis::names(drawn.iter().map(name_of).collect()),
+        y: Axis::names(drawn.iter().map(|sample| name_of(sample, words)).collect()),
         height: 30 * i32::try_from(drawn.len()).unwrap_or(1) + 8,
         series,
     }
 }
 
 /// Returns the latency of a sample and its longest part.
-fn name_of(sample: &ExplainedSample) -> String {
+fn name_of(sample: &ExplainedSample, words: CauseWords<'_>) -> String {
     let latency = time(whole(sample.latency_ns));
-    sample.parts.first().map_or_else(|| latency.clone(), |part| format!("{latency}: {}", words_of_part(part)))
+    sample.parts.first().map_or_else(|| latency.clone(), |part| format!("{latency}: {}", words.in_one_line(part)))
 }
 
 /// Returns the share of the latency at which a piece begins, and that at which it ends.
@@ -122,15 +135,15 @@ fn pieces(place: f64, sample: &ExplainedSample, look: usize) -> impl Iterator<It
 }
 
 /// Returns a text for each part, at its first piece.
-fn hovers(place: f64, sample: &ExplainedSample) -> impl Iterator<Item = Mark> {
+fn hovers(place: f64, sample: &ExplainedSample, words: CauseWords<'_>) -> impl Iterator<Item = Mark> {
     sample.parts.iter().enumerate().filter_map(move |(index, part)| {
         let piece = sample.timeline.iter().find(|piece| piece.2 == index)?;
         Some(Mark::Hover {
             x: ends(sample, piece.0, piece.1),
             y: (place + PIECES.0, place + PIECES.1),
             words: format!(
-                "{}: {}, {} after the deadline",
-                words_of_part(part),
+                "{}: {}, {} after the start",
+                words.of_part(part),
                 time(whole(part.duration_ns)),
                 time(whole(part.at_ns))
             ),
@@ -138,14 +151,14 @@ fn hovers(place: f64, sample: &ExplainedSample) -> impl Iterator<Item = Mark> {
     })
 }
 
-fn rows(sample: &ExplainedSample) -> impl Iterator<Item = Vec<String>> {
-    sample.parts.iter().enumerate().map(|(index, part)| {
+fn rows(sample: &ExplainedSample, words: CauseWords<'_>) -> impl Iterator<Item = Vec<String>> {
+    sample.parts.iter().enumerate().map(move |(index, part)| {
         let cpu = sample.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
         let first = |text: String| if index == 0 { text } else { String::new() };
         vec![
             first(time(whole(sample.latency_ns))),
             first(cpu),
-            words_of_part(part),
+            words.of_part(part),
             time(whole(part.at_ns)),
             time(whole(part.duration_ns)),
         ]
@@ -160,7 +173,7 @@ mod tests {
         explain::{CauseKind, ExplainedPart, ExplainedSample, Explanation, TimelinePiece},
     };
 
-    use super::{GROUPS, group, timeline};
+    use super::{CauseWords, GROUPS, group, says, timeline};
     use crate::{
         golden,
         output::chart::{Origin, Unreadable, Width},
@@ -218,6 +231,21 @@ mod tests {
             assert_eq!(group(kind).is_none(), kind == CauseKind::Unexplained);
         }
         assert!(matches!(drawn(Vec::new(), Width::Wide), Err(Unreadable::Nothing)));
+    }
+
+    #[test]
+    fn a_row_without_its_end_is_noted() {
+        let of = |explained: Vec<ExplainedSample>| {
+            let count = explained.len();
+            let explanation = Explanation { explained, ..Explanation::default() };
+            says(&explanation, CauseWords::of(&explanation), (count, "wake-ups"))
+        };
+        let whole = sample(4_000_000, "hog");
+        let mut long = whole.clone();
+        long.timeline.pop();
+        assert!(!of(vec![whole.clone()]).contains("early"));
+        assert!(of(vec![long.clone(), whole]).contains("One row ends early"));
+        assert!(of(vec![long.clone(), long]).contains("2 rows end early"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The fields of the document that `--explain` adds. Prints nothing.
 
+use std::collections::BTreeSet;
+
 use hpt_core::{
     Host,
     trace::{CauseTotal, Explained, Part, PartKind, TraceError, TraceReport},
@@ -8,7 +10,7 @@ use hpt_document::explain::{
     CauseKind, ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TimelinePiece, TraceRecording,
 };
 
-use super::fix::Fixes;
+use super::fix::{Fixes, Measured};
 use crate::{exit::causes, output::rounded_share};
 
 /// The latency from which on a sample counts toward the causes, in nanoseconds: the default of hpt-core.
@@ -26,13 +28,18 @@ pub(super) fn without_trace(error: &TraceError) -> Explanation {
 }
 
 /// Returns the fields of a run whose trace was recorded.
-pub(super) fn explanation(report: TraceReport, host: &Host, measured: &[Option<usize>]) -> Explanation {
-    let cpu = if let [cpu] = measured { *cpu } else { None };
-    let fixes = if report.causes.is_empty() { Fixes::default() } else { Fixes::of(host, cpu) };
+pub(super) fn explanation(report: TraceReport, host: &Host, measured: Measured<'_>) -> Explanation {
     let all_ns = report.latency_ns;
+    // Without a cause, the machine need not be examined.
+    let causes = if report.causes.is_empty() {
+        Vec::new()
+    } else {
+        let fixes = Fixes::of(host, measured);
+        report.causes.iter().map(|cause| cause_of(cause, all_ns, &fixes)).collect()
+    };
     Explanation {
-        explain: Some(recording(&report)),
-        causes: report.causes.iter().map(|cause| cause_of(cause, all_ns, &fixes)).collect(),
+        explain: Some(TraceRecording { own_threads: own_threads(&report), ..recording(&report) }),
+        causes,
         explained: report.explained.into_iter().map(sample).collect(),
     }
 }
@@ -49,8 +56,18 @@ const fn recording(report: &TraceReport) -> TraceRecording {
         lost_events: report.lost_events,
         skipped: report.skipped,
         host_unknown: report.host_unknown,
+        own_threads: Vec::new(),
         steal_s: report.steal_s,
     }
+}
+
+/// Returns the threads of hpt that the parts and the causes name.
+fn own_threads(report: &TraceReport) -> Vec<u32> {
+    let parts = report.explained.iter().flat_map(|explained| &explained.parts);
+    let parts = parts.filter(|part| part.is_own).filter_map(|part| part.pid);
+    let causes = report.causes.iter().filter(|cause| cause.is_own).filter_map(|cause| cause.pid);
+    let threads: BTreeSet<u32> = parts.chain(causes).map(i32::unsigned_abs).collect();
+    threads.into_iter().collect()
 }
 
 fn sample(explained: Explained) -> ExplainedSample {
@@ -122,9 +139,21 @@ const fn kind(kind: PartKind) -> CauseKind {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::trace::PartKind;
+    use hpt_core::trace::{CauseTotal, PartKind, TraceReport};
 
-    use super::kind;
+    use super::{kind, own_threads};
+
+    #[test]
+    fn the_threads_of_hpt_are_listed_once_and_in_order() {
+        let cause = |pid, is_own| {
+            let mut cause = CauseTotal::new(PartKind::Thread);
+            (cause.pid, cause.is_own) = (Some(pid), is_own);
+            cause
+        };
+        let mut report = TraceReport::default();
+        report.causes = vec![cause(9, true), cause(8, false), cause(7, true), cause(9, true)];
+        assert_eq!(own_threads(&report), [7, 9]);
+    }
 
     #[test]
     fn each_kind_has_the_name_that_the_library_gives_it() {

@@ -1,22 +1,57 @@
-//! The fix of each cause: that of the rule of `hpt doctor` that examines it, if the rule finds a problem on this machine.
-//! Changes nothing.
+//! The fix of each cause: what delays the measurement less, and the rule of `hpt doctor` that examines the cause. Changes
+//! nothing.
 
 use std::collections::BTreeMap;
 
 use hpt_core::{
     Host,
     diagnose::{Goal, MachineFacts, Verdict, examine},
+    host::CpuList,
+    realtime::Behavior,
     trace::{CauseTotal, PartKind},
 };
+use hpt_document::thread::Thread;
 
 use crate::output::cause_words::load_of;
 
-/// The threads of hpt that read the trace and the conditions. They avoid the measured CPUs if there is another.
-const OWN_THREADS: [&str; 2] = ["hpt-trace", "conditions"];
+/// The real-time priority that a fix suggests for a measurement that has none.
+const PRIORITY: u8 = 80;
+/// The highest real-time priority.
+const HIGHEST: u8 = 99;
 
-/// The fixes that the rules of `hpt doctor` have for this machine.
-#[derive(Debug, Default)]
-pub(super) struct Fixes(BTreeMap<&'static str, String>);
+/// The threads that were measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured<'a> {
+    /// The CPU of each thread. `None` stands for a thread that is not pinned.
+    pub(crate) cpus: &'a [Option<usize>],
+    /// The settings that were in effect.
+    pub(crate) thread: &'a Thread,
+    pub(crate) behavior: Behavior,
+}
+
+/// The fixes for one run on this machine.
+#[derive(Debug)]
+pub(super) struct Fixes {
+    /// The fixes of the rules of `hpt doctor` that find a problem.
+    rules: BTreeMap<&'static str, String>,
+    urgency: Urgency,
+    behavior: Behavior,
+    /// The CPUs on which nothing is measured.
+    other_cpus: CpuList,
+    /// A CPU to which a measurement can be limited, so that there are other CPUs.
+    limit_to: Option<usize>,
+}
+
+/// The precedence of the measured threads over other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Urgency {
+    /// No real-time policy.
+    Ordinary,
+    /// SCHED_FIFO or SCHED_RR.
+    Priority(u8),
+    /// SCHED_DEADLINE, or a policy that is not known.
+    Other,
+}
 
 /// The fix of a cause.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,11 +60,23 @@ pub(super) struct CauseFix {
     pub(super) text: Option<String>,
 }
 
+impl Urgency {
+    fn of(thread: &Thread) -> Self {
+        let priority = thread.priority.and_then(|priority| u8::try_from(priority).ok());
+        match (thread.policy.as_deref(), priority) {
+            (Some("other" | "batch" | "idle"), _) => Self::Ordinary,
+            (Some("fifo" | "rr"), Some(priority)) => Self::Priority(priority),
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Fixes {
-    /// Examines the machine for a thread on this CPU.
-    pub(super) fn of(host: &Host, cpu: Option<usize>) -> Self {
+    /// Examines the machine for the measured threads.
+    pub(super) fn of(host: &Host, measured: Measured<'_>) -> Self {
+        let cpu = if let [cpu] = measured.cpus { *cpu } else { None };
         let examined = examine(&MachineFacts::new(host), cpu, Goal::Realtime);
-        let fixes = examined.into_iter().filter_map(|examined| match examined.verdict {
+        let rules = examined.into_iter().filter_map(|examined| match examined.verdict {
             Verdict::Problem(finding) => {
                 let fix = finding.fixes.into_iter().next()?;
                 let commands =
@@ -38,39 +85,149 @@ impl Fixes {
             }
             _ => None,
         });
-        Self(fixes.collect())
+        let online: Vec<usize> = host.online_cpus().iter().flat_map(CpuList::iter).collect();
+        // A thread that is not pinned may run on every CPU.
+        let is_other = |cpu: &usize| measured.cpus.iter().all(|measured| measured.is_some_and(|one| one != *cpu));
+        let other_cpus: CpuList = online.iter().copied().filter(is_other).collect();
+        let is_everywhere = other_cpus.is_empty() && online.len() > 1;
+        Self {
+            rules: rules.collect(),
+            urgency: Urgency::of(measured.thread),
+            behavior: measured.behavior,
+            limit_to: online.first().copied().filter(|_| is_everywhere),
+            other_cpus,
+        }
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
-        // The rules do not know which threads belong to the measurement.
-        if let Some(text) = of_own_thread(cause) {
-            return CauseFix { rule: None, text: Some(text) };
+        use PartKind::{InterruptsOff, InterruptsOffOrHost, Thread};
+        if matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost) {
+            // The rules do not know which threads belong to hpt.
+            if cause.name.as_deref().and_then(load_of).is_some() {
+                let text = "none: this is the load that --load requests; --load-cpus selects its CPUs";
+                return CauseFix { rule: None, text: Some(text.to_owned()) };
+            }
+            if let Some(text) = self.for_own_thread(cause) {
+                return CauseFix { rule: None, text: Some(text) };
+            }
         }
-        let rule = rule_of(cause);
-        let text = rule.and_then(|rule| self.0.get(rule).cloned()).or_else(|| general(cause));
-        CauseFix { rule, text }
+        match cause.kind {
+            Thread if cause.is_own => CauseFix::default(),
+            Thread => self.for_thread(cause),
+            _ => {
+                let rule = rule_of(cause);
+                let text = rule.and_then(|rule| self.rules.get(rule).cloned()).or_else(|| general(cause));
+                CauseFix { rule, text }
+            }
+        }
+    }
+
+    /// Returns the fix of a cause that is a thread of hpt itself, if there is one. Its threads avoid the measured CPUs if
+    /// there are others.
+    fn for_own_thread(&self, cause: &CauseTotal) -> Option<String> {
+        if !cause.is_own {
+            return None;
+        }
+        let precedence = self.precedence_over(cause);
+        let room = self.limit_to.map(|cpu| {
+            format!(
+                "leave a CPU without a measurement, for example with --cpu {cpu}: hpt's other threads then run there"
+            )
+        });
+        alternatives(precedence.into_iter().chain(room))
+    }
+
+    /// Returns the fix of a cause that is a thread of another process, or of the kernel. A measurement without a real-time
+    /// policy has to wait for every thread, so that policy is the first fix.
+    fn for_thread(&self, cause: &CauseTotal) -> CauseFix {
+        let pause = ["throttling", "fair-server"].into_iter().find(|rule| self.rules.contains_key(rule));
+        if let Some(rule) = pause.filter(|_| self.is_paused_by_kernel(cause)) {
+            let text = "disable real-time throttling during the run: --no-throttling";
+            return CauseFix { rule: Some(rule), text: Some(text.to_owned()) };
+        }
+        let name = cause.name.as_deref().unwrap_or("it");
+        let rule = rule_of_thread(name);
+        let of_rule = self.rules.get(rule);
+        let (precedence, keep_away) = (self.precedence_over(cause), of_rule.map(|_| keep_away(rule).to_owned()));
+        let text = if is_of_kernel(name) {
+            // The commands of the rule are long.
+            let of_rule = if precedence.is_some() { keep_away } else { of_rule.cloned() };
+            alternatives(precedence.into_iter().chain(of_rule))
+        } else {
+            let to = &self.other_cpus;
+            let pid = cause.pid.filter(|_| !to.is_empty());
+            let movement = pid.map(|pid| format!("move {name} to another CPU: sudo taskset -pc {to} {pid}"));
+            let all = match self.urgency {
+                Urgency::Ordinary => [precedence, movement, keep_away],
+                Urgency::Priority(_) | Urgency::Other => [movement, precedence, keep_away],
+            };
+            alternatives(all.into_iter().flatten())
+        };
+        CauseFix { rule: Some(rule), text }
+    }
+
+    /// Returns how the measurement takes precedence over a thread, if its policy is the reason why it does not.
+    fn precedence_over(&self, cause: &CauseTotal) -> Option<String> {
+        if cause.kind != PartKind::Thread || cause.policy == Some("deadline") {
+            return None;
+        }
+        let throttling = match self.behavior {
+            Behavior::Spins => " --no-throttling",
+            Behavior::Blocks => "",
+        };
+        let name = cause.name.as_deref().unwrap_or("it");
+        match (self.urgency, cause.priority) {
+            (Urgency::Ordinary, None) => Some(format!(
+                "measure under a real-time policy, which takes precedence over {name}: --fifo {PRIORITY}{throttling}"
+            )),
+            (Urgency::Ordinary, Some(priority)) if priority < HIGHEST => Some(format!(
+                "measure with a real-time priority above {priority}, that of {name}: --fifo {}{throttling}",
+                priority.saturating_add(1)
+            )),
+            (Urgency::Priority(own), Some(priority)) if own <= priority && priority < HIGHEST => {
+                Some(format!("use a priority above {priority}: --fifo {}", priority.saturating_add(1)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether only real-time throttling or the fair server can have let this thread run: it has no real-time
+    /// policy, and the measured thread has one and never blocks.
+    fn is_paused_by_kernel(&self, cause: &CauseTotal) -> bool {
+        let is_ordinary = cause.priority.is_none() && cause.policy != Some("deadline");
+        matches!(self.urgency, Urgency::Priority(_)) && self.behavior == Behavior::Spins && is_ordinary
     }
 }
 
-/// Returns the fix of a cause that is a thread of hpt itself.
-fn of_own_thread(cause: &CauseTotal) -> Option<String> {
-    use PartKind::{InterruptsOff, InterruptsOffOrHost, Thread};
-    let name = cause.name.as_deref().filter(|_| matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost))?;
-    if OWN_THREADS.contains(&name) {
-        return Some(
-            "leave a CPU without a measurement, for example with --cpu 0: hpt then reads the trace on another CPU"
-                .to_owned(),
-        );
-    }
-    load_of(name).map(|_| "none: this is the load that --load requests; --load-cpus selects its CPUs".to_owned())
+/// Joins alternatives to one sentence.
+fn alternatives(texts: impl IntoIterator<Item = String>) -> Option<String> {
+    let texts: Vec<_> = texts.into_iter().collect();
+    (!texts.is_empty()).then(|| texts.join("; or "))
 }
 
-/// Returns the rule of `hpt doctor` that examines a cause.
+/// Returns how a rule about threads keeps them away, in a few words.
+fn keep_away(rule: &str) -> &'static str {
+    match rule {
+        "interrupts" => "move the interrupt to another CPU",
+        "kernel-threads" => "keep kernel threads off the CPU",
+        _ => "isolate the CPU",
+    }
+}
+
+/// Returns the rule of `hpt doctor` that examines the threads like this one.
+fn rule_of_thread(name: &str) -> &'static str {
+    match name {
+        // The thread runs where its interrupt arrives.
+        _ if name.starts_with("irq/") => "interrupts",
+        _ if is_of_kernel(name) => "kernel-threads",
+        _ => "isolated-cpus",
+    }
+}
+
+/// Returns the rule of `hpt doctor` that examines a cause that is not a thread.
 fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
     let name = cause.name.as_deref().unwrap_or_default();
     Some(match cause.kind {
-        PartKind::Thread if is_of_kernel(name) => "kernel-threads",
-        PartKind::Thread => "isolated-cpus",
         PartKind::HardInterrupt if is_tick(name) => "tick",
         PartKind::HardInterrupt if cause.irq.is_some() => "interrupts",
         PartKind::HardInterrupt => "isolated-cpus",
@@ -102,14 +259,6 @@ fn is_tick(name: &str) -> bool {
 fn general(cause: &CauseTotal) -> Option<String> {
     let name = cause.name.as_deref().unwrap_or("it");
     Some(match cause.kind {
-        PartKind::Thread => {
-            let pid = cause.pid.unwrap_or_default();
-            let priority = cause.priority.filter(|&priority| priority < 99);
-            let raise = priority.map_or_else(String::new, |priority| {
-                format!(", or use a priority above {priority} (-P f:{})", priority.saturating_add(1))
-            });
-            format!("move {name} to another CPU (taskset -pc CPUS {pid}){raise}")
-        }
         PartKind::HardInterrupt if cause.irq.is_some() && !is_tick(name) => {
             let irq = cause.irq.unwrap_or_default();
             format!("move interrupt {irq} to another CPU: echo CPUS | sudo tee /proc/irq/{irq}/smp_affinity_list")
@@ -130,37 +279,136 @@ fn general(cause: &CauseTotal) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::trace::{CauseTotal, PartKind};
+    use hpt_core::{
+        host::CpuList,
+        realtime::Behavior,
+        trace::{CauseTotal, PartKind},
+    };
 
-    use super::Fixes;
+    use super::{Fixes, Urgency};
 
-    fn fix(kind: PartKind, name: &str) -> (Option<&'static str>, String) {
-        let mut cause = CauseTotal::new(kind);
-        cause.name = Some(name.to_owned());
-        let fix = Fixes([("preemption", "use PREEMPT_RT".to_owned())].into()).for_cause(&cause);
+    /// A run on CPU 1 of a machine with two CPUs.
+    fn fixes(urgency: Urgency) -> Fixes {
+        let rules = ["preemption", "isolated-cpus", "kernel-threads", "interrupts", "throttling"];
+        Fixes {
+            rules: rules.map(|rule| (rule, format!("fix of {rule}"))).into(),
+            urgency,
+            behavior: Behavior::Blocks,
+            other_cpus: CpuList::only(0),
+            limit_to: None,
+        }
+    }
+
+    fn thread(name: &str, priority: Option<u8>) -> CauseTotal {
+        let mut cause = CauseTotal::new(PartKind::Thread);
+        (cause.name, cause.pid, cause.priority) = (Some(name.to_owned()), Some(4_711), priority);
+        cause
+    }
+
+    /// The same thread as a cause of another kind.
+    fn with_kind(mut cause: CauseTotal, kind: PartKind) -> CauseTotal {
+        cause.kind = kind;
+        cause
+    }
+
+    fn fix(fixes: &Fixes, cause: &CauseTotal) -> (Option<&'static str>, String) {
+        let fix = fixes.for_cause(cause);
         (fix.rule, fix.text.unwrap_or_default())
     }
 
     #[test]
-    fn the_reader_of_the_trace_needs_a_cpu_and_no_other_kernel() {
-        for kind in [PartKind::Thread, PartKind::InterruptsOff, PartKind::InterruptsOffOrHost] {
-            let (rule, text) = fix(kind, "hpt-trace");
-            assert!(rule.is_none() && text.contains("leave a CPU without a measurement"), "{kind:?}: {text}");
+    fn a_measurement_without_a_real_time_policy_needs_one_first() {
+        let ordinary = fixes(Urgency::Ordinary);
+        let first = "measure under a real-time policy, which takes precedence over cc1: --fifo 80";
+        let then = "; or move cc1 to another CPU: sudo taskset -pc 0 4711; or isolate the CPU";
+        assert_eq!(fix(&ordinary, &thread("cc1", None)), (Some("isolated-cpus"), format!("{first}{then}")));
+        // A thread that never blocks must not be throttled.
+        let spins = Fixes { behavior: Behavior::Spins, ..fixes(Urgency::Ordinary) };
+        assert_eq!(fix(&spins, &thread("cc1", None)).1, format!("{first} --no-throttling{then}"));
+        let (rule, text) = fix(&ordinary, &thread("kworker/1:2", None));
+        assert_eq!(rule, Some("kernel-threads"));
+        assert!(text.ends_with("--fifo 80; or keep kernel threads off the CPU"), "{text}");
+        let text = fix(&ordinary, &thread("hog", Some(90))).1;
+        assert!(text.starts_with("measure with a real-time priority above 90, that of hog: --fifo 91; or move hog"));
+        // No priority is higher, and SCHED_DEADLINE takes precedence over each.
+        let mut deadline = thread("hog", None);
+        deadline.policy = Some("deadline");
+        for cause in [thread("hog", Some(99)), deadline] {
+            assert!(fix(&ordinary, &cause).1.starts_with("move hog to another CPU"), "{cause:?}");
         }
-        assert_eq!(fix(PartKind::InterruptsOff, "cat"), (Some("preemption"), "use PREEMPT_RT".to_owned()));
+    }
+
+    #[test]
+    fn a_real_time_measurement_needs_no_policy() {
+        let fifo = fixes(Urgency::Priority(80));
+        let moved = "move cc1 to another CPU: sudo taskset -pc 0 4711; or isolate the CPU";
+        assert_eq!(fix(&fifo, &thread("cc1", None)).1, moved);
+        let text = fix(&fifo, &thread("hog", Some(90))).1;
+        assert!(text.ends_with("; or use a priority above 90: --fifo 91; or isolate the CPU"), "{text}");
+        assert!(!fix(&fifo, &thread("hog", Some(70))).1.contains("priority"));
+        assert!(!fix(&fixes(Urgency::Other), &thread("hog", Some(90))).1.contains("priority"));
+        assert_eq!(
+            fix(&fifo, &thread("kworker/1:2", None)),
+            (Some("kernel-threads"), "fix of kernel-threads".to_owned())
+        );
+        assert_eq!(fix(&fifo, &thread("irq/24-eth0", Some(50))), (Some("interrupts"), "fix of interrupts".to_owned()));
+    }
+
+    #[test]
+    fn an_ordinary_thread_runs_before_a_spinning_real_time_thread_only_by_throttling() {
+        let spins = Fixes { behavior: Behavior::Spins, ..fixes(Urgency::Priority(80)) };
+        let (rule, text) = fix(&spins, &thread("cc1", None));
+        assert!(rule == Some("throttling") && text.ends_with("--no-throttling"), "{text}");
+        assert!(fix(&spins, &thread("hog", Some(90))).1.starts_with("move hog"));
+        assert!(fix(&fixes(Urgency::Priority(80)), &thread("cc1", None)).1.starts_with("move cc1"));
+    }
+
+    #[test]
+    fn without_another_cpu_nothing_can_be_moved() {
+        let everywhere = Fixes { other_cpus: CpuList::default(), limit_to: Some(0), ..fixes(Urgency::Priority(80)) };
+        assert_eq!(fix(&everywhere, &thread("cc1", None)).1, "isolate the CPU");
+    }
+
+    #[test]
+    fn a_thread_of_hpt_needs_a_cpu_or_a_policy_and_no_other_kernel() {
+        let room = "leave a CPU without a measurement, for example with --cpu 0: hpt's other threads then run there";
+        let own = |kind| {
+            let mut cause = with_kind(thread("conditions", None), kind);
+            cause.is_own = true;
+            cause
+        };
+        let everywhere = |urgency| Fixes { other_cpus: CpuList::default(), limit_to: Some(0), ..fixes(urgency) };
+        for kind in [PartKind::Thread, PartKind::InterruptsOff, PartKind::InterruptsOffOrHost] {
+            assert_eq!(fix(&everywhere(Urgency::Priority(80)), &own(kind)), (None, room.to_owned()), "{kind:?}");
+        }
+        let (rule, text) = fix(&everywhere(Urgency::Ordinary), &own(PartKind::Thread));
+        assert!(
+            rule.is_none() && text.starts_with("measure under a real-time policy") && text.ends_with(room),
+            "{text}"
+        );
+        // There is no fix if the measurement takes precedence and leaves a CPU.
+        assert_eq!(fix(&fixes(Urgency::Priority(80)), &own(PartKind::Thread)), (None, String::new()));
+        // A thread with the same name that belongs to another process can be moved.
+        let of_others = fix(&everywhere(Urgency::Ordinary), &thread("conditions", None));
+        assert_eq!(of_others.0, Some("isolated-cpus"));
+        let off = with_kind(thread("cat", None), PartKind::InterruptsOff);
+        let of_rule = (Some("preemption"), "fix of preemption".to_owned());
+        assert_eq!(fix(&everywhere(Urgency::Ordinary), &off), of_rule);
     }
 
     #[test]
     fn a_pause_with_two_possible_causes_has_both_fixes() {
-        let (rule, text) = fix(PartKind::InterruptsOffOrHost, "cat");
+        let cause = with_kind(thread("cat", None), PartKind::InterruptsOffOrHost);
+        let (rule, text) = fix(&fixes(Urgency::Ordinary), &cause);
         assert_eq!(rule, Some("stolen-time"));
         assert!(text.contains("irqsoff") && text.contains("while cat runs") && text.contains("host"), "{text}");
     }
 
     #[test]
     fn a_load_is_no_problem_to_be_fixed() {
-        let (rule, text) = fix(PartKind::Thread, "hpt-load-cpu");
+        let of = |name| fix(&fixes(Urgency::Ordinary), &thread(name, None));
+        let (rule, text) = of("hpt-load-cpu");
         assert!(rule.is_none() && text.contains("--load-cpus"), "{text}");
-        assert!(fix(PartKind::Thread, "hpt-of-mine").1.contains("move hpt-of-mine to another CPU"));
+        assert!(of("hpt-of-mine").1.contains("move hpt-of-mine to another CPU"));
     }
 }

@@ -5,7 +5,7 @@ pub(crate) use hpt_core::trace::Feed;
 use hpt_core::trace::{Request, TraceError, Tracing};
 use hpt_document::explain::Explanation;
 
-use super::document;
+use super::{document, fix::Measured};
 use crate::{
     context::Context,
     sampling::limits::quantity::{Limit, Most, Quantity},
@@ -92,7 +92,7 @@ impl Explaining {
     }
 
     /// Ends the recording, and returns its result.
-    pub(crate) fn end(self, context: &Context, measured: &[Option<usize>]) -> Explanation {
+    pub(crate) fn end(self, context: &Context, measured: Measured<'_>) -> Explanation {
         match self.0 {
             None => Explanation::default(),
             Some(Err(error)) => document::without_trace(&error),

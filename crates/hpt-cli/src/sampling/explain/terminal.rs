@@ -2,11 +2,7 @@
 
 use hpt_document::explain::{ExplainedCause, ExplainedSample, Explanation, TraceRecording};
 
-use crate::output::{
-    Align, Block, Cell, Column, Table,
-    cause_words::{words_of_cause, words_of_part},
-    one_or_many, short_time,
-};
+use crate::output::{Align, Block, Cell, Column, Table, cause_words::CauseWords, one_or_many, short_time};
 
 /// The number of causes and of samples in the tables, and of parts in one row.
 const CAUSES: usize = 8;
@@ -21,13 +17,14 @@ pub(crate) fn blocks(explanation: &Explanation, samples: (&str, &str)) -> Vec<Bl
     if !recording.available {
         return vec![Block::Text(not_available(recording))];
     }
-    let mut blocks = vec![Block::Text(summary(recording, &explanation.causes, samples))];
+    let words = CauseWords::of(explanation);
+    let mut blocks = vec![Block::Text(summary((recording, words), &explanation.causes, samples))];
     if !explanation.causes.is_empty() {
-        blocks.push(causes(&explanation.causes));
-        blocks.extend(fixes(&explanation.causes));
+        blocks.push(causes(&explanation.causes, words));
+        blocks.extend(fixes(&explanation.causes, words));
     }
     if !explanation.explained.is_empty() {
-        blocks.push(worst(&explanation.explained));
+        blocks.push(worst(&explanation.explained, words));
     }
     blocks.extend(doubts(recording).map(Block::Text));
     blocks
@@ -59,7 +56,11 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn summary(recording: &TraceRecording, causes: &[ExplainedCause], (one, many): (&str, &str)) -> String {
+fn summary(
+    (recording, words): (&TraceRecording, CauseWords<'_>),
+    causes: &[ExplainedCause],
+    (one, many): (&str, &str),
+) -> String {
     let threshold = time(recording.threshold_ns);
     let what = one_or_many(recording.samples, one, many);
     if recording.samples == 0 {
@@ -74,7 +75,7 @@ fn summary(recording: &TraceRecording, causes: &[ExplainedCause], (one, many): (
             sum += if is_short { cause.share } else { 0.0 };
             is_short
         })
-        .map(words_of_cause)
+        .map(|cause| words.of_cause(cause))
         .collect();
     format!(
         "Causes: {} of the latency of {} {what} of {threshold} or longer: {}.",
@@ -92,7 +93,7 @@ fn joined(words: &[String]) -> String {
     }
 }
 
-fn causes(causes: &[ExplainedCause]) -> Block {
+fn causes(causes: &[ExplainedCause], words: CauseWords<'_>) -> Block {
     let columns = [
         ("cause", Align::Left),
         ("share", Align::Right),
@@ -103,7 +104,7 @@ fn causes(causes: &[ExplainedCause]) -> Block {
     let columns = columns.into_iter().map(|(name, align)| Column(name, align)).collect();
     let row = |cause: &ExplainedCause| {
         [
-            words_of_cause(cause),
+            words.of_cause(cause),
             percent(cause.share),
             cause.samples.to_string(),
             time(cause.total_ns),
@@ -116,18 +117,18 @@ fn causes(causes: &[ExplainedCause]) -> Block {
 }
 
 /// Returns the fixes of the main causes.
-fn fixes(causes: &[ExplainedCause]) -> Option<Block> {
+fn fixes(causes: &[ExplainedCause], words: CauseWords<'_>) -> Option<Block> {
     let main = causes.iter().take(CAUSES).filter(|cause| cause.share >= 0.1);
     let lines = main.filter_map(|cause| {
         let fix = cause.fix.clone()?;
         let rule = cause.rule.as_deref().map_or_else(String::new, |rule| format!(" (hpt doctor {rule})"));
-        Some(vec![Cell::plain(words_of_cause(cause)), Cell::plain(fix + &rule)])
+        Some(vec![Cell::plain(words.of_cause(cause)), Cell::plain(fix + &rule)])
     });
     let lines: Vec<_> = lines.collect();
     (!lines.is_empty()).then(|| Block::Section("Fixes".to_owned(), lines))
 }
 
-fn worst(explained: &[ExplainedSample]) -> Block {
+fn worst(explained: &[ExplainedSample], words: CauseWords<'_>) -> Block {
     let columns = [("worst", Align::Right), ("CPU", Align::Right), ("parts", Align::Left)];
     let columns = columns.into_iter().map(|(name, align)| Column(name, align)).collect();
     let row = |sample: &ExplainedSample| {
@@ -135,7 +136,7 @@ fn worst(explained: &[ExplainedSample]) -> Block {
             .parts
             .iter()
             .take(PARTS)
-            .map(|part| format!("{} {}", words_of_part(part), time(part.duration_ns)))
+            .map(|part| format!("{} {}", words.of_part(part), time(part.duration_ns)))
             .collect();
         let rest: u64 = sample.parts.iter().skip(PARTS).map(|part| part.duration_ns).sum();
         if rest > 0 {
@@ -206,6 +207,7 @@ pub(crate) mod tests {
             lost_events: 12,
             skipped: 0,
             host_unknown: false,
+            own_threads: Vec::new(),
             steal_s: Some(0.02),
         }
     }

@@ -48,7 +48,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::NOTHING_LEFT,
-        explain::{Awaited, ExplainOptions, Feed},
+        explain::{Awaited, ExplainOptions, Feed, Measured},
         limits::{
             option::{GPIO_HELP, LimitOptions},
             quantity::Limit,
@@ -268,9 +268,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], write, so_far);
     let elapsed = start.elapsed();
     let conditions = conditions.end();
-    let explanation = explaining.end(context, &[measured]);
     let released = [output.release(), input.release()];
     let mut outcome = outcome?.pop().expect("the only thread has an outcome");
+    let of_run = Measured { cpus: &[measured], thread: &outcome.settings.thread, behavior: conduct };
+    let explanation = explaining.end(context, of_run);
     let mut warnings = std::mem::take(&mut outcome.warnings);
     warnings.extend(outcome.error.take().map(|error| format!("the lines can no longer be used: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));

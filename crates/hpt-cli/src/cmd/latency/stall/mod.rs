@@ -47,7 +47,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
-        explain::{self, Awaited, ExplainOptions, Explaining},
+        explain::{self, Awaited, ExplainOptions, Explaining, Measured},
         limits::{
             option::{LimitOptions, STALL_HELP, of_stall},
             quantity::Limit,
@@ -243,9 +243,10 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let outcome = run.measure((run_length, "stalls", attention), works, write, result_so_far);
     let elapsed = start.elapsed().saturating_sub(arguments.warm_up.length());
     let conditions = conditions.end();
-    let explanation = explaining.end(context, &cpus);
     let ended = outcome?;
     let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
+    let measured = Measured { cpus: &cpus, thread: &settings.thread, behavior: Behavior::Spins };
+    let explanation = explaining.end(context, measured);
     let mut warnings = whole.end();
     let of_threads =
         |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, latencies: one.account.stalls.lengths().clone() };

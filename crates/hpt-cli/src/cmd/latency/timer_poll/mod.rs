@@ -48,7 +48,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::{CpuOptions, place_of},
-        explain::{Awaited, ExplainOptions, Feed},
+        explain::{Awaited, ExplainOptions, Feed, Measured},
         gpio_pulse::Pulse,
         limits::{
             option::LimitOptions,
@@ -362,8 +362,9 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let outcome = run.measure((arguments.run_length, "wake-ups", Attention::Constant), works, write, so_far);
     let ended = run.shared.elapsed();
     let conditions = conditions.end();
-    let explanation = explaining.end(context, &cpus);
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
+    let measured = Measured { cpus: &cpus, thread: &settings.thread, behavior: conduct };
+    let explanation = explaining.end(context, measured);
     let mut warnings = whole.end();
     let pulse_name = pulse.as_ref().map(Pulse::name);
     warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
