@@ -67,7 +67,19 @@ fn verdict(row: &TriedFix, stays: bool) -> Cell {
 fn remark(row: &TriedFix) -> Option<String> {
     let on_top = (!row.on_top_of.is_empty()).then(|| format!("compared on top of {}", row.on_top_of.join(", ")));
     let all: Vec<String> = on_top.into_iter().chain(row.reason.clone()).collect();
-    (!all.is_empty()).then(|| format!("{}: {}.", row.text, all.join("; ")))
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// Returns the remarks on all fixes. Fixes with the same remark share a line.
+fn remarks_on_fixes(rows: &[TriedFix]) -> Vec<String> {
+    let mut remarks: Vec<(Vec<&str>, String)> = Vec::new();
+    for (row, remark) in rows.iter().filter_map(|row| Some((row, remark(row)?))) {
+        match remarks.iter_mut().find(|(_, same)| *same == remark) {
+            Some((texts, _)) => texts.push(&row.text),
+            None => remarks.push((vec![&row.text], remark)),
+        }
+    }
+    remarks.into_iter().map(|(texts, remark)| format!("{}: {remark}.", texts.join(", "))).collect()
 }
 
 pub(super) fn page(data: &DoctorTryDocument, state: &State) -> Vec<Block> {
@@ -86,12 +98,13 @@ pub(super) fn page(data: &DoctorTryDocument, state: &State) -> Vec<Block> {
                 Cell::or_dash(row.off_ns.filter(|_| row.on_ns.is_some()).map(short_time)),
                 Cell::or_dash(row.on_ns.map(short_time)),
                 Cell::or_dash(row.p_value.map(probability)),
-                verdict(row, data.kept_until_reboot),
+                // The limit of the exit latency is no setting, and ends with this process.
+                verdict(row, data.kept_until_reboot && !row.settings.is_empty()),
             ]
         });
         blocks.push(Block::Table(Table { columns, rows: rows.collect() }.without_empty_columns()));
     }
-    let reasons: Vec<String> = data.results.iter().filter_map(remark).collect();
+    let reasons = remarks_on_fixes(&data.results);
     if !reasons.is_empty() {
         blocks.push(Block::Text(reasons.join("\n")));
     }
@@ -145,7 +158,7 @@ pub(super) mod tests {
         doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
     };
 
-    use super::{State, ending, headline, page};
+    use super::{State, ending, headline, page, remarks_on_fixes};
     use crate::{golden, output::Document};
 
     fn row(fix: &str, text: &str, verdict: TryVerdict) -> TriedFix {
@@ -260,6 +273,16 @@ pub(super) mod tests {
         assert_eq!(headline(&nothing, &State::default()), "Nothing to try");
         let unknown = State { is_unknown: true, ..State::default() };
         assert_eq!(headline(&nothing, &unknown), "Unknown: some checks had no result");
+    }
+
+    #[test]
+    fn fixes_with_the_same_remark_share_a_line() {
+        let with = |text: &str, reason: &str| TriedFix {
+            reason: Some(reason.to_owned()),
+            ..row("any", text, TryVerdict::Unknown)
+        };
+        let rows = [with("KSM off", "refused"), with("turbo off", "absent"), with("NMI watchdog off", "refused")];
+        assert_eq!(remarks_on_fixes(&rows), ["KSM off, NMI watchdog off: refused.", "turbo off: absent."]);
     }
 
     #[test]
