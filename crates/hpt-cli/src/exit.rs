@@ -75,7 +75,7 @@ fn wording(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Returns the command that restores the settings in the journal in `folder`.
-fn restore_command(folder: &Path) -> String {
+pub(crate) fn restore_command(folder: &Path) -> String {
     if folder == Path::new(Journal::FOLDER) {
         "hpt restore".to_owned()
     } else {

@@ -9,6 +9,7 @@ fn a_wrong_measurement_is_refused_before_anything_is_changed() {
         ("latency timer --raw x", "writes no files"),
         ("doctor", "--limit"),
         ("", "--with"),
+        ("latency timer --no-throttling", "omit it"),
     ] {
         let output = run(&["doctor", "--try", "--yes", "--with", with]);
         assert_eq!(code(&output), 2, "{with}: {}", stderr(&output));

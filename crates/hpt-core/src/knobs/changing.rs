@@ -137,13 +137,16 @@ impl Change {
     }
 
     /// Keeps the new value. The original value stays in the journal, so that [`Journal::restore`] can restore it later.
+    /// Without a new value, there is nothing to restore, and the journal does not list the setting.
     ///
     /// # Errors
     ///
     /// Returns [`KnobError`] if the journal cannot be written; the setting is then restored.
     pub fn keep(mut self) -> Result<(), KnobError> {
-        self.entry.lasting = true;
-        self.right.in_journal(|journal| journal.write_down(&self.entry))?;
+        if !self.entry.set_to.is_empty() {
+            self.entry.lasting = true;
+            self.right.in_journal(|journal| journal.write_down(&self.entry))?;
+        }
         self.is_over = true;
         Ok(())
     }
@@ -230,6 +233,9 @@ mod tests {
         drop(second);
         assert_eq!(other.value().expect("a line"), "first");
         let again = journal.changing("another").expect("both changes have ended");
+        // A change that set nothing leaves nothing in the journal, even if it is kept.
+        again.begin(&one).expect("the change has ended").keep().expect("nothing to write");
+        assert!(matches!(journal.contents(), Ok(Contents::Nothing)));
         drop(again.begin(&one).expect("the change has ended"));
         drop(again.begin(&one).expect("a change that was begun but not made has ended too"));
     }

@@ -102,7 +102,14 @@ impl Knob {
         if let Some(socket) = irqbalance::socket(self.path()) {
             irqbalance::ban(&socket, value).map_err(refused)?;
         } else {
-            self.write(value).map_err(refused)?;
+            let mut file = File::options().write(true).truncate(true).open(self.path()).map_err(refused)?;
+            // A single write is used, because the kernel treats each write as a complete value. Its error does not
+            // concern permissions, even if it is EPERM: the kernel returns that for an interrupt that cannot be moved.
+            file.write_all(value.as_bytes()).map_err(|cause| KnobError::Refused {
+                path: self.path().to_owned(),
+                value: value.to_owned(),
+                cause,
+            })?;
         }
         let is = self.value()?;
         if is == form::value_of(&self.path, value) {
@@ -110,12 +117,6 @@ impl Knob {
         } else {
             Err(KnobError::Overridden { path: self.path().to_owned(), value: value.to_owned(), is })
         }
-    }
-
-    fn write(&self, value: &str) -> io::Result<()> {
-        let mut file = File::options().write(true).truncate(true).open(self.path())?;
-        // A single write is used, because the kernel treats each write as a complete value.
-        file.write_all(value.as_bytes())
     }
 
     fn not_written(&self, cause: io::Error, value: Option<&str>) -> KnobError {

@@ -81,7 +81,12 @@ fn head(data: &DoctorTryDocument, install: &[&str]) -> String {
         data.figure, data.measurement
     );
     if let (Some(before), Some(after)) = (data.baseline_ns, data.result_ns) {
-        text.push_str(&format!("# With all of them: {} {} -> {}\n", data.figure, short(before), short(after)));
+        text.push_str(&format!(
+            "# With all fixes that helped: {} {} -> {}\n",
+            data.figure,
+            short(before),
+            short(after)
+        ));
     }
     text.push_str("# Install:\n");
     install.iter().for_each(|line| text.push_str(&format!("#   {line}\n")));

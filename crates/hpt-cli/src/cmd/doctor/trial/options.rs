@@ -127,6 +127,12 @@ impl Line {
         self.value("-d", "--duration").is_some() || self.value("-n", "--count").is_some()
     }
 
+    /// Returns the option of the line that changes a setting of the system, if there is one.
+    pub(super) fn option_that_changes_settings(&self) -> Option<&'static str> {
+        let options = ["--no-throttling", "--no-turbo", "--governor"];
+        options.into_iter().find(|option| self.0.iter().any(|word| word.split('=').next() == Some(option)))
+    }
+
     /// Returns whether the measurement has an idle and a loaded phase.
     pub(super) fn has_load(&self) -> bool {
         self.value("--load", "--load").is_some()
@@ -177,6 +183,14 @@ mod tests {
         let line = Line::usual(Goal::Realtime, 3).and(&["--duration", "1s"]);
         assert!(line.has_length() && line.cpu() == Some(3));
         assert_eq!(line.words()[..3], ["hpt", "latency", "timer"]);
+    }
+
+    #[test]
+    fn an_option_that_changes_settings_is_found() {
+        let of = |line: &str| Line::of(line).option_that_changes_settings();
+        assert_eq!(of("latency timer --fifo 80 --no-throttling"), Some("--no-throttling"));
+        assert_eq!(of("latency poll --governor=performance"), Some("--governor"));
+        assert_eq!(of("latency timer --dma-latency 0 --fifo 80"), None);
     }
 
     #[test]

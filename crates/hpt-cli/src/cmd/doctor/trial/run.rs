@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hpt_core::{
     Host,
     diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict},
-    knobs::KnobError,
+    knobs::{Contents, Journal, JournalError, Knob, KnobError},
 };
 use hpt_document::{
     doctor::DoctorGoal,
@@ -18,16 +18,16 @@ use super::{
     options::{Line, TrialOptions, limit_of},
     plan::{Ended, Outcome, experiment},
     statistics::{median, spread},
-    system::{Rounds, System, changed_lists, in_milliseconds, words},
-    terminal::page,
-    timing::{First, Pace, Timing, plan},
+    system::{Left, Rounds, System, changed_lists, in_milliseconds, words},
+    terminal::{State, page},
+    timing::{First, Pace, Timing, least, plan},
 };
 use crate::{
     consent::consent,
     context::Context,
     document_head::head_of,
-    exit::{Failure, causes},
-    output::{Answer, Document, one_or_many, rounded},
+    exit::{Failure, causes, restore_command},
+    output::{Answer, Document, message, one_or_many, rounded},
 };
 
 /// The program that the journal names.
@@ -47,6 +47,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_cpu_named: bool,
     pub(crate) fixes: &'a [RunTimeFix],
     pub(crate) examined: &'a [Examined],
+}
+
+impl State {
+    fn of(left: &Left, options: &TrialOptions) -> Self {
+        let (restore, is_anything_left) = (left.command.clone(), !left.texts.is_empty());
+        Self { restore, is_anything_left, is_to_keep: options.keep, is_unknown: false }
+    }
 }
 
 /// The measurement, and the line that makes it.
@@ -69,41 +76,55 @@ pub(crate) fn run(
     let (possible, impossible): (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) = possible(wanted.fixes);
     let mut data = empty(options, wanted, context, &line.line);
     data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
+    let journal = context.journal(options.journal.as_deref());
+    // Without a fix to try, it is only a note.
+    match journal.as_ref().map_or(Ok(()), |journal| refuse_what_was_left(journal, &context.host)) {
+        Err(refused) if possible.is_empty() => data.notes.push(causes(&refused)),
+        other => other?,
+    }
     if possible.is_empty() {
         let answer = without_fixes(&mut data, wanted);
-        let blocks = page(&data);
+        let blocks = page(&data, &State { is_unknown: answer == Answer::Unknown, ..State::default() });
         return Ok(Document { answer, ..Document::new(data, blocks) });
     }
-    let journal = context.journal(options.journal.as_deref())?;
+    long_enough(options, line.is_chosen, possible.len())?;
+    let journal = journal?;
     if !consent(&warning(options, &possible, &line.line), options.yes)? {
         return Err(Failure::NotMeant);
     }
+    context.signals.listen_until_the_end()?;
+    let changing = journal.changing(BY)?;
     if let Some(folder) = &options.output {
         kept_files::prepare(folder, options.force)?;
     }
-    context.signals.listen_until_the_end()?;
-    let changing = journal.changing(BY)?;
     // The time that the user needs to confirm does not count.
     let begun = Instant::now();
-    let lists = changed_lists(&possible, &changing);
+    // The values before any change, for the document.
+    let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
+    let mut left = Left::new(restore_command(journal.folder()));
+    let mut lists = changed_lists(&possible, &changing, &mut left);
     // The lists take as long again when they are restored.
     let end = (begun + options.duration).checked_sub(begun.elapsed()).unwrap_or(begun);
     let (timing, line) = match first(options, line, possible.len(), end, context) {
         Ok(first) => first,
-        Err(Stop::Failure(failure)) => return Err(failure),
-        Err(Stop::Ended(ended)) => {
-            data.results.extend(possible.iter().map(|fix| untried(fix, &ended)));
+        Err(stop) => {
+            data.notes.extend(left.restore_lists(&mut lists));
+            let ended = match stop {
+                Stop::Ended(ended) => ended,
+                Stop::Failure(failure) => {
+                    left.texts.iter().for_each(|text| message::warning(text));
+                    return Err(failure);
+                }
+            };
+            data.results.extend(tried.into_iter().map(|row| TriedFix { reason: Some(ended.words()), ..row }));
             data.interrupted = context.interrupted();
             data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
-            data.rounds = 0;
-            let blocks = page(&data);
-            return Ok(Document { answer: Answer::Unknown, ..Document::new(data, blocks) });
+            let blocks = page(&data, &State::of(&left, options));
+            return Ok(Document { answer: Answer::Unknown, warnings: left.texts, ..Document::new(data, blocks) });
         }
     };
     let shown = timing.requested.map_or_else(|| line.clone(), |each| line.and(&["--duration", &in_milliseconds(each)]));
     data.measurement = shown.words().join(" ");
-    // The values before any change, for the document.
-    let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
     let rounds = Rounds {
         line,
         figure: options.figure.name.clone(),
@@ -111,18 +132,19 @@ pub(crate) fn run(
         pace: Pace::new(timing.expected),
         planned: timing.measurements,
     };
-    let mut system = System::new(possible.clone(), (changing, lists), rounds, context, end);
+    let mut system = System::new(possible.clone(), (changing, lists, left), rounds, context, end);
     let outcome = experiment(&mut system, possible.len(), timing.bounds);
     data.rounds = outcome.rounds as u64;
-    let mut warnings = Vec::new();
     if options.keep {
         let (kept, failed) = system.keep();
         data.kept_until_reboot = kept > 0;
         data.notes.extend(failed);
     }
-    warnings.extend(system.undo().into_iter().map(|why| format!("{why}; try `hpt restore`")));
-    data.notes.extend(system.refused.take());
+    data.notes.extend(system.undo());
+    data.notes.append(&mut system.refused);
+    let left = system.left.clone();
     drop(system);
+    let mut warnings = left.texts.clone();
     data.baseline_ns = outcome.baseline_median();
     data.baseline_spread_ns = spread(&outcome.baseline);
     data.result_ns = outcome.result_median();
@@ -142,9 +164,10 @@ pub(crate) fn run(
             Err(error) => warnings.push(causes(&error)),
         }
     }
-    let answer = if outcome.ended.is_some() && outcome.kept.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let answer = if warnings.is_empty() { answer } else { answer.and(Answer::Unknown) };
-    let blocks = page(&data);
+    let is_any_tried = data.results.iter().any(|row| row.verdict != TryVerdict::NotPossible);
+    let is_unknown = !is_any_tried || (outcome.ended.is_some() && outcome.kept.is_empty());
+    let answer = if is_unknown || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let blocks = page(&data, &State::of(&left, options));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
@@ -154,6 +177,11 @@ fn line(options: &TrialOptions, wanted: &Wanted<'_>, prepares: Prepares<'_>) -> 
         Some(text) => Line::of(text),
         None => Line::usual(wanted.goal, wanted.cpu),
     };
+    refuse_other_changes(&line)?;
+    if let Some(cpu) = line.cpu().filter(|&cpu| cpu != wanted.cpu) {
+        let text = format!("--with measures CPU {cpu}, but --cpu is {}; name one CPU only", wanted.cpu);
+        return Err(Failure::NotTried(text));
+    }
     let limit = limit_of(&options.figure.name);
     let prepared = |line: &Line| prepares(&line.and(&["--limit", &limit]).words());
     let with_cpu = line.and(&["--cpu", &wanted.cpu.to_string()]);
@@ -166,6 +194,62 @@ fn line(options: &TrialOptions, wanted: &Wanted<'_>, prepares: Prepares<'_>) -> 
     }
     prepared(&line).map_err(|why| Failure::NotTried(format!("--with: {why}")))?;
     Ok(Measurement { line, is_chosen: false })
+}
+
+/// Refuses a measurement that changes settings of the system itself. Only one process can change them at a time.
+fn refuse_other_changes(line: &Line) -> Result<(), Failure> {
+    let Some(option) = line.option_that_changes_settings() else { return Ok(()) };
+    Err(Failure::NotTried(format!(
+        "--with: {option} changes a setting of the system, but only hpt doctor --try itself changes settings during the run; omit it"
+    )))
+}
+
+/// Refuses a time limit that does not suffice for the shortest rounds, before anything is measured.
+fn long_enough(options: &TrialOptions, is_chosen: bool, fixes: usize) -> Result<(), Failure> {
+    let needs = FIRST + least(fixes);
+    if !is_chosen || options.duration >= needs {
+        return Ok(());
+    }
+    Err(too_short(options, needs, fixes))
+}
+
+fn too_short(options: &TrialOptions, needs: Duration, fixes: usize) -> Failure {
+    let needs = Duration::from_secs(needs.as_secs() + 10);
+    Failure::NotTried(format!(
+        "--duration {} is too short for {fixes} {}; use --duration {} or more, or name fewer rules",
+        humantime::format_duration(options.duration),
+        one_or_many(fixes as u64, "fix", "fixes"),
+        humantime::format_duration(needs).to_string().replace(' ', ""),
+    ))
+}
+
+/// Refuses to begin if a process is changing settings, or if one was killed before it restored them. Otherwise, the
+/// problem that such a setting was changed to avoid would count as solved, and would stay so.
+fn refuse_what_was_left(journal: &Journal, host: &Host) -> Result<(), JournalError> {
+    // A journal that cannot be used is reported later, if there is a fix to try.
+    match journal.changing(BY) {
+        Err(busy @ JournalError::Busy { .. }) => return Err(busy),
+        Err(_) => return Ok(()),
+        Ok(_) => {}
+    }
+    let elsewhere = journal.elsewhere().into_iter().filter_map(|folder| Journal::open(folder, host).ok());
+    [journal.clone()].into_iter().chain(elsewhere).find_map(|journal| left_in(&journal)).map_or(Ok(()), Err)
+}
+
+/// Returns the first setting in a journal that a process changed and could not restore.
+fn left_in(journal: &Journal) -> Option<JournalError> {
+    let Ok(Contents::Entries(entries)) = journal.contents() else { return None };
+    entries.into_iter().filter(|entry| !entry.lasting).find_map(|entry| {
+        let is = Knob::new(&entry.kind, &entry.path).value().ok()?;
+        let is_left = is != entry.before && entry.set_to.contains(&is);
+        is_left.then(|| JournalError::LeftBehind {
+            path: entry.path.into(),
+            is,
+            before: entry.before,
+            by: entry.by.into(),
+            journal: journal.folder().into(),
+        })
+    })
 }
 
 /// Why nothing was tried.
@@ -185,7 +269,13 @@ fn first(
     let Measurement { line, is_chosen } = measurement;
     let start = Instant::now();
     let words = words(&line, is_chosen.then_some(FIRST), &options.figure.name);
-    let value = measured(&words, end, &|| context.interrupted()).map_err(Stop::Ended)?;
+    let value = measured(&words, end, &|| context.interrupted()).map_err(|ended| match ended {
+        Ended::Hung(time) => Stop::Ended(Ended::Failed(format!(
+            "the first measurement did not end within {:.1} s, the whole of --duration, and was ended; use a longer --duration",
+            time.as_secs_f64()
+        ))),
+        other => Stop::Ended(other),
+    })?;
     let first = First {
         requested: is_chosen.then_some(FIRST),
         elapsed: start.elapsed(),
@@ -201,15 +291,7 @@ fn first(
         return Err(Stop::Failure(Failure::NotTried(text)));
     }
     let left = end.saturating_duration_since(Instant::now());
-    let timing = plan(first, fixes, left).map_err(|needs| {
-        let needs = Duration::from_secs(needs.as_secs() + 10);
-        Stop::Failure(Failure::NotTried(format!(
-            "--duration {} is too short for {fixes} {}; use --duration {} or more, or name fewer rules",
-            humantime::format_duration(options.duration),
-            one_or_many(fixes as u64, "fix", "fixes"),
-            humantime::format_duration(needs).to_string().replace(' ', ""),
-        )))
-    })?;
+    let timing = plan(first, fixes, left).map_err(|needs| Stop::Failure(too_short(options, needs, fixes)))?;
     Ok((timing, line))
 }
 
@@ -326,10 +408,6 @@ fn not_possible(fix: &RunTimeFix, why: &str) -> TriedFix {
     TriedFix { verdict: TryVerdict::NotPossible, reason: Some(why.to_owned()), ..row(fix) }
 }
 
-fn untried(fix: &RunTimeFix, ended: &Ended) -> TriedFix {
-    TriedFix { reason: Some(ended.words()), ..row(fix) }
-}
-
 /// Returns the rows with their results: first the fixes that are worth keeping, and then the others in their order.
 fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
     let names: Vec<String> = tried.iter().map(|row| row.fix.clone()).collect();
@@ -350,4 +428,94 @@ fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
     };
     tried.sort_by_key(|row| place(&row.fix));
     tried
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use hpt_core::{Host, diagnose::Goal, knobs::Journal};
+    use hpt_document::doctor::DoctorGoal;
+
+    use super::{
+        super::options::{Figure, TrialOptions},
+        Duration, Failure, Wanted, left_in, line, long_enough,
+    };
+    use crate::exit::causes;
+
+    /// Writes a journal with a change of the setting in the file `path`, as a killed process leaves it.
+    fn leave(folder: &Path, path: &Path, lasting: &str) -> Journal {
+        let payload = format!(
+            "change huge-pages\npath {}\nby hpt doctor --try\nlasting {lasting}\nbefore always\nset madvise\n\n",
+            path.display()
+        );
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("/proc is mounted");
+        // FNV-1a.
+        let sum = payload
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let head = format!("hpt-state 1\npurpose journal\nboot {}\nprocessor any\nchecksum {sum:016x}\n", boot.trim());
+        fs::write(folder.join("journal"), head + &payload).expect("ours");
+        Journal::open(folder, &Host::live()).expect("a boot identity")
+    }
+
+    #[test]
+    fn a_setting_that_a_killed_process_left_is_found() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let setting = folder.path().join("enabled");
+        let is_left = |value: &str, lasting: &str| {
+            fs::write(&setting, value).expect("ours");
+            left_in(&leave(folder.path(), &setting, lasting)).map(|error| causes(&error))
+        };
+        let text = is_left("madvise", "no").expect("it is left");
+        assert!(text.contains("left") && text.contains("hpt restore --journal"), "{text}");
+        // It is kept on purpose, or it has its original value, or another program has set it.
+        assert_eq!(is_left("madvise", "yes"), None);
+        assert_eq!((is_left("always", "no"), is_left("never", "no")), (None, None));
+    }
+
+    fn options(with: &str) -> TrialOptions {
+        TrialOptions {
+            tries: true,
+            with: Some(with.to_owned()),
+            figure: Figure { name: "p99".to_owned(), least_samples: 1_000 },
+            duration: Duration::from_secs(180),
+            keep: false,
+            output: None,
+            force: false,
+            yes: false,
+            journal: None,
+        }
+    }
+
+    #[test]
+    fn a_measurement_that_does_not_fit_is_refused() {
+        let wanted = Wanted {
+            goal: Goal::Realtime,
+            goal_word: DoctorGoal::Realtime,
+            cpu: 3,
+            is_cpu_named: true,
+            fixes: &[],
+            examined: &[],
+        };
+        let why = |with: &str| match line(&options(with), &wanted, &|_| Ok(())) {
+            Err(Failure::NotTried(why)) => why,
+            Err(other) => other.to_string(),
+            Ok(_) => String::new(),
+        };
+        assert_eq!(why("latency timer -c 3 --dma-latency 0"), "");
+        assert!(why("latency timer -c 2").starts_with("--with measures CPU 2, but --cpu is 3"));
+        assert!(why("latency timer --no-throttling").starts_with("--with: --no-throttling changes a setting"));
+    }
+
+    #[test]
+    fn a_time_limit_below_that_of_the_shortest_rounds_is_refused() {
+        let refused = |seconds: u64, is_chosen: bool| {
+            let options = TrialOptions { duration: Duration::from_secs(seconds), ..options("") };
+            long_enough(&options, is_chosen, 8).is_err()
+        };
+        assert!(refused(0, true) && refused(8, true) && !refused(10, true));
+        // The line may be shorter than a second.
+        assert!(!refused(1, false));
+    }
 }

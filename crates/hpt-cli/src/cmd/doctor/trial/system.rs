@@ -1,10 +1,7 @@
 //! The machine of an experiment: applies and undoes fixes with the journal, and measures with a command of hpt. Reaches no
 //! verdicts.
 
-use std::{
-    cell::RefCell,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use hpt_core::{
     diagnose::{RunTimeChange, RunTimeFix},
@@ -60,14 +57,49 @@ pub(super) struct Rounds {
 /// For each fix, the list of irqbalance, if the fix changes it.
 pub(super) type Lists = Vec<Option<Result<Change, String>>>;
 
+/// The settings that could not be restored.
+#[derive(Clone, Debug)]
+pub(super) struct Left {
+    /// The command that restores them later.
+    pub(super) command: String,
+    /// A text for each.
+    pub(super) texts: Vec<String>,
+}
+
+impl Left {
+    pub(super) const fn new(command: String) -> Self {
+        Self { command, texts: Vec::new() }
+    }
+
+    /// Restores a setting. Returns the reason if it does not have its original value afterwards.
+    fn restore(&mut self, change: Change) -> Result<(), KnobError> {
+        self.noted(change.restore())
+    }
+
+    fn noted(&mut self, restored: Result<(), KnobError>) -> Result<(), KnobError> {
+        if let Err(error) = &restored
+            && !matches!(error, KnobError::ChangedSince { .. })
+        {
+            self.texts.push(format!("a setting may still be changed: {}; run `{}`", causes(error), self.command));
+        }
+        restored
+    }
+
+    /// Restores lists of irqbalance. Returns a text for each that does not have its original value afterwards.
+    pub(super) fn restore_lists(&mut self, lists: &mut Lists) -> Vec<String> {
+        let lists = lists.iter_mut().filter_map(Option::take).filter_map(Result::ok);
+        lists.filter_map(|list| self.restore(list).err().map(|error| causes(&error))).collect()
+    }
+}
+
 /// Changes the lists of irqbalance. This can take 20 s for each, and as long again when they are restored.
-pub(super) fn changed_lists(fixes: &[&RunTimeFix], changing: &Changing) -> Lists {
-    let list = |fix: &&RunTimeFix| {
+pub(super) fn changed_lists(fixes: &[&RunTimeFix], changing: &Changing, left: &mut Left) -> Lists {
+    let mut list = |fix: &&RunTimeFix| {
         let RunTimeChange::Settings(settings) = &fix.change else { return None };
         let setting = settings.iter().find(|setting| is_list(setting))?;
-        Some(change(changing, setting).map_err(|error| causes(&error)))
+        Some(change(changing, setting, left).map_err(|error| causes(&error)))
     };
-    fixes.iter().map(list).collect()
+    fixes.iter().map(&mut list).collect()
 }
 
 /// The live machine.
@@ -82,7 +114,8 @@ pub(super) struct System<'a> {
     context: &'a Context,
     end: Instant,
     /// The settings that the kernel refused, with the reason.
-    pub(super) refused: RefCell<Vec<String>>,
+    pub(super) refused: Vec<String>,
+    pub(super) left: Left,
     progress: WholeProgress,
     measurements: usize,
     /// The end of the last measurement, if there is one.
@@ -93,15 +126,16 @@ impl<'a> System<'a> {
     /// No round begins that would end after `end`.
     pub(super) fn new(
         fixes: Vec<&'a RunTimeFix>,
-        (changing, lists): (Changing, Lists),
+        (changing, lists, left): (Changing, Lists, Left),
         rounds: Rounds,
         context: &'a Context,
         end: Instant,
     ) -> Self {
         let active = fixes.iter().map(|_| None).collect();
         let progress = WholeProgress::new(&vec![("round", rounds.pace.each()); rounds.planned]);
-        let refused = RefCell::default();
-        Self { fixes, active, lists, changing, rounds, context, end, refused, progress, measurements: 0, last: None }
+        let refused = Vec::new();
+        let (measurements, last) = (0, None);
+        Self { fixes, active, lists, changing, rounds, context, end, refused, left, progress, measurements, last }
     }
 
     /// Keeps the settings of the fixes that are in effect. Returns the number of kept settings, and a text for each that
@@ -134,38 +168,37 @@ impl<'a> System<'a> {
         (kept, failed)
     }
 
-    /// Undoes everything. Returns a text for each setting that was not restored.
+    /// Undoes everything. Returns a text for each setting that does not have its original value afterwards.
     pub(super) fn undo(&mut self) -> Vec<String> {
         let active: Vec<usize> = (0..self.active.len()).filter(|&fix| self.active[fix].is_some()).collect();
         let mut failed: Vec<String> = active.into_iter().filter_map(|fix| self.turn_off(fix).err()).collect();
-        for list in self.lists.iter_mut().filter_map(Option::take).filter_map(Result::ok) {
-            failed.extend(list.restore().err().map(|error| causes(&error)));
-        }
+        failed.extend(self.left.restore_lists(&mut self.lists));
         failed
     }
 
-    fn apply(&self, settings: &[Setting]) -> Result<Vec<Change>, String> {
+    fn apply(&mut self, settings: &[Setting]) -> Result<Vec<Change>, String> {
         let mut changes = Vec::new();
         let mut refused = Vec::new();
         for setting in settings.iter().filter(|setting| !is_list(setting)) {
-            match change(&self.changing, setting) {
+            match change(&self.changing, setting, &mut self.left) {
                 Ok(change) => changes.push(change),
                 // One of several interrupts may be fixed to its CPU, and one of several idle states may not exist.
                 Err(error) if !is_decisive(&error) => refused.push(causes(&error)),
                 Err(error) => {
                     refused.insert(0, causes(&error));
-                    changes.clear();
+                    while let Some(change) = changes.pop() {
+                        refused.extend(self.left.restore(change).err().map(|error| causes(&error)));
+                    }
                     break;
                 }
             }
         }
-        let mut all = self.refused.borrow_mut();
         if changes.is_empty() {
             return Err(refused.into_iter().next().unwrap_or_else(|| "it changes no setting".to_owned()));
         }
         for why in refused {
-            if !all.contains(&why) {
-                all.push(why);
+            if !self.refused.contains(&why) {
+                self.refused.push(why);
             }
         }
         Ok(changes)
@@ -173,10 +206,14 @@ impl<'a> System<'a> {
 }
 
 /// Changes a setting, unless it has the value already.
-fn change(changing: &Changing, setting: &Setting) -> Result<Change, KnobError> {
+fn change(changing: &Changing, setting: &Setting, left: &mut Left) -> Result<Change, KnobError> {
     let mut change = changing.begin(setting.knob())?;
-    if change.before() != setting.value() {
-        change.set(setting.value())?;
+    if change.before() != setting.value()
+        && let Err(refused) = change.set(setting.value())
+    {
+        // The kernel may have accepted a part of the value. The first reason is the one that matters.
+        let _ = left.restore(change);
+        return Err(refused);
     }
     Ok(change)
 }
@@ -197,7 +234,8 @@ impl Machine for System<'_> {
         if let Some(Err(why)) = &self.lists[fix] {
             return Err(why.clone());
         }
-        let active = match &self.fixes[fix].change {
+        let chosen = self.fixes[fix];
+        let active = match &chosen.change {
             RunTimeChange::Settings(settings) => Active::Changes(self.apply(settings)?),
             RunTimeChange::LatencyLimit => Active::Limit(AwakeCpus::new().map_err(|error| causes(&error))?),
             RunTimeChange::NotPossible(why) => return Err(why.clone()),
@@ -212,7 +250,7 @@ impl Machine for System<'_> {
         let mut failed = Vec::new();
         // The last change is undone first.
         while let Some(change) = changes.pop() {
-            failed.extend(change.restore().err().map(|error| causes(&error)));
+            failed.extend(self.left.restore(change).err().map(|error| causes(&error)));
         }
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
@@ -268,5 +306,28 @@ impl Rounds {
         let Some(requested) = self.requested else { return };
         self.requested = Some(requested * 2);
         self.pace.lengthen(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use hpt_core::knobs::KnobError;
+
+    use super::Left;
+
+    #[test]
+    fn a_setting_that_is_not_restored_is_reported_with_the_command_that_restores_it() {
+        let mut left = Left::new("hpt restore --journal /somewhere".to_owned());
+        let path = std::path::PathBuf::from("/proc/sys/kernel/nmi_watchdog");
+        assert!(left.noted(Ok(())).is_ok() && left.texts.is_empty());
+        // The value of another program stays, and the journal no longer lists the setting.
+        let changed = KnobError::ChangedSince { path: path.clone(), is: "1".to_owned() };
+        assert!(left.noted(Err(changed)).is_err() && left.texts.is_empty());
+        let refused = KnobError::Refused { path, value: "1".to_owned(), cause: io::ErrorKind::InvalidInput.into() };
+        assert!(left.noted(Err(refused)).is_err());
+        let [text] = left.texts.as_slice() else { panic!("{left:?}") };
+        assert!(text.contains("nmi_watchdog") && text.contains("run `hpt restore --journal /somewhere`"), "{text}");
     }
 }

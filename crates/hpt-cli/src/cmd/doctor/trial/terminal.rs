@@ -4,16 +4,39 @@ use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TryVerdict};
 
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, Tone, one_or_many, remarks, short_time},
 };
 
+/// The state of the machine after the run, as far as the document does not contain it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// The command that restores what stays in effect.
+    pub(super) restore: String,
+    /// Whether a setting could not be restored.
+    pub(super) is_anything_left: bool,
+    /// Whether the user wants to keep what helped.
+    pub(super) is_to_keep: bool,
+    /// Whether nothing was tried, although there may be something to try.
+    pub(super) is_unknown: bool,
+}
+
 /// Returns the answer in one sentence.
-fn headline(data: &DoctorTryDocument) -> String {
-    let kept: Vec<&str> = data.results.iter().filter(|row| row.keep).map(|row| row.text.as_str()).collect();
+fn headline(data: &DoctorTryDocument, state: &State) -> String {
+    let of = |accept: &dyn Fn(&&TriedFix) -> bool| {
+        let texts: Vec<&str> = data.results.iter().filter(accept).map(|row| row.text.as_str()).collect();
+        texts.join(", ")
+    };
+    let kept = of(&|row| row.keep);
+    let alone = of(&|row| row.verdict == TryVerdict::Helpful && !row.keep);
+    let is_any_tried = data.results.iter().any(|row| row.verdict != TryVerdict::NotPossible);
     let figure = &data.figure;
     match (data.baseline_ns, data.result_ns) {
         (Some(before), Some(after)) if !kept.is_empty() => {
-            format!("Keep {}: {figure} {} → {}", kept.join(", "), short_time(before), short_time(after))
+            format!("Keep {kept}: {figure} {} → {}", short_time(before), short_time(after))
+        }
+        (Some(_), _) if !is_any_tried => "Unknown: no fix could be applied".to_owned(),
+        (Some(before), _) if !alone.is_empty() => {
+            format!("Ended early; each of these helped until then: {alone}. Without: {figure} {}", short_time(before))
         }
         (Some(before), _) => {
             let spread = data.baseline_spread_ns.map(|ns| format!(", ± {} between rounds", short_time(ns / 2.0)));
@@ -21,6 +44,7 @@ fn headline(data: &DoctorTryDocument) -> String {
             let said = if is_open { "No fix was found to help" } else { "No fix helps" };
             format!("{said}: {figure} is {}{}", short_time(before), spread.unwrap_or_default())
         }
+        (None, _) if data.results.is_empty() && state.is_unknown => "Unknown: some checks had no result".to_owned(),
         (None, _) if data.results.is_empty() => "Nothing to try".to_owned(),
         (None, _) => "Unknown: nothing was measured".to_owned(),
     }
@@ -43,11 +67,23 @@ fn verdict(row: &TriedFix, stays: bool) -> Cell {
 fn remark(row: &TriedFix) -> Option<String> {
     let on_top = (!row.on_top_of.is_empty()).then(|| format!("compared on top of {}", row.on_top_of.join(", ")));
     let all: Vec<String> = on_top.into_iter().chain(row.reason.clone()).collect();
-    (!all.is_empty()).then(|| format!("{}: {}.", row.text, all.join("; ")))
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
-pub(super) fn page(data: &DoctorTryDocument) -> Vec<Block> {
-    let mut blocks = vec![Block::Headline(headline(data))];
+/// Returns the remarks on all fixes. Fixes with the same remark share a line.
+fn remarks_on_fixes(rows: &[TriedFix]) -> Vec<String> {
+    let mut remarks: Vec<(Vec<&str>, String)> = Vec::new();
+    for (row, remark) in rows.iter().filter_map(|row| Some((row, remark(row)?))) {
+        match remarks.iter_mut().find(|(_, same)| *same == remark) {
+            Some((texts, _)) => texts.push(&row.text),
+            None => remarks.push((vec![&row.text], remark)),
+        }
+    }
+    remarks.into_iter().map(|(texts, remark)| format!("{}: {remark}.", texts.join(", "))).collect()
+}
+
+pub(super) fn page(data: &DoctorTryDocument, state: &State) -> Vec<Block> {
+    let mut blocks = vec![Block::Headline(headline(data, state))];
     if !data.results.is_empty() {
         let columns = vec![
             Column("fix", Align::Left),
@@ -62,22 +98,24 @@ pub(super) fn page(data: &DoctorTryDocument) -> Vec<Block> {
                 Cell::or_dash(row.off_ns.filter(|_| row.on_ns.is_some()).map(short_time)),
                 Cell::or_dash(row.on_ns.map(short_time)),
                 Cell::or_dash(row.p_value.map(probability)),
-                verdict(row, data.kept_until_reboot),
+                // The limit of the exit latency is no setting, and ends with this process.
+                verdict(row, data.kept_until_reboot && !row.settings.is_empty()),
             ]
         });
         blocks.push(Block::Table(Table { columns, rows: rows.collect() }.without_empty_columns()));
     }
-    let reasons: Vec<String> = data.results.iter().filter_map(remark).collect();
+    let reasons = remarks_on_fixes(&data.results);
     if !reasons.is_empty() {
         blocks.push(Block::Text(reasons.join("\n")));
     }
-    blocks.push(Block::Text(ending(data)));
+    blocks.push(Block::Text(ending(data, state)));
     if data.rounds > 0 {
         blocks.push(Block::Text(format!(
-            "{} of {} in {} rounds, {:.0} s. {}.",
+            "{} of {} in {} {}, {:.0} s. {}.",
             data.figure,
             data.measurement,
             data.rounds,
+            one_or_many(data.rounds, "round", "rounds"),
             data.elapsed_s,
             machine_line(&data.head.machine)
         )));
@@ -92,17 +130,19 @@ pub(super) fn page(data: &DoctorTryDocument) -> Vec<Block> {
 }
 
 /// Returns what is in effect, and how to change that.
-fn ending(data: &DoctorTryDocument) -> String {
+fn ending(data: &DoctorTryDocument, state: &State) -> String {
     let is_any_kept = data.results.iter().any(|row| row.keep);
     let files = data.files.iter().map(|path| format!("\nWrote {path}"));
     let files: String = files.collect();
     let state = match (is_any_kept, data.kept_until_reboot) {
-        (true, true) => "What helped stays in effect until reboot; `sudo hpt restore` undoes it.",
-        (true, false) if data.files.is_empty() => {
+        (true, true) => format!("What helped stays in effect until reboot; `sudo {}` undoes it.", state.restore),
+        _ if state.is_anything_left => "Not all changes were undone: see the warnings.".to_owned(),
+        (true, false) if data.files.is_empty() && !state.is_to_keep => {
             "All changes were undone. --keep keeps what helped until reboot, and --output DIR writes it as files."
+                .to_owned()
         }
-        _ if data.rounds == 0 => "Nothing was changed.",
-        _ => "All changes were undone.",
+        _ if data.rounds == 0 => "Nothing was changed.".to_owned(),
+        _ => "All changes were undone.".to_owned(),
     };
     format!("{state}{files}")
 }
@@ -118,7 +158,7 @@ pub(super) mod tests {
         doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
     };
 
-    use super::page;
+    use super::{State, ending, headline, page, remarks_on_fixes};
     use crate::{golden, output::Document};
 
     fn row(fix: &str, text: &str, verdict: TryVerdict) -> TriedFix {
@@ -207,8 +247,55 @@ pub(super) mod tests {
     #[test]
     fn the_answer_comes_first() {
         let data = example();
-        let blocks = page(&data);
+        let blocks = page(&data, &State::default());
         golden::assert("doctor-try", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn the_headline_states_what_is_known() {
+        let with = |change: &dyn Fn(&mut TriedFix)| {
+            let mut data = DoctorTryDocument { result_ns: None, ..example() };
+            data.results.iter_mut().for_each(change);
+            headline(&data, &State::default())
+        };
+        let early = with(&|row| row.keep = false);
+        assert_eq!(
+            early,
+            "Ended early; each of these helped until then: governor performance on CPU 3, NMI watchdog off. Without: p99 41 µs"
+        );
+        let refused = with(&|row| (row.verdict, row.keep) = (TryVerdict::NotPossible, false));
+        assert_eq!(refused, "Unknown: no fix could be applied");
+        let none = with(&|row| (row.verdict, row.keep) = (TryVerdict::WithinSpread, false));
+        assert!(none.starts_with("No fix helps: p99 is 41 µs"), "{none}");
+        let open = with(&|row| (row.verdict, row.keep) = (TryVerdict::Unknown, false));
+        assert!(open.starts_with("No fix was found to help"), "{open}");
+        let nothing = DoctorTryDocument { results: Vec::new(), baseline_ns: None, ..example() };
+        assert_eq!(headline(&nothing, &State::default()), "Nothing to try");
+        let unknown = State { is_unknown: true, ..State::default() };
+        assert_eq!(headline(&nothing, &unknown), "Unknown: some checks had no result");
+    }
+
+    #[test]
+    fn fixes_with_the_same_remark_share_a_line() {
+        let with = |text: &str, reason: &str| TriedFix {
+            reason: Some(reason.to_owned()),
+            ..row("any", text, TryVerdict::Unknown)
+        };
+        let rows = [with("KSM off", "refused"), with("turbo off", "absent"), with("NMI watchdog off", "refused")];
+        assert_eq!(remarks_on_fixes(&rows), ["KSM off, NMI watchdog off: refused.", "turbo off: absent."]);
+    }
+
+    #[test]
+    fn the_ending_states_what_is_in_effect() {
+        let mut data = example();
+        let mut state = State { restore: "hpt restore --journal /somewhere".to_owned(), ..State::default() };
+        assert!(ending(&data, &state).contains("--keep keeps what helped"));
+        state.is_to_keep = true;
+        assert_eq!(ending(&data, &state), "All changes were undone.");
+        state.is_anything_left = true;
+        assert_eq!(ending(&data, &state), "Not all changes were undone: see the warnings.");
+        data.kept_until_reboot = true;
+        assert!(ending(&data, &state).contains("`sudo hpt restore --journal /somewhere` undoes it"));
     }
 
     #[test]
@@ -222,7 +309,7 @@ pub(super) mod tests {
             interrupted: false,
             ..example()
         };
-        let blocks = page(&data);
+        let blocks = page(&data, &State::default());
         golden::assert("doctor-try-nothing", &Document::new(data, blocks));
     }
 }

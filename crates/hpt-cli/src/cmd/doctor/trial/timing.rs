@@ -22,6 +22,14 @@ const USED: f64 = 0.95;
 /// The factor by which a round is longer than the figure takes.
 const RESERVE: f64 = 1.2;
 
+/// The shortest duration of a round.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Returns the time that the rounds take at least, whatever the machine is.
+pub(super) fn least(fixes: usize) -> Duration {
+    SHORTEST * u32::try_from(measurements(fixes, LEAST_ROUNDS)).unwrap_or(u32::MAX)
+}
+
 /// The first measurement, from which the plan follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct First {
@@ -116,7 +124,7 @@ fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> R
         0 => requested,
         samples => requested.mul_f64(RESERVE * first.least_samples as f64 / samples as f64),
     };
-    let least = least.max(Duration::from_millis(100));
+    let least = least.max(SHORTEST);
     let each = |rounds: usize| (used / number(rounds)).saturating_sub(overhead) / first.phases;
     let is_enough = |rounds: &usize| each(*rounds) >= least.max(USUAL);
     let rounds = (LEAST_ROUNDS..=PLANNED_ROUNDS).rev().find(is_enough).unwrap_or(LEAST_ROUNDS);
@@ -144,7 +152,7 @@ mod tests {
 
     use super::{
         super::plan::{Ended, Machine, experiment},
-        First, Pace, Timing, plan,
+        First, Pace, Timing, least, plan,
     };
 
     const fn seconds(seconds: u64) -> Duration {
@@ -172,6 +180,9 @@ mod tests {
         let needs = plan(first(Some(seconds(1)), 1_100), 8, seconds(20)).expect_err("too little time");
         assert!(needs > seconds(20) && needs < seconds(120), "{needs:?}");
         assert!(plan(first(Some(seconds(1)), 1_100), 8, needs + seconds(1)).is_ok());
+        // A time that is refused before the first measurement would be refused after it as well.
+        assert!(least(8) > seconds(8));
+        assert!(plan(First { samples: 1_000_000, ..first(Some(seconds(1)), 1_000) }, 8, least(8)).is_err());
         let needs = plan(first(None, 10_000), 3, seconds(180)).expect_err("too little time");
         assert!(plan(first(None, 10_000), 3, needs + seconds(1)).is_ok());
     }
