@@ -152,7 +152,7 @@ fn line(snapshot: &Snapshot, maxima_us: &[u64], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use hpt_core::{
         Instant as Time,
@@ -201,7 +201,11 @@ mod tests {
         let snapshots = || vec![snapshot(0, &[5]), snapshot(1, &[90]), snapshot(2, &[]), snapshot(3, &[70])];
         let lines = LiveLines { cpu: 4, snapshots: Box::new(snapshots) };
         let of = |height| {
+            let before = Instant::now();
             let mut course: Course<'_> = lines.course();
+            assert!(course.updated >= before, "it begins now");
+            // Even if this thread waits for a CPU for a second.
+            course.updated += Duration::from_secs(3_600);
             assert_eq!(course.update((80, height)), None, "only a second later");
             course.updated = Instant::now().checked_sub(UPDATE).expect("the machine has run for a second");
             let lines = course.update((80, height)).expect("a second has passed");

@@ -36,7 +36,8 @@ impl WarmUpOption {
     }
 
     /// Warms up a measurement with one thread. `take` takes samples until the given time at the latest, and returns their
-    /// number. Ctrl-C ends the warm-up.
+    /// number. Ctrl-C ends the warm-up. If the thread waits for a CPU for so long that it takes no sample, the warm-up
+    /// begins again.
     pub(crate) fn spend(
         self,
         (context, progress): (&Context, &Progress),
@@ -45,10 +46,15 @@ impl WarmUpOption {
         if self.warm_up.is_some() {
             progress.name("warm-up");
         }
-        let end = Instant::now().saturating_add(self.length());
+        let mut end = Instant::now().saturating_add(self.length());
         let mut warm_up_samples = 0;
-        while !self.length().is_zero() && Instant::now() < end && !context.interrupted() {
+        while !self.length().is_zero() && !context.interrupted() {
             warm_up_samples += take(end);
+            let now = Instant::now();
+            if now >= end && warm_up_samples > 0 {
+                break;
+            }
+            end = if now < end { end } else { now.saturating_add(self.length()) };
         }
         DiscardedSamples { warm_up_ns: saturating_nanos(self.length()), warm_up_samples }
     }

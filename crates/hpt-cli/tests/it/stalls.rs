@@ -10,7 +10,7 @@ use crate::{
     live::interrupted,
     support::{
         at_a_terminal::AtATerminal,
-        code, hpt, json, run, stderr,
+        code, hpt, is_stopped, json, run, stderr,
         unsafe_calls::{go_on, stop},
         wait_until,
     },
@@ -19,19 +19,6 @@ use crate::{
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
 /// The maximum difference between the clocks of the two processes.
 const CLOCKS_NS: u64 = 1_000;
-
-/// Returns this file in /proc of each thread of a process.
-fn of_threads(process: u32, file: &str) -> Vec<String> {
-    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| fs::read_to_string(entry.path().join(file)).ok()).collect()
-}
-
-fn is_stopped(process: u32) -> bool {
-    // The state follows the name, which is in parentheses.
-    let states = of_threads(process, "stat");
-    let state = |stat: &String| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'));
-    !states.is_empty() && states.iter().all(|stat| state(stat) == Some(true))
-}
 
 /// Returns the run time of the measuring thread so far, in nanoseconds; `None` if the kernel does
 /// not count it. The first thread draws on the terminal, and a named one observes the conditions.

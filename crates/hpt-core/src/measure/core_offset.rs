@@ -82,7 +82,6 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<OffsetLimit
 /// # Errors
 ///
 /// Returns the kernel's error if a thread is not allowed to run on its CPU or cannot be started.
-#[expect(clippy::cast_precision_loss, reason = "offsets are far below 2^53 ticks")]
 pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     source: &S,
     frequency: Frequency,
@@ -90,7 +89,18 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     rounds: u32,
     check: &(dyn Fn() -> ControlFlow<()> + Sync),
 ) -> io::Result<Option<CoreOffset>> {
-    let channel = Channel::default();
+    over_channel(&Channel::new(MOST_YIELDS), source, frequency, cpus, (rounds, check))
+}
+
+/// Does what [`core_offset`] documents, over this channel.
+#[expect(clippy::cast_precision_loss, reason = "offsets are far below 2^53 ticks")]
+fn over_channel<S: TimeSource + Sync + ?Sized>(
+    channel: &Channel,
+    source: &S,
+    frequency: Frequency,
+    cpus: CpuPair,
+    (rounds, check): (u32, &(dyn Fn() -> ControlFlow<()> + Sync)),
+) -> io::Result<Option<CoreOffset>> {
     let handovers = thread::scope(|scope| {
         // The asking thread is started second. If it cannot be started, the answering thread is ended.
         let answering = thread::Builder::new().spawn_scoped(scope, || {
@@ -131,8 +141,10 @@ fn is_pinned_to(cpu: usize) -> bool {
 }
 
 /// The state that the two threads share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Channel {
+    /// The number of yields after which a thread considers the other one to have ended.
+    most_yields: u32,
     /// The number of the latest request, starting at 1.
     asked: AtomicU64,
     /// The number of the latest request that was answered.
@@ -142,6 +154,16 @@ struct Channel {
 }
 
 impl Channel {
+    const fn new(most_yields: u32) -> Self {
+        Self {
+            most_yields,
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
     fn ask<S: TimeSource + ?Sized>(
         &self,
         source: &S,
@@ -177,7 +199,7 @@ impl Channel {
 
     /// Spins until `is_there` returns true; returns false if the other thread has ended.
     fn wait(&self, is_there: impl Fn() -> bool) -> bool {
-        for _ in 0..MOST_YIELDS {
+        for _ in 0..self.most_yields {
             for _ in 0..POLLS {
                 if is_there() {
                     return true;
@@ -202,7 +224,7 @@ mod tests {
         prelude::{prop_assert, proptest},
     };
 
-    use super::{CpuPair, Handover, core_offset, offset_limits};
+    use super::{Channel, CpuPair, Handover, offset_limits, over_channel};
     use crate::{
         realtime::allowed_cpus,
         source::TimeSource,
@@ -230,9 +252,11 @@ mod tests {
         };
         // Each read advances it by one: the order of the readings is its time.
         let source = ManualSource::new("shared").stepping_by(1);
-        let found = core_offset(&source, Frequency::GIGAHERTZ, CpuPair { first, second }, 50, &|| Continue(()))
-            .expect("allowed CPUs");
-        let found = found.expect("both threads ran");
+        // On a busy machine, a thread may wait for its CPU for longer than the other one yields.
+        let patient = Channel::new(u32::MAX);
+        let cpus = CpuPair { first, second };
+        let found = over_channel(&patient, &source, Frequency::GIGAHERTZ, cpus, (50, &|| Continue(())));
+        let found = found.expect("allowed CPUs").expect("both threads ran");
         assert!(found.least_ns <= 0.0 && found.most_ns >= 0.0 && found.handovers > 0, "{found:?}");
         assert!(source.ticks() >= 3 * found.handovers);
     }

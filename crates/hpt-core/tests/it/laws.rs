@@ -161,18 +161,20 @@ fn elapsed_time_is_never_negative() {
 
 #[test]
 fn an_instant_converts_to_wall_time() {
-    let before = SystemTime::now();
+    // A daemon may slew or step the wall clock during the test; an error of a second would be a
+    // different epoch. A conversion reads two clocks, and its error is at most the time between
+    // these readings.
+    let slack = |start: Instant| Duration::from_secs(1) + start.elapsed();
+    let (start, before) = (Instant::now(), SystemTime::now());
     let told = Instant::now().to_system_time();
     let after = SystemTime::now();
-    // A daemon may slew or step the wall clock during the test; an error of a second would be a
-    // different epoch.
-    let slack = Duration::from_secs(1);
-    assert!(before - slack <= told && told <= after + slack, "{told:?}");
+    let slack_of_one = slack(start);
+    assert!(before - slack_of_one <= told && told <= after + slack_of_one, "{told:?}");
     let hour = Duration::from_secs(3_600);
-    let earlier = (Instant::now().saturating_sub(hour)).to_system_time();
-    let later = (Instant::now() + hour).to_system_time();
+    let now = Instant::now();
+    let (earlier, later) = ((now - hour).to_system_time(), (now + hour).to_system_time());
     let apart = later.duration_since(earlier).expect("later");
-    assert!(apart <= 2 * hour + slack && apart >= hour, "{apart:?}");
+    assert!(apart.abs_diff(2 * hour) <= slack(now), "{apart:?}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ use super::{
 use crate::exit::Failure;
 
 const STRESS_NG: &str = "stress-ng";
-/// The time for which stress-ng starts its processes before the measurement begins.
+/// The time for which stress-ng starts its processes, after it has blocked for the first time and before the measurement
+/// begins.
 const SETTLES: Duration = Duration::from_secs(1);
 /// The longest time that stress-ng needs to start, and to remove its files at the end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -107,7 +108,7 @@ impl RunningLoad {
             let mut command = command_of(STRESS_NG);
             command.args(arguments_of_stress_ng(kinds, cpus, space, &folder.display().to_string()));
             running.start_process(STRESS_NG.to_owned(), Signal::TERM, command.stdout(Stdio::null()))?;
-            running.wait_for_program(STRESS_NG)?;
+            running.wait_for_program()?;
             thread::sleep(SETTLES);
             running.check()?;
         } else {
@@ -130,13 +131,19 @@ impl RunningLoad {
         Ok(())
     }
 
-    /// Waits until the newest process runs this program, which hpt replaces itself with.
-    fn wait_for_program(&mut self, name: &str) -> Result<(), Failure> {
+    /// Waits until the newest process runs the program that hpt replaces itself with, and that program blocks: it waits
+    /// for the processes that it has started. On a busy machine, this can take seconds.
+    fn wait_for_program(&mut self) -> Result<(), Failure> {
         let Some(process) = self.processes.last_mut() else { return Ok(()) };
-        let path = format!("/proc/{}/comm", process.child.id());
+        let folder = format!("/proc/{}", process.child.id());
+        let own = fs::read_link("/proc/self/exe").ok();
         let begun = Instant::now();
-        let runs = || fs::read_to_string(&path).is_ok_and(|comm| comm.trim_end() == name);
-        while !runs() && !process.has_ended() && begun.elapsed() < PATIENCE {
+        let blocks = || {
+            let is_replaced = fs::read_link(format!("{folder}/exe")).is_ok_and(|exe| own.as_ref() != Some(&exe));
+            let stat = fs::read_to_string(format!("{folder}/stat")).unwrap_or_default();
+            is_replaced && stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+        };
+        while !blocks() && !process.has_ended() && begun.elapsed() < PATIENCE {
             thread::sleep(LOOK);
         }
         self.check()

@@ -10,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{unsafe_calls, wait_while_running};
+use super::{is_stopped, unsafe_calls, wait_until, wait_while_running};
 
 /// A run that ends with the test.
 pub(crate) struct AtATerminal {
@@ -120,6 +120,30 @@ impl AtATerminal {
 
     pub(crate) fn has_something_to_say(&self) -> bool {
         shows_progress(&text(&self.shown)) || !text(&self.printed).is_empty()
+    }
+
+    /// Stops the run unless it has ended. Returns the lines that the terminal shows then; `None` if
+    /// the run has ended. A stopped run cannot end before [`go_on`](Self::go_on), however long this
+    /// thread waits for a CPU.
+    pub(crate) fn stop(&mut self) -> Option<Vec<String>> {
+        if self.has_ended() {
+            return None;
+        }
+        unsafe_calls::stop(self.id());
+        wait_until("it is stopped, or has ended", || is_stopped(self.id()) || self.has_ended());
+        if self.has_ended() {
+            return None;
+        }
+        // The terminal echoes the key after everything that the run has written.
+        self.keyboard.write_all(b"\x03").expect("a terminal");
+        self.wait_until_shown("the terminal echoes ^C", |shown| shown.contains("^C"));
+        let shown = text(&self.shown);
+        Some(screen(shown.rsplit_once("^C").map_or("", |(before, _)| before), 80))
+    }
+
+    /// Continues a stopped run.
+    pub(crate) fn go_on(&self) {
+        unsafe_calls::go_on(self.id());
     }
 
     pub(crate) fn interrupt(&self) {

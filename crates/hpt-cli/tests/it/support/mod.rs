@@ -82,6 +82,20 @@ pub(crate) fn wait_while_running(child: &mut Child, what: &str, mut is_so: impl 
     });
 }
 
+/// Returns this file in /proc of each thread of a process.
+pub(crate) fn of_threads(process: u32, file: &str) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read_to_string(entry.path().join(file)).ok()).collect()
+}
+
+/// Whether all threads of a process are stopped.
+pub(crate) fn is_stopped(process: u32) -> bool {
+    // The state follows the name, which is in parentheses.
+    let states = of_threads(process, "stat");
+    let state = |stat: &String| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'));
+    !states.is_empty() && states.iter().all(|stat| state(stat) == Some(true))
+}
+
 /// Whether this machine has a boot ID. Without one, measurements are not saved.
 pub(crate) fn tells_its_boot() -> bool {
     let tells = fs::read_to_string("/proc/sys/kernel/random/boot_id").is_ok_and(|boot| !boot.trim().is_empty());

@@ -21,6 +21,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The time that the kernel has to end a process after SIGKILL. The threads of a process on a CPU that interrupts occupy
 /// completely cannot end. Such a process is abandoned.
 const LAST: Duration = Duration::from_millis(500);
+/// The time that hpt waits for the messages of a process that has ended. Only a process that inherited the pipe and
+/// keeps it open takes this long. On a busy machine, the thread that reads the messages may have to wait for a CPU.
+const HANG: Duration = Duration::from_secs(30);
 
 /// The value of a figure, and the number of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,7 +77,8 @@ fn measured_by(command: &mut Command, deadline: Instant, is_interrupted: &dyn Fn
         return Err(Ended::Interrupted);
     }
     value_in(&text).ok_or_else(|| {
-        let said = errors.recv_timeout(GRACE).unwrap_or_default();
+        let patience = HANG.min(deadline.saturating_duration_since(Instant::now())).max(GRACE);
+        let said = errors.recv_timeout(patience).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         // Warnings may come before the error, and a hint after it.
         let is_error = |line: &&str| !line.is_empty() && !line.contains("warning: ");
