@@ -36,8 +36,8 @@ impl WarmUpOption {
     }
 
     /// Warms up a measurement with one thread. `take` takes samples until the given time at the latest, and returns their
-    /// number. Ctrl-C ends the warm-up. If the thread waits for a CPU for so long that it takes no sample, the warm-up
-    /// begins again.
+    /// number. Ctrl-C ends the warm-up. A warm-up in which the thread takes no sample, because it waits for a CPU, begins
+    /// again.
     pub(crate) fn spend(
         self,
         (context, progress): (&Context, &Progress),

@@ -149,7 +149,7 @@ fn every_run_ended_by_a_signal_prints_its_result_and_reports_the_signal() {
             if arguments[0] == "doctor" {
                 running.wait_until_shown("it polls", |shown| shown.contains("polling"));
                 let lines = running.stop();
-                is_late = !lines.is_some_and(|lines| lines.iter().any(|line| line.contains(" % ")));
+                is_late = lines.is_none_or(|lines| !lines.iter().any(|line| line.contains(" % ")));
             } else {
                 while !running.has_something_to_say() {
                     assert!(!running.has_ended(), "{arguments:?}");
