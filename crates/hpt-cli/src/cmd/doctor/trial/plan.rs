@@ -285,6 +285,8 @@ mod tests {
         factors: Vec<f64>,
         redundant: Vec<usize>,
         refused: Vec<usize>,
+        /// The fixes that another program changes while they are on, so that they cannot be undone.
+        changed: Vec<usize>,
         on: Vec<bool>,
         count: usize,
         ends_after: Option<(usize, Ended)>,
@@ -296,6 +298,7 @@ mod tests {
                 factors: factors.to_vec(),
                 redundant: Vec::new(),
                 refused: Vec::new(),
+                changed: Vec::new(),
                 on: vec![false; factors.len()],
                 count: 0,
                 ends_after: None,
@@ -320,7 +323,7 @@ mod tests {
         fn turn_off(&mut self, fix: usize) -> Result<(), String> {
             assert!(self.on[fix], "it is off already");
             self.on[fix] = false;
-            Ok(())
+            if self.changed.contains(&fix) { Err("another program set it".to_owned()) } else { Ok(()) }
         }
 
         fn room(&self) -> usize {
@@ -385,6 +388,18 @@ mod tests {
         let outcome = machine.run(5);
         assert_eq!(verdicts(&outcome), [TryVerdict::NotPossible, TryVerdict::Helpful]);
         assert_eq!((outcome.trials[0].reason.as_deref(), outcome.kept.as_slice()), (Some("refused"), [1].as_slice()));
+    }
+
+    #[test]
+    fn a_setting_that_changes_by_itself_has_no_verdict() {
+        let mut machine = Simulated::new(&[0.5, 0.4]);
+        machine.changed = vec![0];
+        let outcome = machine.run(5);
+        assert_eq!(verdicts(&outcome), [TryVerdict::NotPossible, TryVerdict::Helpful]);
+        let [changed, other] = outcome.trials.as_slice() else { panic!("{outcome:?}") };
+        // Its only value may have been measured with another setting.
+        assert_eq!((changed.reason.as_deref(), changed.on.len()), (Some("another program set it"), 0));
+        assert_eq!((outcome.kept.as_slice(), other.on.len()), ([1].as_slice(), 5));
     }
 
     #[test]
