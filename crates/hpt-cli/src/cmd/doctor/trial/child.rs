@@ -134,6 +134,9 @@ fn has_ended_within(child: &mut Child, time: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use std::{
+        cell::Cell,
+        fs,
+        path::Path,
         process::Command,
         time::{Duration, Instant},
     };
@@ -173,7 +176,32 @@ mod tests {
     }
 
     #[test]
+    fn a_measurement_that_ignores_sigterm_or_is_stopped_is_killed() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("pid");
+        for script in ["trap '' TERM; while :; do sleep 0.05; done", "kill -STOP $$; exec sleep 3600"] {
+            let script = format!("echo $$ >'{}'; {script}", file.display());
+            // The shell may not have started yet, so its file decides when the run is interrupted.
+            let has_begun = || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'));
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]);
+            let ended = measured_by(&mut command, Instant::now() + LONG, &has_begun);
+            assert_eq!(ended, Err(Ended::Interrupted), "{script}");
+            let process = fs::read_to_string(&file).expect("written");
+            // The process has been waited for.
+            assert!(!Path::new("/proc").join(process.trim()).exists(), "{script}");
+            fs::remove_file(&file).expect("ours");
+        }
+    }
+
+    #[test]
     fn an_interrupted_run_does_not_wait_for_its_measurement() {
         assert_eq!(run("exec sleep 3600", LONG, true), Err(Ended::Interrupted));
+        let mut command = Command::new("sleep");
+        command.arg("3600");
+        // The run is interrupted during the measurement.
+        let calls = Cell::new(0);
+        let is_interrupted = || calls.replace(calls.get() + 1) > 0;
+        assert_eq!(measured_by(&mut command, Instant::now() + LONG, &is_interrupted), Err(Ended::Interrupted));
     }
 }

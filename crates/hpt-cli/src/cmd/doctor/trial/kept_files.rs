@@ -323,6 +323,23 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_needs_quotes_is_not_written() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for (path, value) in [
+            ("/sys/kernel/mm/ksm/run", "0' >/tmp/x; '"),
+            ("/sys/kernel/mm/$(reboot)", "0"),
+            ("/proc/irq/24/smp_affinity_list", "0;reboot"),
+            ("/proc/sys/kernel/timer_migration", "0\n1"),
+        ] {
+            let mut data = example();
+            data.results.truncate(1);
+            let setting = TriedSetting { path: path.to_owned(), original_value: None, value: value.to_owned() };
+            data.results[0].settings = vec![setting];
+            assert!(write(folder.path(), &data, false).expect("nothing to write").is_empty(), "{path}: {value}");
+        }
+    }
+
+    #[test]
     fn without_a_helpful_fix_there_is_no_file() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let mut data = example();

@@ -278,14 +278,20 @@ impl Outcome {
 mod tests {
     use hpt_document::doctor_try::TryVerdict;
 
-    use super::{Bounds, Ended, Machine, Outcome, experiment, measurements};
+    use super::{
+        super::statistics::Compared, Bounds, Ended, Machine, Outcome, Trial, best_first, experiment, measurements,
+    };
 
     /// A machine of which each fix multiplies the figure. `redundant` fixes help only if no fix is on.
     struct Simulated {
         factors: Vec<f64>,
         redundant: Vec<usize>,
         refused: Vec<usize>,
+        /// The fixes that another program changes while they are on, so that they cannot be undone.
+        changed: Vec<usize>,
         on: Vec<bool>,
+        /// The fixes in the order in which they were turned on.
+        order: Vec<usize>,
         count: usize,
         ends_after: Option<(usize, Ended)>,
     }
@@ -296,7 +302,9 @@ mod tests {
                 factors: factors.to_vec(),
                 redundant: Vec::new(),
                 refused: Vec::new(),
+                changed: Vec::new(),
                 on: vec![false; factors.len()],
+                order: Vec::new(),
                 count: 0,
                 ends_after: None,
             }
@@ -314,13 +322,14 @@ mod tests {
             }
             assert!(!self.on[fix], "it is on already");
             self.on[fix] = true;
+            self.order.push(fix);
             Ok(())
         }
 
         fn turn_off(&mut self, fix: usize) -> Result<(), String> {
             assert!(self.on[fix], "it is off already");
             self.on[fix] = false;
-            Ok(())
+            if self.changed.contains(&fix) { Err("another program set it".to_owned()) } else { Ok(()) }
         }
 
         fn room(&self) -> usize {
@@ -385,6 +394,51 @@ mod tests {
         let outcome = machine.run(5);
         assert_eq!(verdicts(&outcome), [TryVerdict::NotPossible, TryVerdict::Helpful]);
         assert_eq!((outcome.trials[0].reason.as_deref(), outcome.kept.as_slice()), (Some("refused"), [1].as_slice()));
+    }
+
+    #[test]
+    fn every_second_round_has_the_reverse_order() {
+        let mut machine = Simulated::new(&[1.0, 1.0, 1.0]);
+        machine.run(3);
+        assert_eq!(machine.order, [0, 1, 2, 2, 1, 0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn fixes_that_may_be_judged_twice_need_stronger_evidence() {
+        let helps = |rounds: usize| {
+            let outcome = Simulated::new(&[0.3, 1.0]).run(rounds);
+            assert!(outcome.trials[0].compared.p_value.is_some_and(|p| p < 0.05 / 2.0));
+            outcome.trials[0].compared.verdict == TryVerdict::Helpful
+        };
+        // The strongest possible evidence of 7 and 3 rounds is p = 2/120, and the level is 5 % divided by 4.
+        assert!(!helps(3) && helps(4));
+    }
+
+    #[test]
+    fn of_fixes_that_differ_by_less_than_the_spread_the_first_one_is_best() {
+        let trial = |effect: f64, on: &[f64]| Trial {
+            off: Vec::new(),
+            on: on.to_vec(),
+            on_top_of: Vec::new(),
+            compared: Compared { verdict: TryVerdict::Helpful, effect, p_value: Some(0.001) },
+            is_kept: false,
+            reason: None,
+        };
+        let on = [10.0, 11.0, 12.0];
+        assert_eq!(best_first(&[trial(30.0, &on), trial(30.5, &on)]), [0, 1]);
+        assert_eq!(best_first(&[trial(30.0, &on), trial(33.0, &on)]), [1, 0]);
+    }
+
+    #[test]
+    fn a_setting_that_changes_by_itself_has_no_verdict() {
+        let mut machine = Simulated::new(&[0.5, 0.4]);
+        machine.changed = vec![0];
+        let outcome = machine.run(5);
+        assert_eq!(verdicts(&outcome), [TryVerdict::NotPossible, TryVerdict::Helpful]);
+        let [changed, other] = outcome.trials.as_slice() else { panic!("{outcome:?}") };
+        // Its only value may have been measured with another setting.
+        assert_eq!((changed.reason.as_deref(), changed.on.len()), (Some("another program set it"), 0));
+        assert_eq!((outcome.kept.as_slice(), other.on.len()), ([1].as_slice(), 5));
     }
 
     #[test]

@@ -262,6 +262,18 @@ mod tests {
     }
 
     #[test]
+    fn the_pace_is_that_of_the_last_measurements() {
+        let mut pace = Pace::new(seconds(1));
+        assert_eq!((pace.each(), pace.fitting(seconds(10))), (seconds(1), 10));
+        [2, 2, 2].map(|took| pace.note(seconds(took)));
+        assert_eq!((pace.each(), pace.fitting(seconds(10))), (seconds(2), 5));
+        [4; 8].map(|took| pace.note(seconds(took)));
+        assert_eq!(pace.each(), seconds(4));
+        pace.lengthen(2);
+        assert_eq!(pace.each(), seconds(8));
+    }
+
+    #[test]
     fn a_figure_that_takes_many_samples_makes_rounds_longer() {
         let many = First { least_samples: 10_000, ..first(Some(seconds(1)), 1_100) };
         let timing = plan(many, 1, seconds(120)).expect("enough time");
