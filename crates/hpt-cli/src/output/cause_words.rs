@@ -49,7 +49,7 @@ impl<'a> CauseWords<'a> {
     }
 }
 
-/// What the words state about a thread in addition to its name.
+/// The facts about a thread that the words state in addition to its name.
 #[derive(Clone, Copy, Debug)]
 struct NamedThread {
     pid: Option<u32>,

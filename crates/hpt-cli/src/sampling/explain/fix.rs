@@ -305,7 +305,7 @@ mod tests {
         cause
     }
 
-    /// The same thread as a cause of another kind.
+    /// Returns a thread as a cause of another kind.
     fn with_kind(mut cause: CauseTotal, kind: PartKind) -> CauseTotal {
         cause.kind = kind;
         cause
