@@ -1,6 +1,6 @@
 //! `--explain` with the kernel's trace of this machine: its instance, its removal, and its document.
 
-use std::{collections::BTreeSet, fs, process::Stdio};
+use std::{collections::BTreeSet, fs, process::Stdio, thread, time::Duration};
 
 use serde_json::Value;
 

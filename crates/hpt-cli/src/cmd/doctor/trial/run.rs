@@ -112,7 +112,7 @@ pub(crate) fn run(
             let ended = match stop {
                 Stop::Ended(ended) => ended,
                 Stop::Failure(failure) => {
-                    left.texts.iter().for_each(|text| message::warning(text));
+                    left.texts.iter().for_each(message::warning);
                     return Err(failure);
                 }
             };

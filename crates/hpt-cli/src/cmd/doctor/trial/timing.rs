@@ -265,9 +265,9 @@ mod tests {
     fn the_pace_is_that_of_the_last_measurements() {
         let mut pace = Pace::new(seconds(1));
         assert_eq!((pace.each(), pace.fitting(seconds(10))), (seconds(1), 10));
-        [2, 2, 2].map(|took| pace.note(seconds(took)));
+        [2; 3].iter().for_each(|&took| pace.note(seconds(took)));
         assert_eq!((pace.each(), pace.fitting(seconds(10))), (seconds(2), 5));
-        [4; 8].map(|took| pace.note(seconds(took)));
+        [4; 8].iter().for_each(|&took| pace.note(seconds(took)));
         assert_eq!(pace.each(), seconds(4));
         pace.lengthen(2);
         assert_eq!(pace.each(), seconds(8));
