@@ -547,7 +547,25 @@ mod tests {
         prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest},
     };
 
-    use super::{Entry, decode, encode, target};
+    use super::{Binding, Entry, Journal, Knob, KnobError, decode, encode, target};
+    use crate::host::BootId;
+
+    #[test]
+    fn a_forged_value_is_not_written_to_a_setting() {
+        let boot = BootId::parse("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10").expect("a boot identity");
+        let journal = Journal::bound_to("/nowhere", Binding { boot, processor: "any".to_owned() }).only_settings();
+        let came = |path: &str, values: &[&str]| {
+            let entries: Vec<Entry> = values.iter().map(|value| entry(value, &[])).collect();
+            journal.is_restorable(&Knob::new("any", path), &entries.iter().collect::<Vec<_>>())
+        };
+        let setting = "/proc/sys/kernel/sched_rt_runtime_us";
+        assert!(came(setting, &["950000", "-1"]).is_ok());
+        // Each entry of the setting counts, because any of its values may be the one that is restored.
+        for forged in [["950000 1", "-1"], ["-1", "950000 1"]] {
+            assert!(matches!(came(setting, &forged), Err(KnobError::NotAValue { .. })), "{forged:?}");
+        }
+        assert!(matches!(came("/proc/sys/kernel/core_pattern", &["1"]), Err(KnobError::NotASetting { .. })));
+    }
 
     fn entry(before: &str, set_to: &[&str]) -> Entry {
         Entry {
