@@ -14,6 +14,8 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 pub use self::{
@@ -26,6 +28,11 @@ pub use self::{
 
 /// The maximum length of a value, in bytes. A file with a longer line is not a kernel setting.
 const LONGEST_VALUE: usize = 4096;
+/// The time that a new value has to take effect, and the number of readings in this time. Linux applies
+/// scaling_min_freq in a work item (drivers/cpufreq/cpufreq.c, `cpufreq_notifier_min`), so the file contains the old
+/// value until a kernel thread has run.
+const SETTLING: Duration = Duration::from_millis(500);
+const LOOKS: u32 = 100;
 
 /// A system-wide setting: a writable kernel file that contains one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,8 +118,9 @@ impl Knob {
                 cause,
             })?;
         }
-        let is = self.value()?;
-        if is == form::value_of(&self.path, value) {
+        let wanted = form::value_of(&self.path, value);
+        let is = settled(&wanted, || self.value(), || thread::sleep(SETTLING / LOOKS))?;
+        if is == wanted {
             Ok(())
         } else {
             Err(KnobError::Overridden { path: self.path().to_owned(), value: value.to_owned(), is })
@@ -131,6 +139,22 @@ impl Knob {
     }
 }
 
+/// Reads a value until it is the wanted one, with a wait before each further reading. Returns the last value.
+fn settled(
+    wanted: &str,
+    mut read: impl FnMut() -> Result<String, KnobError>,
+    mut wait: impl FnMut(),
+) -> Result<String, KnobError> {
+    for _ in 0..LOOKS {
+        let is = read()?;
+        if is == wanted {
+            return Ok(is);
+        }
+        wait();
+    }
+    read()
+}
+
 fn is_a_line(value: &str) -> bool {
     !value.is_empty() && value.len() <= LONGEST_VALUE && !value.contains(char::is_control) && value.trim() == value
 }
@@ -141,7 +165,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{Contents, Entry, Journal, JournalError, Knob, KnobError, Restored};
+    use super::{Contents, Entry, Journal, JournalError, Knob, KnobError, Restored, settled};
     use crate::{host::BootId, state::Binding, sys::process::effective_user};
 
     /// A setting and a journal in a directory of their own.
@@ -477,6 +501,19 @@ mod tests {
         assert!(matches!(journal.restore(), Err(JournalError::Busy { .. })));
         drop(first);
         drop(room.knob.begin(&journal, "a test").expect("the first change has ended"));
+    }
+
+    #[test]
+    fn a_value_may_take_effect_after_a_moment() {
+        let came = |values: &[&str]| {
+            let (mut values, mut waits) = (values.iter(), 0);
+            let read = || Ok(values.next().map_or("old", |value| value).to_owned());
+            let is = settled("new", read, || waits += 1).expect("each reading succeeds");
+            (is, waits)
+        };
+        assert_eq!(came(&["new"]), ("new".to_owned(), 0));
+        assert_eq!(came(&["old", "old", "new"]), ("new".to_owned(), 2));
+        assert_eq!(came(&[]), ("old".to_owned(), super::LOOKS));
     }
 
     #[test]
