@@ -36,8 +36,8 @@ impl WarmUpOption {
     }
 
     /// Warms up a measurement with one thread. `take` takes samples until the given time at the latest, and returns their
-    /// number. Ctrl-C ends the warm-up. A warm-up in which the thread takes no sample, because it waits for a CPU, begins
-    /// again.
+    /// number. Ctrl-C ends the warm-up. A warm-up that is too short for a sample, or in which the thread waits for a CPU,
+    /// continues for twice as long.
     pub(crate) fn spend(
         self,
         (context, progress): (&Context, &Progress),
@@ -46,15 +46,20 @@ impl WarmUpOption {
         if self.warm_up.is_some() {
             progress.name("warm-up");
         }
-        let mut end = Instant::now().saturating_add(self.length());
+        let mut length = self.length();
+        let mut end = Instant::now().saturating_add(length);
         let mut warm_up_samples = 0;
-        while !self.length().is_zero() && !context.interrupted() {
+        while !length.is_zero() && !context.interrupted() {
             warm_up_samples += take(end);
             let now = Instant::now();
-            if now >= end && warm_up_samples > 0 {
+            if now < end {
+                continue;
+            }
+            if warm_up_samples > 0 {
                 break;
             }
-            end = if now < end { end } else { now.saturating_add(self.length()) };
+            length = length.saturating_mul(2);
+            end = now.saturating_add(length);
         }
         DiscardedSamples { warm_up_ns: saturating_nanos(self.length()), warm_up_samples }
     }

@@ -160,6 +160,15 @@ fn commands_with_one_thread_warm_up_before_they_count() {
 }
 
 #[test]
+fn a_warm_up_that_is_too_short_for_a_sample_ends() {
+    for line in [&["sleep", "-n", "3", "-l", "100us"][..], &["bench", "-n", "100"], &["latency", "pairs", "-n", "5"]] {
+        let document = json(&run(&[line, &["--json", "--warm-up", "1us"]].concat()));
+        assert_eq!(document["warm_up_ns"], 1_000, "{line:?}: {document:#}");
+        assert!(document["warm_up_samples"].as_u64() > Some(0), "{line:?}: {document:#}");
+    }
+}
+
+#[test]
 fn a_warm_up_that_is_interrupted_has_no_result() {
     if !runner().is_empty() {
         return skipped!("the emulator stands between hpt and its signals");
