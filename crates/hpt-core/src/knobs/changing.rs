@@ -81,6 +81,17 @@ impl Changing {
         Ok(Change { knob: knob.clone(), entry, is_over: false, right: self.clone() })
     }
 
+    /// Checks whether a process was killed before it restored a setting that it had changed. Reads this journal and the
+    /// other journals in use on this machine. A setting that cannot be read is omitted.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JournalError::LeftBehind`] for the first such setting, or another error if a journal cannot be read.
+    pub fn check_nothing_left(&self) -> Result<(), JournalError> {
+        let journals = [&self.journal].into_iter().chain(&self.held.locks.elsewhere);
+        journals.map(Journal::refuse_anything_left).collect()
+    }
+
     fn being_changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.held.being_changed.lock().unwrap_or_else(PoisonError::into_inner)
     }

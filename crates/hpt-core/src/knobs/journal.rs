@@ -344,16 +344,26 @@ impl Journal {
     /// Returns an error if a process was killed before it restored the setting. Does not modify this journal, which may
     /// belong to another program.
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
-        let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
-        let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
+        let left = self.entries()?.into_iter().find(|entry| entry.path == knob.path && entry.is_left(is));
+        left.map_or(Ok(()), |entry| Err(self.left_behind(entry, is.to_owned())))
+    }
+
+    /// Returns an error if a process was killed before it restored any of its settings. A setting that cannot be read is
+    /// omitted.
+    pub(super) fn refuse_anything_left(&self) -> Result<(), JournalError> {
+        for entry in self.entries()? {
+            if let Ok(is) = Knob::new(&entry.kind, &entry.path).value()
+                && entry.is_left(&is)
+            {
+                return Err(self.left_behind(entry, is));
+            }
+        }
+        Ok(())
+    }
+
+    fn left_behind(&self, entry: Entry, is: String) -> JournalError {
         let Entry { path, before, by, .. } = entry;
-        Err(JournalError::LeftBehind {
-            path: path.into(),
-            is: is.to_owned(),
-            before,
-            by: by.into(),
-            journal: self.folder.clone(),
-        })
+        JournalError::LeftBehind { path: path.into(), is, before, by: by.into(), journal: self.folder.clone() }
     }
 
     /// Adds or replaces an entry. An entry is removed if its setting has its original value again.
@@ -467,6 +477,11 @@ fn unusable(error: StateError) -> JournalError {
 impl Entry {
     fn has_set(&self, value: &str) -> bool {
         self.set_to.iter().any(|set_to| set_to == value)
+    }
+
+    /// Returns whether a setting whose current value is `is` was changed, and neither kept nor restored.
+    fn is_left(&self, is: &str) -> bool {
+        !self.lasting && self.before != is && self.has_set(is)
     }
 }
 

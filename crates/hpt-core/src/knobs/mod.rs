@@ -483,6 +483,75 @@ mod tests {
     }
 
     #[test]
+    fn leftovers_are_found_in_every_journal_before_a_change_begins() {
+        let room = Room::new("tsc");
+        let journal = |folder: &str| room.journal_in(folder);
+        let (one, other) = (journal("one"), journal("other"));
+        let found = |journal: &Journal| match journal.changing("a test").expect("no other change").check_nothing_left()
+        {
+            Ok(()) => None,
+            Err(JournalError::LeftBehind { path, is, journal, .. }) => Some((path, is, journal)),
+            Err(other) => panic!("{other}"),
+        };
+        let mut change = room.knob.begin(&one, "a test").expect("no other change");
+        // The last value is one that was set, and so is the original one.
+        for value in ["hpet", "tsc", "hpet"] {
+            change.set(value).expect("a file accepts any value");
+        }
+        change.leave();
+        let (path, is, at) = found(&one).expect("it is left");
+        assert_eq!((Path::new(&*path), is.as_str(), &*at), (room.knob.path(), "hpet", one.folder()));
+        let (.., at) = found(&other).expect("it is left");
+        assert_eq!(&*at, &*fs::canonicalize(one.folder()).expect("an existing file"));
+        // Another process has set it, it has its original value, or it is gone.
+        for value in ["kvm-clock", "tsc"] {
+            fs::write(room.knob.path(), value).expect("ours");
+            assert_eq!((found(&one), found(&other)), (None, None), "{value}");
+        }
+        fs::remove_file(room.knob.path()).expect("ours");
+        assert_eq!((found(&one), found(&other)), (None, None));
+    }
+
+    #[test]
+    fn a_kept_change_is_not_left_behind() {
+        let room = Room::new("tsc");
+        let right = room.journal().changing("a test").expect("no other change");
+        let mut change = right.begin(&room.knob).expect("no other change");
+        change.set("hpet").expect("a file accepts any value");
+        change.keep().expect("a writable journal");
+        assert!(right.check_nothing_left().is_ok());
+        assert_eq!(entries(&room.journal()).len(), 1);
+    }
+
+    #[test]
+    fn a_kept_change_of_a_value_that_another_process_set_leads_back_to_that_value() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let keep = |value: &str| {
+            let mut change = room.knob.begin(&journal, "a test").expect("no other change");
+            change.set(value).expect("a file accepts any value");
+            change.keep().expect("a writable journal");
+        };
+        keep("hpet");
+        fs::write(room.knob.path(), "kvm-clock\n").expect("ours");
+        keep("acpi_pm");
+        assert_eq!(entries(&journal).len(), 1);
+        journal.restore().expect("a readable journal");
+        assert_eq!(room.is(), "kvm-clock");
+    }
+
+    #[test]
+    fn a_directory_whose_path_contains_a_newline_is_not_listed() {
+        let room = Room::new("tsc");
+        let split = room.journal_in("first\nsecond");
+        let mut change = room.knob.begin(&split, "a test").expect("no other change");
+        change.set("hpet").expect("a file accepts any value");
+        let note = fs::read_to_string(room.folder.path().join("run/lock-of-the-machine")).expect("a note");
+        assert_eq!(note, "");
+        change.restore().expect("a file accepts any value");
+    }
+
+    #[test]
     fn without_access_to_the_system_directory_the_lock_of_the_journal_is_sufficient() {
         let room = Room::new("tsc");
         // Root is refused as well, and so is every other user.
@@ -606,6 +675,25 @@ mod tests {
         let outcomes = journal.restore().expect("a readable journal");
         assert!(matches!(&outcomes[0].came, Restored::Failed(KnobError::NotASetting { .. })), "{outcomes:?}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("|/tmp/any", 1));
+    }
+
+    #[test]
+    fn a_value_that_the_kernel_derives_from_the_requested_one_is_restored() {
+        // Linux reads this setting in any base, and prints it in base 10.
+        let setting = Knob::new("any", "/proc/self/oom_score_adj");
+        let before = setting.value().expect("a number");
+        if before == "1000" {
+            println!("skipped: this process already has the largest value of oom_score_adj");
+            return;
+        }
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let mut change = setting.begin(&journal, "a test").expect("no other change");
+        let derived = change.set("0x3e8").expect_err("the kernel prints another value");
+        assert!(matches!(&derived, KnobError::Overridden { is, .. } if is == "1000"), "{derived}");
+        assert_eq!(entries(&journal)[0].set_to, ["0x3e8", "1000"]);
+        change.restore().expect("the value comes from this change");
+        assert_eq!(setting.value().expect("a number"), before);
     }
 
     #[test]

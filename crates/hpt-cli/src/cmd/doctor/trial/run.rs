@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hpt_core::{
     Host,
     diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict},
-    knobs::{Contents, Journal, JournalError, Knob, KnobError},
+    knobs::{Journal, JournalError, KnobError},
 };
 use hpt_document::{
     doctor::DoctorGoal,
@@ -18,7 +18,7 @@ use super::{
     options::{Line, TrialOptions, limit_of},
     plan::{Ended, Outcome, experiment},
     statistics::{median, spread},
-    system::{Left, Rounds, System, changed_lists, in_milliseconds, words},
+    system::{Kept, Left, Rounds, System, changed_lists, in_milliseconds, words},
     terminal::{State, page},
     timing::{First, Pace, Timing, least, plan},
 };
@@ -78,7 +78,7 @@ pub(crate) fn run(
     data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
     let journal = context.journal(options.journal.as_deref());
     // Without a fix to try, it is only a note.
-    match journal.as_ref().map_or(Ok(()), |journal| refuse_what_was_left(journal, &context.host)) {
+    match journal.as_ref().map_or(Ok(()), |journal| refuse_what_was_left(journal)) {
         Err(refused) if possible.is_empty() => data.notes.push(causes(&refused)),
         other => other?,
     }
@@ -135,11 +135,9 @@ pub(crate) fn run(
     let mut system = System::new(possible.clone(), (changing, lists, left), rounds, context, end);
     let outcome = experiment(&mut system, possible.len(), timing.bounds);
     data.rounds = outcome.rounds as u64;
-    if options.keep {
-        let (kept, failed) = system.keep();
-        data.kept_until_reboot = kept > 0;
-        data.notes.extend(failed);
-    }
+    let kept = if options.keep { system.keep() } else { Kept::default() };
+    data.kept_until_reboot = kept.settings > 0;
+    data.notes.extend(kept.notes);
     data.notes.extend(system.undo());
     data.notes.append(&mut system.refused);
     let left = system.left.clone();
@@ -225,31 +223,13 @@ fn too_short(options: &TrialOptions, needs: Duration, fixes: usize) -> Failure {
 
 /// Refuses to begin if a process is changing settings, or if one was killed before it restored them. Otherwise, the
 /// problem that such a setting was changed to avoid would count as solved, and would stay so.
-fn refuse_what_was_left(journal: &Journal, host: &Host) -> Result<(), JournalError> {
-    // A journal that cannot be used is reported later, if there is a fix to try.
+fn refuse_what_was_left(journal: &Journal) -> Result<(), JournalError> {
     match journal.changing(BY) {
-        Err(busy @ JournalError::Busy { .. }) => return Err(busy),
-        Err(_) => return Ok(()),
-        Ok(_) => {}
+        Ok(changing) => changing.check_nothing_left(),
+        Err(busy @ JournalError::Busy { .. }) => Err(busy),
+        // A journal that cannot be used is reported later, if there is a fix to try.
+        Err(_) => Ok(()),
     }
-    let elsewhere = journal.elsewhere().into_iter().filter_map(|folder| Journal::open(folder, host).ok());
-    [journal.clone()].into_iter().chain(elsewhere).find_map(|journal| left_in(&journal)).map_or(Ok(()), Err)
-}
-
-/// Returns the first setting in a journal that a process changed and could not restore.
-fn left_in(journal: &Journal) -> Option<JournalError> {
-    let Ok(Contents::Entries(entries)) = journal.contents() else { return None };
-    entries.into_iter().filter(|entry| !entry.lasting).find_map(|entry| {
-        let is = Knob::new(&entry.kind, &entry.path).value().ok()?;
-        let is_left = is != entry.before && entry.set_to.contains(&is);
-        is_left.then(|| JournalError::LeftBehind {
-            path: entry.path.into(),
-            is,
-            before: entry.before,
-            by: entry.by.into(),
-            journal: journal.folder().into(),
-        })
-    })
 }
 
 /// Why nothing was tried.
@@ -432,47 +412,13 @@ fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
-    use hpt_core::{Host, diagnose::Goal, knobs::Journal};
+    use hpt_core::diagnose::Goal;
     use hpt_document::doctor::DoctorGoal;
 
     use super::{
         super::options::{Figure, TrialOptions},
-        Duration, Failure, Wanted, left_in, line, long_enough,
+        Duration, Failure, Wanted, line, long_enough,
     };
-    use crate::exit::causes;
-
-    /// Writes a journal with a change of the setting in the file `path`, as a killed process leaves it.
-    fn leave(folder: &Path, path: &Path, lasting: &str) -> Journal {
-        let payload = format!(
-            "change huge-pages\npath {}\nby hpt doctor --try\nlasting {lasting}\nbefore always\nset madvise\n\n",
-            path.display()
-        );
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("/proc is mounted");
-        // FNV-1a.
-        let sum = payload
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let head = format!("hpt-state 1\npurpose journal\nboot {}\nprocessor any\nchecksum {sum:016x}\n", boot.trim());
-        fs::write(folder.join("journal"), head + &payload).expect("ours");
-        Journal::open(folder, &Host::live()).expect("a boot identity")
-    }
-
-    #[test]
-    fn a_setting_that_a_killed_process_left_is_found() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let setting = folder.path().join("enabled");
-        let is_left = |value: &str, lasting: &str| {
-            fs::write(&setting, value).expect("ours");
-            left_in(&leave(folder.path(), &setting, lasting)).map(|error| causes(&error))
-        };
-        let text = is_left("madvise", "no").expect("it is left");
-        assert!(text.contains("left") && text.contains("hpt restore --journal"), "{text}");
-        // It is kept on purpose, or it has its original value, or another program has set it.
-        assert_eq!(is_left("madvise", "yes"), None);
-        assert_eq!((is_left("always", "no"), is_left("never", "no")), (None, None));
-    }
 
     fn options(with: &str) -> TrialOptions {
         TrialOptions {

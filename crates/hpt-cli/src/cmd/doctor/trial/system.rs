@@ -57,7 +57,7 @@ pub(super) struct Rounds {
 /// For each fix, the list of irqbalance, if the fix changes it.
 pub(super) type Lists = Vec<Option<Result<Change, String>>>;
 
-/// The settings that could not be restored.
+/// The settings that could not be restored, or not be kept.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
     /// The command that restores them later.
@@ -85,11 +85,29 @@ impl Left {
         restored
     }
 
+    /// Notes a setting that could not be kept. It was restored, if that was possible.
+    fn not_kept(&mut self, error: &KnobError) {
+        self.texts.push(format!(
+            "a setting was not kept: {}; if it is still changed, run `{}`",
+            causes(error),
+            self.command
+        ));
+    }
+
     /// Restores lists of irqbalance. Returns a text for each that does not have its original value afterwards.
     pub(super) fn restore_lists(&mut self, lists: &mut Lists) -> Vec<String> {
         let lists = lists.iter_mut().filter_map(Option::take).filter_map(Result::ok);
         lists.filter_map(|list| self.restore(list).err().map(|error| causes(&error))).collect()
     }
+}
+
+/// The settings that are kept after an experiment.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The number of kept settings, without lists of irqbalance.
+    pub(super) settings: usize,
+    /// A text for each fix that cannot be kept by its nature.
+    pub(super) notes: Vec<String>,
 }
 
 /// Changes the lists of irqbalance. This can take 20 s for each, and as long again when they are restored.
@@ -138,34 +156,29 @@ impl<'a> System<'a> {
         Self { fixes, active, lists, changing, rounds, context, end, refused, left, progress, measurements, last }
     }
 
-    /// Keeps the settings of the fixes that are in effect. Returns the number of kept settings, and a text for each that
-    /// cannot be kept.
-    pub(super) fn keep(&mut self) -> (usize, Vec<String>) {
-        let (mut failed, mut kept) = (Vec::new(), 0);
+    /// Keeps the settings of the fixes that are in effect.
+    pub(super) fn keep(&mut self) -> Kept {
+        let mut kept = Kept::default();
+        let mut keep = |change: Change| change.keep().map_err(|error| self.left.not_kept(&error)).is_ok();
         for ((fix, active), list) in self.fixes.iter().zip(&mut self.active).zip(&mut self.lists) {
             let active = active.take();
             if active.is_some()
                 && let Some(Ok(list)) = list.take()
             {
-                failed.extend(list.keep().err().map(|error| causes(&error)));
+                keep(list);
             }
             match active {
                 None => {}
-                Some(Active::Limit(_)) => failed.push(format!(
+                Some(Active::Limit(_)) => kept.notes.push(format!(
                     "{}: it lasts only as long as a process requests it; hpt run --dma-latency 0, or the unit of --output, does",
                     fix.text
                 )),
                 Some(Active::Changes(changes)) => {
-                    for change in changes {
-                        match change.keep() {
-                            Ok(()) => kept += 1,
-                            Err(error) => failed.push(causes(&error)),
-                        }
-                    }
+                    kept.settings += changes.into_iter().map(&mut keep).filter(|&is_kept| is_kept).count();
                 }
             }
         }
-        (kept, failed)
+        kept
     }
 
     /// Undoes everything. Returns a text for each setting that does not have its original value afterwards.

@@ -136,7 +136,7 @@ fn ending(data: &DoctorTryDocument, state: &State) -> String {
     let files: String = files.collect();
     let state = match (is_any_kept, data.kept_until_reboot) {
         (true, true) => format!("What helped stays in effect until reboot; `sudo {}` undoes it.", state.restore),
-        _ if state.is_anything_left => "Not all changes were undone: see the warnings.".to_owned(),
+        _ if state.is_anything_left => "A setting was not restored or not kept: see the warnings.".to_owned(),
         (true, false) if data.files.is_empty() && !state.is_to_keep => {
             "All changes were undone. --keep keeps what helped until reboot, and --output DIR writes it as files."
                 .to_owned()
@@ -293,7 +293,7 @@ pub(super) mod tests {
         state.is_to_keep = true;
         assert_eq!(ending(&data, &state), "All changes were undone.");
         state.is_anything_left = true;
-        assert_eq!(ending(&data, &state), "Not all changes were undone: see the warnings.");
+        assert_eq!(ending(&data, &state), "A setting was not restored or not kept: see the warnings.");
         data.kept_until_reboot = true;
         assert!(ending(&data, &state).contains("`sudo hpt restore --journal /somewhere` undoes it"));
     }
