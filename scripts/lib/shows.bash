@@ -550,7 +550,8 @@ SETTINGS
 cat >/tmp/try-while <<'TRY'
 #!/bin/sh
 # try-while HANDICAP: tries the fix of the handicap and others, and keeps what helps. Prints the
-# settings on standard error: before that, while they are kept, and after hpt restore.
+# settings on standard error: before that, while they are kept, after hpt restore, and after sysctl
+# has read the file that was written for it, if there is one.
 measurement='latency timer --cpu $cpu --fifo 80 --interval 500us' figure=p90
 useless='huge-pages same-pages timer-migration'
 case \$1 in
@@ -568,11 +569,15 @@ case \$1 in
         ;;
 esac
 /tmp/try-settings | sed 's/^/before /' >&2
-hpt doctor \$1 \$useless --try --yes --keep --with "\$measurement" --figure \$figure --duration ${TRY_S}s --format json
+hpt doctor \$1 \$useless --try --yes --keep --output /tmp/kept-\$1 --with "\$measurement" --figure \$figure --duration ${TRY_S}s --format json
 status=\$?
 /tmp/try-settings | sed 's/^/kept /' >&2
 hpt restore >/dev/null
 /tmp/try-settings | sed 's/^/restored /' >&2
+if [ -e /tmp/kept-\$1/90-hpt.conf ]; then
+    sysctl -p /tmp/kept-\$1/90-hpt.conf >&2
+    /tmp/try-settings | sed 's/^/sysctl /' >&2
+fi
 rmmod irq_flood 2>/dev/null
 rmmod slow_powersave 2>/dev/null
 echo 1000000 >$RT_PERIOD_FILE

@@ -1,5 +1,5 @@
 //! `hpt doctor --try` finds and keeps the fix that removes a handicap, and undoes the fixes that
-//! change nothing. `hpt restore` undoes the fix that was kept.
+//! change nothing. `hpt restore` undoes the fix that was kept. sysctl accepts the file that was written.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ use crate::judge::{
 
 /// The handicaps. Each has the name of the fix that removes it.
 const HANDICAPS: [&str; 3] = ["interrupts", "governor", "throttling"];
+
+/// The handicap whose fix is a setting of sysctl.
+const IN_SYSCTL: &str = "throttling";
 
 pub(super) fn judge(case: &Case<'_>) {
     for handicap in HANDICAPS {
@@ -40,6 +43,14 @@ pub(super) fn judge(case: &Case<'_>) {
                 && others.all(|name| kept.contains_key(name) && kept.get(name) == before.get(name))
         });
         tried.holds("hpt restore restores every setting", |_| !before.is_empty() && settings("restored") == before);
+        if handicap == IN_SYSCTL {
+            let read = settings("sysctl");
+            tried.holds("sysctl makes the kept change, and no other, with the written file", |it| {
+                it.files.iter().any(|path| path.ends_with("/90-hpt.conf"))
+                    && read.get(handicap) == kept.get(handicap)
+                    && before.iter().all(|(name, value)| *name == handicap || read.get(name) == Some(value))
+            });
+        }
         let helpful = |it: &DoctorTryDocument| it.results.iter().filter(|fix| fix.keep).count();
         case.shown(format!("{handicap}: {} of {} fixes kept", helpful(&tried), tried.results.len()));
     }
@@ -101,6 +112,22 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
         Plant {
             what: "hpt restore did not restore the governor",
             change: |it| it.set_lines(".try-governor.err", "restored governor ", "restored governor performance"),
+        },
+        Plant {
+            what: "sysctl changed nothing",
+            change: |it| it.set_lines(".try-throttling.err", "sysctl throttling ", "sysctl throttling 50000"),
+        },
+        Plant {
+            what: "sysctl changed something else",
+            change: |it| it.set_lines(".try-throttling.err", "sysctl timer-migration ", "sysctl timer-migration 7"),
+        },
+        Plant {
+            what: "the file for sysctl was not written",
+            change: |it| {
+                it.document(".try-throttling", |it: &mut DoctorTryDocument| {
+                    it.files.retain(|path| !path.ends_with(".conf"));
+                });
+            },
         },
         Plant { what: "no settings were printed", change: |it| it.put(".try-throttling.err", "") },
         Plant { what: "a try did not complete", change: |it| it.never_ended(".try-interrupts") },
