@@ -77,9 +77,7 @@ impl Machine<'_> {
                 self.one("sched-rt-runtime-us", RT_RUNTIME, "-1"),
             )],
             "fair-server" => {
-                let path = format!("{FAIR_SERVER}/cpu{cpu}/runtime");
-                let change = self.one(&format!("fair-server-cpu{cpu}"), &path, "0");
-                vec![fix("fair-server", format!("fair server off on CPU {cpu}"), change)]
+                vec![fix("fair-server", format!("fair server off on CPU {cpu}"), self.fair_server())]
             }
             "interrupts" => {
                 vec![fix("interrupts", format!("interrupts moved off CPU {cpu}"), self.interrupts())]
@@ -132,6 +130,17 @@ impl Machine<'_> {
         // CPUs that share a frequency have links to one directory.
         let place = place.canonicalize().unwrap_or(place);
         Setting::new(Knob::new(kind, place.to_string_lossy()), value)
+    }
+
+    fn fair_server(&self) -> RunTimeChange {
+        let cpu = self.cpu;
+        let path = format!("{FAIR_SERVER}/cpu{cpu}/runtime");
+        if matches!(self.facts.fair_servers.get(&cpu), None | Some(Told::Absent)) {
+            return RunTimeChange::NotPossible(format!(
+                "{path} is missing; if debugfs is not mounted, run `sudo mount -t debugfs none /sys/kernel/debug`"
+            ));
+        }
+        self.one(&format!("fair-server-cpu{cpu}"), &path, "0")
     }
 
     fn core(&self) -> Option<&Core> {
@@ -299,6 +308,26 @@ mod tests {
         assert!(fixes.iter().any(|fix| fix.change == RunTimeChange::LatencyLimit));
         let names: BTreeSet<&str> = fixes.iter().map(|fix| fix.name).collect();
         assert_eq!(names.len(), fixes.len(), "the names are unique");
+    }
+
+    #[test]
+    fn without_debugfs_the_fix_of_the_fair_server_names_it() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let since = Facts { kernel_release: "6.12.0".to_owned(), ..Facts::live() };
+        let host = Host::below(folder.path(), since);
+        let change = || {
+            let facts = MachineFacts::new(&host);
+            let fixes = run_time_fixes(&host, &facts, &examine(&facts, Some(3), Goal::Realtime), 3);
+            fixes.into_iter().find(|fix| fix.name == "fair-server").map(|fix| fix.change)
+        };
+        write(folder.path(), "sys/devices/system/cpu/online", "0-3");
+        let missing = change().expect("a fix");
+        assert!(matches!(&missing, RunTimeChange::NotPossible(why) if why.contains("mount -t debugfs")), "{missing:?}");
+        for (name, value) in [("runtime", "50000000"), ("period", "1000000000")] {
+            write(folder.path(), &format!("sys/kernel/debug/sched/fair_server/cpu3/{name}"), value);
+        }
+        let possible = change().expect("a fix");
+        assert!(matches!(&possible, RunTimeChange::Settings(settings) if settings.len() == 1), "{possible:?}");
     }
 
     #[test]
