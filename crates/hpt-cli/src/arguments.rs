@@ -36,6 +36,7 @@ impl Codes {
     /// Returns the exit codes of a command that measures for a limited time.
     pub(crate) const fn measuring(no: Option<&'static str>) -> Self {
         let on_signals = "
+  129  ended by a hang-up (SIGHUP); partial results are printed
   130  interrupted by Ctrl-C; partial results are printed
   143  terminated by SIGTERM; partial results are printed";
         Self { no, on_signals }
@@ -44,6 +45,7 @@ impl Codes {
     /// Returns the exit codes of a command that measures until Ctrl-C or until `--duration` has elapsed.
     pub(crate) const fn watching(no: Option<&'static str>) -> Self {
         let on_signals = "
+  129  ended by a hang-up before the end of --duration; results are printed
   130  interrupted by Ctrl-C before the end of --duration; results are printed
   143  terminated by SIGTERM before the end of --duration; results are printed";
         Self { no, on_signals }
@@ -227,7 +229,7 @@ pub(crate) fn duration_in(
         ));
     }
     let duration =
-        humantime::parse_duration(text).map_err(|error| format!("{error}; write, for example, {example}"))?;
+        humantime::parse_duration(text).map_err(|_| format!("expected a number with a unit, for example {example}"))?;
     if (least..=most).contains(&duration) { Ok(duration) } else { Err(format!("must be {limits}")) }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use hpt_core::sleep::Waker;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::exit::Failure;
 
@@ -56,7 +57,7 @@ impl Signals {
         signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number).map(drop)
     }
 
-    /// Makes Ctrl-C and SIGTERM end the measurement, but not hpt, for subcommands that poll
+    /// Makes Ctrl-C, SIGTERM and a hang-up end the measurement, but not hpt, for subcommands that poll
     /// [`interrupted`](Self::interrupted). A second Ctrl-C ends hpt immediately. A second SIGTERM does not, because
     /// timeout(1) sends two: one to the program and one to its process group.
     pub(crate) fn listen(&self) -> Result<(), Failure> {
@@ -64,16 +65,16 @@ impl Signals {
         if self.listens.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
-        // The shutdown handler must be registered before the handler that sets its flag.
-        self.note(key)
-            .and_then(|()| self.note(request))
-            .and_then(|()| {
-                signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
-            })
-            .and_then(|_| signal_hook::flag::register(key, Arc::clone(&self.interrupted)))
-            .and_then(|_| signal_hook::flag::register(request, Arc::clone(&self.interrupted)))
-            .map_err(Failure::Signals)?;
+        for signal in heeded(&[SIGINT, SIGTERM, SIGHUP]) {
+            self.note(signal).map_err(Failure::Signals)?;
+            if signal == SIGINT {
+                // The shutdown handler must be registered before the handler that sets its flag.
+                let flag = Arc::clone(&self.interrupted);
+                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag)
+                    .map_err(Failure::Signals)?;
+            }
+            signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
+        }
         self.count_early_signal();
         Ok(())
     }
@@ -86,13 +87,12 @@ impl Signals {
         }
     }
 
-    /// Like [`listen`](Self::listen), but for a command that restores something when it ends. A hang-up also ends the
+    /// Like [`listen`](Self::listen), but for a command that restores something when it ends. SIGQUIT also ends the
     /// measurement, and a second signal does not end hpt.
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
         // A later call of `listen`, by a part of a larger measurement, must not make a second signal end hpt.
         self.listens.store(true, Ordering::Relaxed);
-        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+        for signal in heeded(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
             self.note(signal).map_err(Failure::Signals)?;
             signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
         }
@@ -118,10 +118,10 @@ impl Signals {
         self.is_asked() && self.wants_result.swap(false, Ordering::Relaxed)
     }
 
-    /// Makes Ctrl-C and SIGTERM interrupt a sleep until the returned value is dropped.
+    /// Makes Ctrl-C, SIGTERM and a hang-up interrupt a sleep until the returned value is dropped.
     #[must_use = "signals no longer interrupt the sleep after this is dropped"]
     pub(crate) fn interrupts(waker: Waker) -> Result<Listening, Failure> {
-        let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+        let signals = heeded(&[SIGINT, SIGTERM, SIGHUP]);
         let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
         let handle = signals.handle();
         let listen = move || signals.forever().for_each(|_| waker.wake());
@@ -130,11 +130,32 @@ impl Signals {
     }
 }
 
+/// Returns the signals, without SIGHUP if it is ignored: under nohup(1), a run continues after a hang-up.
+fn heeded(signals: &[i32]) -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_ignored = is_ignored(&status, SIGHUP);
+    signals.iter().copied().filter(|&signal| signal != SIGHUP || !is_ignored).collect()
+}
+
+/// Returns whether a process ignores a signal, according to its file /proc/PID/status.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use super::Signals;
+    use super::{SIGHUP, SIGINT, Signals, is_ignored};
+
+    #[test]
+    fn an_ignored_signal_is_read_from_the_status_of_the_process() {
+        let status = "SigBlk:\t0000000000000003\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        assert!(is_ignored(status, SIGHUP) && !is_ignored(status, SIGINT));
+        assert!(!is_ignored("", SIGHUP) && !is_ignored("SigIgn:\tnone\n", SIGHUP));
+    }
 
     #[test]
     fn a_signal_between_two_registrations_is_not_lost() {

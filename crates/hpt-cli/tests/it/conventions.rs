@@ -1,10 +1,16 @@
 //! Conventions of the command line: exit codes, signals, help that fits a screen, colors, quiet and
 //! verbose.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
 use serde_json::Value;
 
 use crate::support::{
     at_a_terminal::AtATerminal, code, docs, host, hpt, is_root, json, run, runner, stderr, stdout, unsafe_calls::send,
+    words,
 };
 
 /// The measuring commands, each with a run that does not end by itself in this test. Only the doctor
@@ -52,7 +58,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let [held, exceeded, unknown] = ["max=1h", "max=1ns", "p99=1h"].map(check);
-    let table: [(&[&str], i32); 60] = [
+    let table: [(&[&str], i32); 63] = [
         // Success, or a positive answer.
         (&[], 0),
         (&["--help"], 0),
@@ -109,11 +115,15 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["check", "/nonexistent.toml"], 2),
         (&["check", "--headroom", "2"], 2),
         (&["check", captured], 2),
+        (&["calibrate", "--source", "monotonic", "--reference", "monotonic"], 2),
+        (&["report", "--output", "-"], 2),
+        (&["--textfile", "hpt.prom"], 2),
+        // No.
+        (&["calibrate", "--saved", "--state-dir", empty], 1),
         // Unknown: it could not be measured or does not exist.
         (&["latency", "timer", "-n", "100", "-c", "any", "--limit", "p99.99=1h"], 3),
         (&["check", &unknown], 3),
         (&["calibrate", "-d", "5ms", "-s", "thread-cpu"], 3),
-        (&["calibrate", "--saved", "--state-dir", empty], 3),
         (&["bench", "-n", "1", "-s", "pit"], 3),
         // The exit codes of hpt run itself.
         (&["run", "--cpu", "99999", "--", "true"], 125),
@@ -138,7 +148,7 @@ fn every_run_ended_by_a_signal_prints_its_result_and_reports_the_signal() {
     }
     for arguments in MEASURING {
         let is_endless = arguments[0] == "watch" && !arguments.contains(&"--duration");
-        for (signal, of_a_signal) in [("SIGINT", 130), ("SIGTERM", 143)] {
+        for (signal, number) in [("SIGINT", libc::SIGINT), ("SIGTERM", libc::SIGTERM), ("SIGHUP", libc::SIGHUP)] {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let mut command = hpt();
             command.args(arguments).arg("--json").env("XDG_STATE_HOME", folder.path());
@@ -157,7 +167,7 @@ fn every_run_ended_by_a_signal_prints_its_result_and_reports_the_signal() {
                 }
             }
             if !running.has_ended() {
-                send(running.id(), if signal == "SIGINT" { libc::SIGINT } else { libc::SIGTERM });
+                send(running.id(), number);
                 running.go_on();
             }
             let output = running.output();
@@ -165,7 +175,7 @@ fn every_run_ended_by_a_signal_prints_its_result_and_reports_the_signal() {
                 skipped!("{signal} to {arguments:?}: it had measured before this thread ran again");
                 continue;
             }
-            let expected = if is_endless { 0 } else { of_a_signal };
+            let expected = if is_endless { 0 } else { 128 + number };
             assert_eq!(code(&output), expected, "{signal} to {arguments:?}: {}", stderr(&output));
             // The last of several documents has the result.
             let text = stdout(&output);
@@ -175,6 +185,27 @@ fn every_run_ended_by_a_signal_prints_its_result_and_reports_the_signal() {
             assert_eq!(document["interrupted"], true, "{arguments:?}");
         }
     }
+}
+
+#[test]
+fn under_nohup_a_hang_up_does_not_end_the_run() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).args(words());
+    command.args(["watch", "--interval", "100ms", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut running = command.spawn().expect("a shell");
+    let mut lines = BufReader::new(running.stdout.take().expect("it is a pipe")).lines();
+    let mut has_line = || lines.next().is_some_and(|line| line.is_ok());
+    // The handlers are installed before the first interval.
+    assert!(has_line());
+    send(running.id(), libc::SIGHUP);
+    // The interval that was running may have ended already.
+    assert!((0..3).all(|_| has_line()), "it goes on");
+    send(running.id(), libc::SIGTERM);
+    let _rest = lines.count();
+    running.wait().expect("it is ours");
 }
 
 #[test]

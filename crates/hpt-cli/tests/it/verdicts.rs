@@ -75,7 +75,7 @@ fn a_quantile_with_too_few_samples_is_unknown_and_states_how_many_it_takes() {
     assert_eq!(code(&output), 3);
     let text = stdout(&output);
     assert!(text.contains("\nLimit: unknown\n"), "{text}");
-    assert!(text.contains("p99.99=1h: p99.99 takes 100000 samples, and there are 100."), "{text}");
+    assert!(text.contains("p99.99=1h: p99.99 needs 100000 samples, and there are 100."), "{text}");
     let limit = json(&with(&[&line[..], &["--json"]].concat(), &["p99.99=1h"]))["limits"][0].clone();
     assert_eq!((&limit["held"], &limit["quantity"], &limit["samples"]), (&Value::Null, &json!("p99.99"), &json!(100)));
     // An exceeded limit outweighs an unknown one.
