@@ -160,7 +160,7 @@ pub(crate) enum Failure {
         "cannot determine the state directory: neither XDG_STATE_HOME nor HOME is set; specify one with --state-dir"
     )]
     NoStateFolder,
-    #[error("{0} exists and is not empty; replace it with --force or choose another file")]
+    #[error("{0} exists; replace it with --force or choose another file")]
     CapturedAlready(PathBuf),
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -224,6 +224,8 @@ pub(crate) enum Failure {
     NotAProm(PathBuf),
     #[error("--reference {0} does not count system-wide time; choose one of the kernel's clocks, or a counter")]
     NoReference(String),
+    #[error("cannot calibrate {0} against itself; choose another --reference or other sources")]
+    CalibratedByItself(String),
     #[error("--at {0} is in the past")]
     Past(String),
     #[error(
@@ -327,6 +329,7 @@ impl Failure {
             | Self::NotAProm(_)
             | Self::Past(_)
             | Self::NoReference(_)
+            | Self::CalibratedByItself(_)
             | Self::WatchedIsReference { .. }
             | Self::TooFine { .. }
             | Self::ShowsNoStall { .. }

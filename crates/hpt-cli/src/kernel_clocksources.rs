@@ -114,8 +114,9 @@ impl Comparison {
             Knob::clock_source().may_be_set()?;
             let current = &comparison.before.current;
             let others: Vec<_> = comparison.names.iter().filter(|name| *name != current).cloned().collect();
+            let in_turn = if others.len() > 1 { " in turn" } else { "" };
             let warning = format!(
-                "this switches the system-wide clocksource to {} in turn, and then restores {current}; in the meantime, every clock read in every program has the read overhead of \
+                "this switches the system-wide clocksource to {}{in_turn}, and then restores {current}; in the meantime, every clock read in every program has the read overhead of \
                  the clocksource that is active at the time, and the kernel reports the clock as unsynchronized until a time daemon updates it again.",
                 others.join(", ")
             );

@@ -88,7 +88,12 @@ fn main() -> ExitCode {
 
 /// Prints the overview, which is the output of hpt without a command.
 fn overview(printed: &Printed, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
-    let context = Context::new(forbidden, printed.format(), printed.textfile.as_deref())?;
+    if printed.textfile.is_some() {
+        return Err(Failure::Usage(
+            "--textfile needs a command with metrics, for example hpt watch or hpt latency timer",
+        ));
+    }
+    let context = Context::new(forbidden, printed.format(), None)?;
     cmd::overview::run(&context).map(code)
 }
 

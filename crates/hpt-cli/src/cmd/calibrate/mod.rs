@@ -14,6 +14,7 @@ use hpt_core::{
     measure::NotRunWatch,
     realtime::Pinned,
     source::{self, Scope, counter_of_clock_source},
+    state::StateError,
 };
 use hpt_document::{
     calibrate::{CalibrateDocument, CalibrationRow},
@@ -79,7 +80,11 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     for name in &arguments.source {
         context.known(name)?;
     }
-    let mut calibrations = context.saved(&context.store(arguments.state_dir.as_deref())?)?;
+    let saved = context.saved(&context.store(arguments.state_dir.as_deref())?);
+    let mut calibrations = match saved {
+        Err(Failure::State(StateError::Missing { .. })) => Vec::new(),
+        saved => saved?,
+    };
     if !arguments.source.is_empty() {
         calibrations.retain(|calibration| arguments.source.iter().any(|name| name == calibration.source.as_str()));
     }
@@ -161,6 +166,10 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
 /// Returns the requested sources. By default, returns all available sources that count time, except the reference. Also
 /// returns the names of the sources that are skipped because their resolution is too coarse for the run time.
 fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
+    // Its readings would agree exactly, and the bound would mean nothing.
+    if arguments.source.contains(&arguments.reference) {
+        return Err(Failure::CalibratedByItself(arguments.reference.clone()));
+    }
     if !arguments.source.is_empty() {
         return Ok((context.open_all(&arguments.source)?, Vec::new()));
     }

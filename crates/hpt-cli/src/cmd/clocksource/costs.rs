@@ -125,7 +125,11 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
         } else {
             format!(" `hpt restore` restores {}, which is recorded in {}.", data.before, data.journal)
         };
-        format!("The clocksource is now {after}; it was {}.{back}", data.before)
+        if after == data.before {
+            format!("The clocksource is {after}, as before.")
+        } else {
+            format!("The clocksource is now {after}; it was {}.{back}", data.before)
+        }
     } else if data.after.as_ref() == Some(&data.before) {
         format!("The clocksource is {after}, as before.")
     } else {

@@ -113,7 +113,7 @@ pub(crate) struct Arguments {
     /// Check for a thread on this CPU [default: isolated CPUs]
     ///
     /// Without this option, checks of dedicated CPUs examine the isolated CPUs, and all other checks examine all CPUs.
-    #[arg(short, long, value_name = "CPU")]
+    #[arg(short, long, value_name = "CPU", allow_hyphen_values = true)]
     cpu: Option<usize>,
     /// Also measure for six seconds
     ///

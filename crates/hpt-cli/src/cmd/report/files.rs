@@ -36,6 +36,9 @@ pub(super) struct WrittenFiles<'a> {
 impl ReportFiles<'_> {
     /// Rejects, before the measurement, paths that cannot be written to, and existing files that must not be replaced.
     pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.page.as_ref().is_some_and(|page| page.as_os_str() == "-") {
+            return Err(Failure::Usage("hpt report writes a page and its data to files; --output needs a name, not -"));
+        }
         for path in self.page.iter().chain(&self.data) {
             match fs::symlink_metadata(path) {
                 Ok(what) if what.is_dir() => return Err(nothing(path)(io::ErrorKind::IsADirectory.into())),

@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     /// Compare many settings; recommend the cheapest for each p99
     ///
     /// Measures the overshoot against the CPU time: std, nanosleep, fixed with margins from 20 to 200 µs, busy, and hpt
-    /// with its default and other targets. The settings take turns. One sleep in six is to learn from and does not count.
+    /// with its default and other targets. The settings take turns, and first run a few sleeps that do not count, to adapt.
     /// For each limit of p99, from 1 to 100 µs, recommends the setting that takes the least CPU time. Its p99 is below the
     /// limit at 95 % confidence.
     #[arg(long, conflicts_with_all = ["target", "limit", "load", "load_cpus", "warm_up", "explain"])]

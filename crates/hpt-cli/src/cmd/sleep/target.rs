@@ -101,12 +101,11 @@ pub(super) fn sentence(length: &str, field: &TargetField) -> Option<String> {
         Some(false) => "not met",
         None => "unknown, because there are too few sleeps",
     };
-    let needed = field
-        .needed_cpu_share
-        .map_or_else(String::new, |share| format!("; the quantile takes {} of a CPU", percent(share)));
+    let needed =
+        field.needed_cpu_share.map_or_else(String::new, |share| format!("; it needs {} of a CPU", percent(share)));
     let beyond = if field.out_of_reach_share > 0.0 {
         format!(
-            "; {} of the wake-ups were 0.5 ms late or later, which no margin covers",
+            "; {} of the wake-ups were late by 0.5 ms or more, for which no margin is long enough",
             percent(field.out_of_reach_share)
         )
     } else {
@@ -184,7 +183,7 @@ mod tests {
         assert_eq!(
             sentence("1 ms", &field).as_deref(),
             Some(
-                "1 ms, target p99=1 µs: not met; the quantile takes 5.8 % of a CPU; 0.2 % of the wake-ups were 0.5 ms late or later, which no margin covers."
+                "1 ms, target p99=1 µs: not met; it needs 5.8 % of a CPU; 0.2 % of the wake-ups were late by 0.5 ms or more, for which no margin is long enough."
             )
         );
         let plain = |met, text: &str| TargetField {

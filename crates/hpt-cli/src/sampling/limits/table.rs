@@ -102,7 +102,7 @@ pub(crate) mod tests {
             limit_ns: Some(50_000),
             seen_ns: None,
             held: None,
-            reason: Some("p99.9 takes 10000 samples, and there are 1000".to_owned()),
+            reason: Some("p99.9 needs 10000 samples, and there are 1000".to_owned()),
             ..held.clone()
         };
         vec![held, exceeded, unknown]

@@ -186,7 +186,7 @@ fn of_row(limit: &Limit, row: &LimitedRow<'_>) -> Verdict {
 /// Judges a quantile with too few samples beyond it. It is exceeded if a lower quantile is; otherwise, it is unknown.
 fn with_too_few_samples(limit: &Limit, quantile: Quantile, row: &LimitedRow<'_>) -> Verdict {
     let name = limit.quantity.name();
-    let takes = format!("{name} takes {} samples, and there are {}", quantile.least_samples(), row.samples);
+    let takes = format!("{name} needs {} samples, and there are {}", quantile.least_samples(), row.samples);
     let lower = Quantile::USUAL.into_iter().filter(|&lower| lower < quantile && lower.least_samples() <= row.samples);
     let exceeded = lower.rev().find_map(|lower| {
         let seen = (row.seen)(Quantity::Quantile(lower)).ok()?;
@@ -283,9 +283,9 @@ mod tests {
             assert_eq!((judged.samples, judged.worst_row.as_deref()), (100, Some("CPU 1")), "{text}");
         }
         let few = judged("p99.99=1s", &rows);
-        assert_eq!(few.reason.as_deref(), Some("p99.99 takes 100000 samples, and there are 100"));
+        assert_eq!(few.reason.as_deref(), Some("p99.99 needs 100000 samples, and there are 100"));
         let exceeded = judged("p99.99=49ns", &rows).reason;
-        assert_eq!(exceeded.as_deref(), Some("p50 is already 50 ns; p99.99 takes 100000 samples, and there are 100"));
+        assert_eq!(exceeded.as_deref(), Some("p50 is already 50 ns; p99.99 needs 100000 samples, and there are 100"));
         let missed = judged("missed=0", &rows);
         assert_eq!((missed.held, missed.seen_count, missed.limit_count), (Some(true), Some(0), Some(0)));
     }

@@ -14,6 +14,10 @@ pub(super) enum TimeOfDay {
 }
 
 pub(super) fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
+    // jiff parses the second 60 as 59.
+    if text.split(':').nth(2).is_some_and(|second| second.starts_with("60")) {
+        return Err("the seconds of a time are 0 to 59".to_owned());
+    }
     let of_a_date = || text.parse::<Timestamp>().ok();
     let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
     // Without this check, a time alone would be parsed as the start of a date, and a date alone as midnight.
@@ -71,7 +75,17 @@ mod tests {
         assert_eq!(at("2030-01-31T12:00:01+02:00"), some("2030-01-31T10:00:01Z"));
         assert_eq!(at("2030-01-31T09:59:59Z"), Ok(None));
         assert!(matches!(time_of_day("2031-05-06 07:08:09"), Ok(TimeOfDay::Exactly(_))));
-        for wrong in ["", "25:00", "noon", "12", "2030-01-31", "12:00Z", "2030-02-30T00:00:00Z"] {
+        for wrong in [
+            "",
+            "12:00:60",
+            "2030-02-01T00:00:60Z",
+            "25:00",
+            "noon",
+            "12",
+            "2030-01-31",
+            "12:00Z",
+            "2030-02-30T00:00:00Z",
+        ] {
             assert!(at(wrong).is_err(), "{wrong}: {:?}", at(wrong));
         }
     }
