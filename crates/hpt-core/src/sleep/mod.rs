@@ -318,14 +318,16 @@ impl Sleeper {
             // The instant is read before the wall clock, so that `due` is too early rather than too late. The next
             // iteration reads both again.
             let now = Instant::now();
-            let left = match deadline.duration_since(SystemTime::now()) {
+            let to_deadline = deadline.duration_since(SystemTime::now());
+            // A thread that is always behind can be interrupted as well.
+            if self.word.take() {
+                break Woken::Interrupted { left: to_deadline.unwrap_or_default() };
+            }
+            let left = match to_deadline {
                 Ok(left) if !left.is_zero() => left,
                 Ok(_) => break Woken::InTime { late: Duration::ZERO },
                 Err(past) => break Woken::InTime { late: past.duration() },
             };
-            if self.word.take() {
-                break Woken::Interrupted { left };
-            }
             let due = now.saturating_add(left);
             let length_ns = due.nanos_since(now);
             let (margin_ns, is_second) = match choice {

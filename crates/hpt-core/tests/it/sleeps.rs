@@ -84,6 +84,13 @@ fn an_interruption_before_or_during_a_sleep_ends_one_sleep() {
         assert!(sleeper.sleep(Duration::from_micros(100)).is_in_time(), "it was forgotten");
         waker.wake();
         assert!(!sleeper.sleep_until_wall(SystemTime::now() + LONG).woken.is_in_time());
+        // A thread that is behind can be interrupted too.
+        waker.wake();
+        assert_eq!(sleeper.sleep_until(Instant::EPOCH), Woken::Interrupted { left: Duration::ZERO });
+        waker.wake();
+        let woken = sleeper.sleep_until_wall(SystemTime::UNIX_EPOCH).woken;
+        assert_eq!(woken, Woken::Interrupted { left: Duration::ZERO });
+        assert!(sleeper.sleep_until_wall(SystemTime::UNIX_EPOCH).woken.is_in_time());
     }
 }
 
