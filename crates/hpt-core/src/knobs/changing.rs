@@ -88,8 +88,8 @@ impl Changing {
     ///
     /// Returns [`JournalError::LeftBehind`] for the first such setting, or another error if a journal cannot be read.
     pub fn check_nothing_left(&self) -> Result<(), JournalError> {
-        let journals = [&self.journal].into_iter().chain(&self.held.locks.elsewhere);
-        journals.map(Journal::refuse_anything_left).collect()
+        let mut journals = [&self.journal].into_iter().chain(&self.held.locks.elsewhere);
+        journals.try_for_each(Journal::refuse_anything_left)
     }
 
     fn being_changed(&self) -> MutexGuard<'_, BTreeSet<String>> {

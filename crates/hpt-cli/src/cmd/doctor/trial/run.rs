@@ -78,7 +78,7 @@ pub(crate) fn run(
     data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
     let journal = context.journal(options.journal.as_deref());
     // Without a fix to try, it is only a note.
-    match journal.as_ref().map_or(Ok(()), |journal| refuse_what_was_left(journal)) {
+    match journal.as_ref().map_or(Ok(()), refuse_what_was_left) {
         Err(refused) if possible.is_empty() => data.notes.push(causes(&refused)),
         other => other?,
     }
@@ -149,7 +149,13 @@ pub(crate) fn run(
     data.results = rows(tried, &outcome).into_iter().chain(data.results).collect();
     data.interrupted = context.interrupted();
     data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
-    if let Some(ended @ (Ended::Failed(_) | Ended::Hung(_))) = &outcome.ended {
+    let explains = |ended: &&Ended| match ended {
+        Ended::Failed(_) | Ended::Hung(_) => true,
+        // Without a fix that helps, the result is unknown.
+        Ended::OutOfTime => outcome.kept.is_empty(),
+        Ended::Interrupted => false,
+    };
+    if let Some(ended) = outcome.ended.as_ref().filter(explains) {
         data.notes.push(format!("the experiment ended early: {}", ended.words()));
     }
     if let Some(folder) = &options.output {
