@@ -119,19 +119,13 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
         blocks.push(Block::Section("Refused by the kernel".to_owned(), lines.collect()));
     }
     let after = data.after.as_deref().unwrap_or("unknown");
-    blocks.push(Block::Text(if data.head.kind == "clocksource-set" {
-        let back = if after == data.before {
-            String::new()
-        } else {
-            format!(" `hpt restore` restores {}, which is recorded in {}.", data.before, data.journal)
-        };
-        if after == data.before {
-            format!("The clocksource is {after}, as before.")
-        } else {
-            format!("The clocksource is now {after}; it was {}.{back}", data.before)
-        }
-    } else if data.after.as_ref() == Some(&data.before) {
+    blocks.push(Block::Text(if data.after.as_ref() == Some(&data.before) {
         format!("The clocksource is {after}, as before.")
+    } else if data.head.kind == "clocksource-set" {
+        format!(
+            "The clocksource is now {after}; it was {0}. `hpt restore` restores {0}, which is recorded in {1}.",
+            data.before, data.journal
+        )
     } else {
         format!("The clocksource is now {after}; it was {}, which is recorded in {}.", data.before, data.journal)
     }));
