@@ -17,10 +17,12 @@ fn facts_of(source: &Value) -> String {
     facts.map(|(key, value)| format!("    {key}: {value}\n")).collect()
 }
 
+/// The machines on which the facts of a source are the same, with these facts.
+type Groups = Vec<(String, Vec<String>)>;
+
 #[test]
 fn sources_of_every_captured_machine() {
-    // Source, facts, machines.
-    let mut found: Vec<(String, Vec<(String, Vec<String>)>)> = Vec::new();
+    let mut found: Vec<(String, Groups)> = Vec::new();
     for name in hosts() {
         let document = json(&run(&["probe", "--host", &host(&name), "--json"]));
         for source in document["sources"].as_array().expect("a list") {

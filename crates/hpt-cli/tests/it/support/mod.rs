@@ -96,6 +96,19 @@ pub(crate) fn is_stopped(process: u32) -> bool {
     !states.is_empty() && states.iter().all(|stat| state(stat) == Some(true))
 }
 
+/// The kernel's clocksource, which root can change.
+pub(crate) const CURRENT_CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Whether the file system of a setting can be written. In a container, /sys is often read-only, even for root.
+pub(crate) fn is_on_a_writable_file_system(setting: &str) -> bool {
+    let opened = fs::OpenOptions::new().write(true).open(setting);
+    let is_writable = !opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem);
+    if !is_writable {
+        skipped!("{setting} is on a read-only file system");
+    }
+    is_writable
+}
+
 /// Whether this machine has a boot ID. Without one, measurements are not saved.
 pub(crate) fn tells_its_boot() -> bool {
     let tells = fs::read_to_string("/proc/sys/kernel/random/boot_id").is_ok_and(|boot| !boot.trim().is_empty());
