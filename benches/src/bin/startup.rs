@@ -16,7 +16,7 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo build --release --package hpt-benches --bins
+  cargo build --profile dist --package hpt-benches --bins
   startup                     a thousand processes for each clock
   startup --starts 100        some seconds in all";
 
@@ -82,7 +82,7 @@ fn start(folder: &Path, clock: &str, stopwatch: &PosixClock) -> Result<(FirstRea
 }
 
 fn missing(program: &Path, error: &io::Error) -> String {
-    format!("{}: {error}; run `cargo build --release --package hpt-benches --bins`", program.display())
+    format!("{}: {error}; run `cargo build --profile dist --package hpt-benches --bins`", program.display())
 }
 
 impl Found {

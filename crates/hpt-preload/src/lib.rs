@@ -3,8 +3,8 @@
 //! clock.
 //!
 //! ```console
-//! $ cargo build --release --package hpt-preload
-//! $ HPT_PRELOAD_VERBOSE=1 LD_PRELOAD=target/release/libhpt_preload.so python3 -c 'import time; print(time.monotonic())'
+//! $ cargo build --profile dist --package hpt-preload
+//! $ HPT_PRELOAD_VERBOSE=1 LD_PRELOAD=target/dist/libhpt_preload.so python3 -c 'import time; print(time.monotonic())'
 //! 13641.386769715
 //! hpt-preload: served 849 readings of CLOCK_MONOTONIC from tsc, passed on 0 other calls
 //! ```
