@@ -38,13 +38,13 @@ arm_install() {
 # By name: the loader of the C library.
 declare -A ARM_LOADER=([aarch64]=ld-linux-aarch64.so.1 [armv7]=ld-linux-armhf.so.3)
 
-# arm_test NAME [ARGUMENT...]: runs `cargo test` for that architecture, under the emulator. The
-# tests under user-mode emulation and the emulated boards of .ci/run use the same build. The
-# variables apply to this call only: a linker or runner in .cargo/config.toml would also affect
-# native builds on a Pi. The programs contain the paths where Debian installs their loader and
+# arm_cargo NAME COMMAND [ARGUMENT...]: runs cargo for that architecture. Programs run under the
+# emulator. The tests under user-mode emulation and the emulated boards of .ci/run use the same
+# builds. The variables apply to this call only: a linker or runner in .cargo/config.toml would also
+# affect native builds on a Pi. The programs contain the paths where Debian installs their loader and
 # libraries. QEMU's option -L would also find those, but would show a different root directory to
 # the programs.
-arm_test() {
+arm_cargo() {
     local name=$1 variable library=${ARM_LIBRARY[$1]}/lib flags
     flags="-C link-arg=-Wl,--dynamic-linker=$library/${ARM_LOADER[$name]} -C link-arg=-Wl,-rpath,$library"
     variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"${ARM_TARGET[$name]}")
@@ -54,6 +54,16 @@ arm_test() {
     # (issue 285 of its tracker).
     env G_SLICE=always-malloc "${variable}_LINKER=${ARM_TOOLS[$name]}gcc" "${variable}_RUNNER=${ARM_EMULATOR[$name]}" \
         "${variable}_RUSTFLAGS=$flags" "${variable}_RUSTDOCFLAGS=$flags" \
-        HPT_TEST_RUNNER="${ARM_EMULATOR[$name]}" CC="${ARM_TOOLS[$name]}gcc" CARGO_PROFILE_DEV_DEBUG=line-tables-only \
-        cargo --config 'profile.dev.package.hpt-core.opt-level=1' test --locked --target "${ARM_TARGET[$name]}" "${@:2}"
+        HPT_TEST_RUNNER="${ARM_EMULATOR[$name]}" CC="${ARM_TOOLS[$name]}gcc" \
+        cargo --config 'profile.dev.package.hpt-core.opt-level=1' "$2" --locked --target "${ARM_TARGET[$name]}" "${@:3}"
 }
+
+# The tests of the library that .ci/run builds for ARM. Other scripts use both
+# lists.
+# shellcheck disable=SC2034
+ARM_TESTS=(--package hpt-core --all-features --lib --test it)
+
+# The names of those tests whose code depends on the processor or on the word size. The boards of
+# .ci/run repeat the tests of live machines with their own kernels.
+# shellcheck disable=SC2034
+ARM_DEPENDENT=(sys:: source:: clock:: sleep:: trace:: scale:: units:: cast:: calibrate:: stopwatch:: instants:: sleeps:: edges::)

@@ -4,10 +4,8 @@
 
 pub mod cycles;
 pub mod facts;
-pub mod figures;
 pub mod judge;
 pub mod layers;
-pub mod numbers;
 pub mod program;
 pub mod rules;
 mod tokens;

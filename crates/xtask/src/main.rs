@@ -11,9 +11,8 @@ use std::{
 
 use xtask::{
     Violation, cycles,
-    figures::Figures,
     judge::{self, Answers, Board},
-    layers, numbers,
+    layers,
     program::Program,
     rules::{RULES, UNSAFE_FORBIDDEN, UNSAFE_PLACES},
     tree::Tree,
@@ -28,9 +27,6 @@ Usage: cargo xtask COMMAND
   unsafe   fail on unsafe code outside the allowed places
   check    run both
   words    fail on retired phrases, and on Markdown lines over 100 characters
-  numbers COMMIT
-           compare the numbers in the golden outputs with those of a commit; fail on a difference
-  figures  print the size of the project: tracked files, the longest sources, lines of bash and awk
   judge BOARD ANSWERS
            judge the answers of an emulated board, a directory that scripts/test-boards writes; print the
            problems and the results
@@ -50,8 +46,6 @@ fn main() -> ExitCode {
         ["unsafe"] => (false, true),
         ["check"] => (true, true),
         ["words"] => return finish(print_words()),
-        ["numbers", commit] => return finish(compare_numbers(commit)),
-        ["figures"] => return finish(print_figures()),
         ["judge", board, answers] => return finish(judge_board(board, Path::new(answers))),
         ["doubt", folder, boards @ ..] if !boards.is_empty() => return finish(doubt_judges(Path::new(folder), boards)),
         _ => {
@@ -83,23 +77,6 @@ fn print_words() -> io::Result<bool> {
     }
     writeln!(output, "{} violations of the rules for text", violations.len())?;
     Ok(violations.is_empty())
-}
-
-/// Prints the golden outputs whose numbers differ from those of `commit`.
-fn compare_numbers(commit: &str) -> io::Result<bool> {
-    let (files, differing) = numbers::compare(Path::new("."), commit)?;
-    let mut output = io::stdout().lock();
-    for (path, differences) in &differing {
-        let listed: Vec<_> = differences.iter().map(|(number, count)| format!("{number} ({count:+})")).collect();
-        writeln!(output, "{path}: {}", listed.join(", "))?;
-    }
-    writeln!(output, "{files} golden outputs, {} with other numbers than {commit}", differing.len())?;
-    Ok(differing.is_empty())
-}
-
-fn print_figures() -> io::Result<bool> {
-    write!(io::stdout(), "{}", Figures::of(Path::new("."))?)?;
-    Ok(true)
 }
 
 /// Prints the problems of a board's answers, one per line, and the results on the last line.

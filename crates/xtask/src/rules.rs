@@ -179,10 +179,10 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "xtask",
         layers: &[
-            &["judge", "numbers", "rules", "unsafe_words", "violation", "written"],
+            &["judge", "rules", "unsafe_words", "violation", "written"],
             &["tokens", "words"],
             &["facts"],
-            &["figures", "tree"],
+            &["tree"],
             &["program", "unsafe_code"],
             &["cycles", "layers"],
         ],

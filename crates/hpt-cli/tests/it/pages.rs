@@ -1,5 +1,5 @@
 //! The documentation: runs every command line in it, and compares the output, except for figures.
-//! Command lines that cannot run have a mark with the reason (see CONTRIBUTING.md); they are only
+//! Command lines that cannot run have a mark with the reason (see docs/contributing/documentation.md); they are only
 //! checked against the options of hpt. Ctrl-C ends measurements that take longer than a second.
 
 use std::{

@@ -4,7 +4,7 @@
 //!
 //! `subjects` has a file for each subject that a board can show. It contains the judgments of that
 //! subject, and plants: changes of the answers or expectations that a judgment must notice.
-//! CONTRIBUTING.md describes how to add a subject.
+//! docs/contributing/board.md describes how to add a subject.
 
 mod answers;
 mod board;

@@ -94,7 +94,7 @@ pub(crate) fn pages() -> Vec<Page> {
     ]
     .map(str::to_owned)
     .into();
-    for directory in ["docs", "docs/howto"] {
+    for directory in ["docs", "docs/contributing", "docs/howto"] {
         for entry in fs::read_dir(project().join(directory)).expect("the project has docs") {
             let name = entry.expect("readable").file_name().to_string_lossy().into_owned();
             if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
