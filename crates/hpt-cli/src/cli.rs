@@ -294,7 +294,7 @@ mod tests {
             rest = rest.split_once(option).unwrap_or_else(|| panic!("{option} is not in its place:\n{help}")).1;
         }
         for line in [
-            "A thread per CPU: 0,2-5, all, any [default: highest]",
+            "A thread per CPU: 0,2-5, all, any [default: chosen]",
             "Sleep method: kernel or hpt [default: kernel]",
             "Stop after N samples per CPU, not after --duration",
             "Stop at the first sample above TIME (exit code 1)",

@@ -5,6 +5,7 @@ use std::{
     env,
     ops::ControlFlow,
     path::{Path, PathBuf},
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
@@ -13,7 +14,7 @@ use hpt_core::{
     Calibration, Host, Opened, SourceId, Unavailable, clock,
     host::{Capture, Facts},
     knobs::Journal,
-    realtime::{Pinned, allowed_cpus},
+    realtime::{ChoiceReason, ChosenCpu, Pinned, choose_cpu},
     source,
     state::{Binding, Locked, StateError, Store},
 };
@@ -52,6 +53,8 @@ pub(crate) struct Context {
     pub(crate) signals: Signals,
     /// Whether the result is part of a larger result.
     is_of_a_part: bool,
+    /// The CPU for threads whose CPU was not specified, once it has been chosen.
+    chosen_cpu: OnceLock<Option<ChosenCpu>>,
 }
 
 /// A device that every thread can read, with a lower read overhead than a system call.
@@ -86,6 +89,7 @@ impl Context {
             format,
             signals: Signals::default(),
             is_of_a_part: false,
+            chosen_cpu: OnceLock::new(),
         })
     }
 
@@ -99,6 +103,7 @@ impl Context {
             format: Format::Json,
             signals: self.signals.clone(),
             is_of_a_part: true,
+            chosen_cpu: self.chosen_cpu.clone(),
         }
     }
 
@@ -183,6 +188,10 @@ impl Context {
                     .to_owned(),
             );
         }
+        let chosen = self.chosen_cpu.get().copied().flatten();
+        if let Some(chosen) = chosen.filter(|chosen| chosen.reason != ChoiceReason::Highest) {
+            notes.push(format!("{chosen}; --cpu selects another one"));
+        }
         notes
     }
 
@@ -217,18 +226,17 @@ impl Context {
     }
 
     /// Returns the chosen CPU, or `None` if the thread must not be pinned.
-    pub(crate) fn cpu(choice: Option<CpuChoice>) -> Option<usize> {
+    pub(crate) fn cpu(&self, choice: Option<CpuChoice>) -> Option<usize> {
         match choice {
             Some(CpuChoice::Any) => None,
             Some(CpuChoice::Number(cpu)) => Some(cpu),
-            // Choose the highest allowed CPU, because interrupts and kernel work concentrate on the lowest CPUs.
-            None => allowed_cpus().last().copied(),
+            None => self.chosen_cpu.get_or_init(|| choose_cpu(&self.host)).map(|chosen| chosen.cpu),
         }
     }
 
     /// Pins this thread as requested. The returned guard provides the CPU number.
     pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
-        let pinned = Self::cpu(choice).map(Pinned::new).transpose()?;
+        let pinned = self.cpu(choice).map(Pinned::new).transpose()?;
         if let Some(pinned) = &pinned {
             message::detail(format_args!("pinned to CPU {}", pinned.cpu()));
         }

@@ -55,6 +55,7 @@ fn wording(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref() {
         Some(Failure::Realtime(error)) => return wording(error),
         Some(Failure::Gpio(error)) => return wording(error),
+        Some(Failure::Cpu(error)) => return wording(error),
         Some(Failure::Journal(error)) => return wording(error),
         _ => {}
     }
@@ -138,10 +139,10 @@ pub(crate) enum Failure {
         #[source]
         reason: Unavailable,
     },
-    #[error("no such CPU: {cpu} (usable: {usable})")]
-    NoSuchCpu { cpu: usize, usable: String },
-    #[error("cannot pin the thread to the CPU")]
-    Cpu(#[source] PinError),
+    #[error("CPU {cpu} is not online (online: {online})")]
+    NotOnline { cpu: usize, online: CpuList },
+    #[error(transparent)]
+    Cpu(#[from] PinError),
     #[error(transparent)]
     Realtime(RealtimeError),
     #[error(transparent)]
@@ -276,15 +277,6 @@ pub(crate) enum Failure {
     CounterForbidden(#[source] std::io::Error),
 }
 
-impl From<PinError> for Failure {
-    fn from(error: PinError) -> Self {
-        match error {
-            PinError::NotAllowed { cpu, allowed } => Self::no_such_cpu(cpu, allowed),
-            other => Self::Cpu(other),
-        }
-    }
-}
-
 impl From<RealtimeError> for Failure {
     fn from(error: RealtimeError) -> Self {
         match error {
@@ -295,17 +287,13 @@ impl From<RealtimeError> for Failure {
 }
 
 impl Failure {
-    /// Creates the error for a CPU that is not one of the `allowed` CPUs of this process.
-    pub(crate) fn no_such_cpu(cpu: usize, allowed: Vec<usize>) -> Self {
-        Self::NoSuchCpu { cpu, usable: allowed.into_iter().collect::<CpuList>().to_string() }
-    }
-
     /// Returns the exit code: 2 if a different command line can succeed, 1 if the user declined, otherwise 3.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::NotMeant => code(Answer::No),
             Self::Source { reason: Unavailable::Unknown { .. }, .. }
-            | Self::NoSuchCpu { .. }
+            | Self::NotOnline { .. }
+            | Self::Cpu(PinError::NotPresent { .. } | PinError::Offline { .. } | PinError::OutsideCpuset { .. })
             | Self::Gpio(
                 GpioError::NoSuchChip { .. }
                 | GpioError::NotAChip { .. }
@@ -420,12 +408,5 @@ mod tests {
         assert!(source_remedy(&unknown(vec![SourceId::new("tsc")])).is_some_and(|fix| fix == "did you mean tsc?"));
         assert!(source_remedy(&Unavailable::Captured).is_some_and(|fix| fix.starts_with("run hpt")));
         assert!(source_remedy(&Unavailable::IllegalInstruction).is_some_and(|fix| fix.contains("`hpt probe`")));
-    }
-
-    #[test]
-    fn usable_cpus_are_ranges() {
-        let text = |usable: Vec<usize>| Failure::no_such_cpu(999, usable).to_string();
-        assert_eq!(text((0..128).collect()), "no such CPU: 999 (usable: 0-127)");
-        assert_eq!(text(vec![0, 2, 3]), "no such CPU: 999 (usable: 0,2-3)");
     }
 }

@@ -12,7 +12,7 @@ use clap_complete::{
 use hpt_core::{
     Host,
     gpio::{Chip, chips},
-    realtime::allowed_cpus,
+    realtime::usable_cpus,
     source,
 };
 
@@ -128,7 +128,7 @@ fn gpio_lines() -> Vec<CompletionCandidate> {
 }
 
 fn numbers() -> Vec<CompletionCandidate> {
-    allowed_cpus().into_iter().map(|cpu| CompletionCandidate::new(cpu.to_string())).collect()
+    usable_cpus(&Host::live()).into_iter().map(|cpu| CompletionCandidate::new(cpu.to_string())).collect()
 }
 
 /// Returns candidates for the last entry of a list of CPU numbers and ranges, without repetition, and words that
@@ -137,12 +137,13 @@ fn several_cpus(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let (before, last) = typed.rfind(',').map_or(("", &*typed), |comma| typed.split_at(comma + 1));
     if let Some((first, _)) = last.split_once('-') {
-        let ends = allowed_cpus().into_iter().filter(|cpu| first.parse().is_ok_and(|first: usize| first < *cpu));
+        let ends =
+            usable_cpus(&Host::live()).into_iter().filter(|cpu| first.parse().is_ok_and(|first: usize| first < *cpu));
         let ranges = ends.map(|end| format!("{first}-{end}")).filter(|range| range.starts_with(last));
         return ranges.map(|range| CompletionCandidate::new(format!("{before}{range}"))).collect();
     }
     let words = ["all", "any"].into_iter().filter(|_| before.is_empty()).map(str::to_owned);
-    let numbers = allowed_cpus().into_iter().map(|cpu| cpu.to_string());
+    let numbers = usable_cpus(&Host::live()).into_iter().map(|cpu| cpu.to_string());
     let is_new = |number: &String| !before.split(',').any(|one| one == number);
     let fitting = numbers.filter(is_new).chain(words).filter(|value| value.starts_with(last));
     fitting.map(|value| CompletionCandidate::new(format!("{before}{value}"))).collect()

@@ -180,7 +180,7 @@
 //! | --- | --- | --- | --- |
 //! | `stats` | yes | `stats::Histogram`, for any number of samples | hdrhistogram |
 //! | `mmio` | yes | sources in mapped memory: `hpet`, `bcm-systimer`, `perf-time`; reports from the hypervisor | memmap2 |
-//! | `realtime` | yes | [`realtime`]: scheduling policy, CPU, memory, idle states (includes `knobs`) | core_affinity, rustix |
+//! | `realtime` | yes | [`realtime`]: scheduling policy, CPU, memory, idle states (includes `knobs`) | rustix |
 //! | `knobs` | yes | `knobs` and `state`: system-wide settings and the journal that restores them | rustix |
 //! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
 //! | `measure` | no | `measure`: read overhead, wake-up latency, OS noise, offsets between CPUs | hdrhistogram |

@@ -1,10 +1,14 @@
 //! Options that choose the CPUs of a run, which has one thread per CPU. Starts no thread.
 
 use clap::Args;
-use hpt_core::realtime::{Behavior, allowed_cpus};
+use hpt_core::realtime::{Behavior, usable_cpus};
+use hpt_document::thread::RefusedSetting;
 
-use super::realtime_options::{RealtimeOptions, check_cpus};
-use crate::exit::Failure;
+use super::realtime_options::{RealtimeOptions, check_cpus, leaves_no_cpu};
+use crate::{
+    context::Context,
+    exit::{Failure, causes},
+};
 
 pub(crate) const NOTHING_LEFT: &str = "real-time threads that never block, on every CPU and without throttling, would stop the machine; leave one CPU free (--cpu), or omit --no-throttling (with \
                             --accept-throttling, the kernel reserves part of each second for other threads)";
@@ -53,13 +57,19 @@ fn range(text: &str) -> Result<(usize, usize), String> {
     Ok((first, last))
 }
 
+/// The CPU of each thread, and the CPUs that were refused.
+pub(crate) type CpuOfEach = (Vec<Option<usize>>, Vec<RefusedSetting>);
+
 /// The threads of a run.
 #[derive(Debug, Args)]
 pub(crate) struct CpuOptions {
-    /// A thread per CPU: 0,2-5, all, any [default: highest]
+    /// A thread per CPU: 0,2-5, all, any [default: chosen]
     ///
-    /// any: one thread, not pinned. Default: the highest-numbered CPU that hpt is allowed to use. To measure all CPUs,
-    /// as rtla does by default, use `--cpu all`.
+    /// A CPU outside the affinity of hpt, for example an isolated CPU, is allowed. all: every CPU that hpt can use,
+    /// including isolated CPUs unless the affinity was restricted (taskset). any: one thread, not pinned. Default: the
+    /// highest-numbered CPU. If CPUs are isolated: the highest-numbered isolated CPU on which no real-time thread of
+    /// another program may run, otherwise the first CPU that is not isolated. Performance cores come before efficient
+    /// ones.
     #[arg(short, long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
     #[command(flatten)]
@@ -67,27 +77,34 @@ pub(crate) struct CpuOptions {
 }
 
 impl CpuOptions {
-    /// Returns the CPU of each thread; `None` means not pinned.
+    /// Returns the CPU of each thread; `None` means not pinned. With `--best-effort`, a thread whose CPU the kernel
+    /// refuses is not pinned, and the refusal is returned, too.
     ///
     /// Fails if one of the CPUs cannot be used, or if threads that never block would leave no CPU time for the rest of
     /// the system.
-    pub(crate) fn one_each(&self, conduct: Behavior) -> Result<Vec<Option<usize>>, Failure> {
-        let cpus: Vec<Option<usize>> = match &self.cpu {
+    pub(crate) fn one_each(&self, context: &Context, conduct: Behavior) -> Result<CpuOfEach, Failure> {
+        let mut cpus: Vec<Option<usize>> = match &self.cpu {
             Some(Cpus::Any) => vec![None],
-            Some(Cpus::All) => allowed_cpus().into_iter().map(Some).collect(),
+            Some(Cpus::All) => usable_cpus(&context.host).into_iter().map(Some).collect(),
             Some(Cpus::These(cpus)) => cpus.iter().copied().map(Some).collect(),
             // The kernel does not allow pinning a SCHED_DEADLINE thread.
             None if self.realtime.is_by_deadline() => vec![None],
-            None => vec![allowed_cpus().last().copied()],
+            None => vec![context.cpu(None)],
         };
-        // With --best-effort, a thread whose CPU is refused runs on any CPU.
-        if !self.realtime.is_by_best_effort() {
-            check_cpus(&cpus)?;
+        let mut refused = Vec::new();
+        for cpu in &mut cpus {
+            if let Err(error) = check_cpus(&[*cpu]) {
+                if !self.realtime.is_by_best_effort() {
+                    return Err(error);
+                }
+                refused.push(RefusedSetting { setting: "cpu".to_owned(), reason: causes(&error) });
+                *cpu = None;
+            }
         }
-        if conduct == Behavior::Spins && self.realtime.leaves_nothing() && cpus.len() >= allowed_cpus().len() {
+        if conduct == Behavior::Spins && self.realtime.leaves_nothing() && leaves_no_cpu(&cpus) {
             return Err(Failure::Usage(NOTHING_LEFT));
         }
-        Ok(cpus)
+        Ok((cpus, refused))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::realtime::{Behavior, Policy, Setup, allowed_cpus};
+use hpt_core::realtime::{Behavior, Pinned, Policy, Setup, allowed_cpus};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
@@ -24,7 +24,7 @@ const LONGEST_EXIT_US: u32 = 2_000_000_000;
 /// The options of a measurement on one thread, to be flattened into the options of a subcommand.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ThreadOptions {
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -162,12 +162,16 @@ fn exit_latency(text: &str) -> Result<u32, String> {
     u32::try_from(us).ok().filter(|us| *us <= LONGEST_EXIT_US).ok_or_else(|| "must be between 0 and 2000s".to_owned())
 }
 
-/// Fails if this process is not allowed to run on one of these CPUs. `None` means any CPU.
+/// Fails if the kernel refuses to pin a thread to one of these CPUs. `None` means any CPU.
 pub(crate) fn check_cpus(cpus: &[Option<usize>]) -> Result<(), Failure> {
-    let allowed = allowed_cpus();
-    // If the list is unavailable, an unusable CPU is reported later, when the kernel refuses to pin the thread.
-    let unusable = cpus.iter().flatten().find(|cpu| !allowed.is_empty() && !allowed.contains(cpu));
-    unusable.map_or(Ok(()), |&cpu| Err(Failure::no_such_cpu(cpu, allowed)))
+    cpus.iter().flatten().try_for_each(|&cpu| Pinned::new(cpu).map(drop)).map_err(Failure::from)
+}
+
+/// Returns whether threads on these CPUs that never block would leave none of the CPUs on which the rest of hpt may
+/// run. `None` stands for a thread that is not pinned.
+pub(crate) fn leaves_no_cpu(cpus: &[Option<usize>]) -> bool {
+    let left = allowed_cpus().into_iter().filter(|&cpu| !cpus.contains(&Some(cpu))).count();
+    left <= cpus.iter().filter(|cpu| cpu.is_none()).count()
 }
 
 /// System settings for a thread with a dedicated core.
@@ -192,13 +196,13 @@ impl ThreadOptions {
         Self { cpu, ..Self::default() }
     }
 
-    /// Returns whether a thread that never blocks would leave no CPU time for others, on the only CPU that hpt is
-    /// allowed to use.
-    pub(crate) fn leaves_nothing(&self) -> bool {
-        self.realtime.leaves_nothing() && allowed_cpus().len() <= 1
+    /// Returns whether a thread that never blocks would leave no CPU time for others, on the only CPU on which the rest
+    /// of hpt may run.
+    pub(crate) fn leaves_nothing(&self, context: &Context) -> bool {
+        self.realtime.leaves_nothing() && leaves_no_cpu(&[self.cpu(context)])
     }
 
-    /// Fails if this process is not allowed to run on the requested CPU.
+    /// Fails if the kernel refuses the requested CPU.
     pub(crate) fn check_cpu(&self) -> Result<(), Failure> {
         match self.cpu {
             Some(CpuChoice::Number(cpu)) if !self.realtime.best_effort => check_cpus(&[Some(cpu)]),
@@ -207,9 +211,9 @@ impl ThreadOptions {
     }
 
     /// Returns the CPU of the thread, or `None` if the thread is not to be pinned.
-    pub(crate) fn cpu(&self) -> Option<usize> {
+    pub(crate) fn cpu(&self, context: &Context) -> Option<usize> {
         // The kernel does not allow pinning a SCHED_DEADLINE thread.
-        if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) }
+        if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { context.cpu(self.cpu) }
     }
 
     /// Calls [`RealtimeOptions::listen`].
@@ -220,7 +224,7 @@ impl ThreadOptions {
     /// Applies the requested settings to the calling thread, which takes the measurements, and to the
     /// system. `by` is the command that the journal records.
     pub(crate) fn hold(&self, context: &Context, conduct: Behavior, by: &str) -> Result<SettingsGuard, Failure> {
-        let setup = self.realtime.of_a_thread(conduct, self.cpu());
+        let setup = self.realtime.of_a_thread(conduct, self.cpu(context));
         self.realtime.apply(self.realtime.of_the_machine(setup), context, conduct, by)
     }
 }
@@ -318,7 +322,8 @@ impl RealtimeOptions {
             setup = setup.best_effort();
         }
         let held = setup.apply(&context.host)?;
-        Ok(SettingsGuard { held, conduct, has_fair_server: has_fair_server(&context.host.facts().kernel_release) })
+        let has_fair_server = has_fair_server(&context.host.facts().kernel_release);
+        Ok(SettingsGuard { held, conduct, has_fair_server, refused_cpus: Vec::new() })
     }
 
     fn of_a_thread(&self, conduct: Behavior, cpu: Option<usize>) -> Setup {

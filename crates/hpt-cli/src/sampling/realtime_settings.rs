@@ -19,6 +19,8 @@ pub(crate) struct SettingsGuard {
     pub(super) conduct: Behavior,
     /// Whether the kernel has fair servers, which reserve time for ordinary threads.
     pub(super) has_fair_server: bool,
+    /// The requested CPUs that were refused before the settings were applied.
+    pub(super) refused_cpus: Vec<RefusedSetting>,
 }
 
 /// The active settings.
@@ -42,11 +44,17 @@ impl SettingsGuard {
         self.held.cpu()
     }
 
+    /// Adds CPUs that were refused before the settings were applied.
+    pub(crate) fn without_cpus(self, refused: Vec<RefusedSetting>) -> Self {
+        Self { refused_cpus: refused, ..self }
+    }
+
     /// Returns the active settings, as the kernel reports them.
     pub(crate) fn settings(&self) -> EffectiveSettings {
         let refused = self.held.refused().iter();
         let refused = refused
-            .map(|refused| RefusedSetting { setting: refused.setting.to_owned(), reason: causes(&refused.error) });
+            .map(|refused| RefusedSetting { setting: refused.setting.to_owned(), reason: causes(&refused.error) })
+            .chain(self.refused_cpus.iter().cloned());
         let mut settings = EffectiveSettings { thread: thread(self.held.effective(), refused.collect()), remark: None };
         let may_be_kept_from = self.conduct == Behavior::Spins && is_throttleable(&settings.thread);
         if self.has_fair_server && may_be_kept_from && settings.thread.fair_server.is_none() {

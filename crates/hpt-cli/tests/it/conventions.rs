@@ -214,7 +214,10 @@ fn a_cpu_is_refused_before_a_progress_bar_is_drawn() {
         let running = AtATerminal::start(hpt().args(["latency", mode, "--cpu", "0,99999", "--color", "never"]));
         let output = running.output();
         let said = stderr(&output);
-        assert!(said.starts_with("hpt: error: no such CPU: 99999 (usable: ") && !said.contains(" %"), "{mode}: {said}");
+        assert!(
+            said.starts_with("hpt: error: no such CPU: 99999 (present: ") && !said.contains(" %"),
+            "{mode}: {said}"
+        );
         assert_eq!(code(&output), 2);
     }
 }

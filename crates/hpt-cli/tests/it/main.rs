@@ -6,6 +6,7 @@ mod support;
 mod attacks;
 mod conditions;
 mod conventions;
+mod cpus;
 mod damaged;
 mod dist;
 mod doctor_try;

@@ -129,7 +129,7 @@ fn an_error_of_hpt_itself_is_125_and_starts_no_program() {
     for (arguments, hint) in [
         (&["--fifo", "100"][..], "1..=99"),
         (&["--fifo", "1", "--rr", "1"], "cannot be used with"),
-        (&["--cpu", "99999"], "no such CPU: 99999 (usable: "),
+        (&["--cpu", "99999"], "no such CPU: 99999 (present: "),
         (&["--cpu", "many"], "expected one CPU"),
         (&["--mlockall"], "mlockall itself"),
         (&["--governor", "no-such-governor"], "governor"),

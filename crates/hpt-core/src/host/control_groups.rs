@@ -66,12 +66,24 @@ impl Host {
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
         }
-        // The list comes from the innermost group that reports one. It already reflects the limits of the groups above.
-        let names = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
-        let mut lists = folders(&groups, "cpuset").flat_map(|folder| names.map(|name| format!("{folder}/{name}")));
-        told.cpus =
-            lists.find_map(|path| self.text(&path)).map(|text| CpuList::parse(&text).unwrap_or_default().to_string());
+        // The list of the innermost group already reflects the limits of the groups above.
+        told.cpus = self.cpusets_of(&groups).next().map(|(_, cpus)| cpus.to_string());
         Some(told)
+    }
+
+    /// Returns the files that list the CPUs which the control groups of the current process allow, and these CPUs. The
+    /// innermost group comes first.
+    pub(crate) fn cpusets(&self) -> Vec<(String, CpuList)> {
+        self.text(GROUPS).map(|groups| self.cpusets_of(&groups).collect()).unwrap_or_default()
+    }
+
+    fn cpusets_of(&self, groups: &str) -> impl Iterator<Item = (String, CpuList)> {
+        let names = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+        let files = folders(groups, "cpuset").flat_map(move |folder| names.map(|name| format!("{folder}/{name}")));
+        files.filter_map(|path| {
+            let cpus = CpuList::parse(&self.text(&path)?).unwrap_or_default();
+            Some((path, cpus))
+        })
     }
 }
 

@@ -6,11 +6,14 @@ use super::{CpuList, Host, Told};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
+const PRESENT: &str = "/sys/devices/system/cpu/present";
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 /// The CPUs isolated by partitions of control groups. Linux, Documentation/admin-guide/cgroup-v2.rst,
 /// cpuset.cpus.isolated.
 const ISOLATED_BY_GROUPS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
+/// The performance cores of a hybrid x86 processor.
+const PERFORMANCE_CORES: &str = "/sys/devices/cpu_core/cpus";
 const SIBLINGS: &str = "topology/thread_siblings_list";
 /// The number of times that the processor throttled a core because of its temperature. Linux,
 /// drivers/thermal/intel/therm_throt.c.
@@ -80,6 +83,38 @@ impl Host {
     #[must_use]
     pub fn online_cpus(&self) -> Option<CpuList> {
         self.online().is().cloned()
+    }
+
+    /// Returns the CPUs that are present, online or not; `None` if sysfs does not list them.
+    pub(crate) fn present_cpus(&self) -> Option<CpuList> {
+        CpuList::parse(&self.text(PRESENT)?)
+    }
+
+    /// Returns the CPUs that are set aside for the threads of one application: isolated from the scheduler, or without
+    /// a tick.
+    pub(crate) fn reserved_cpus(&self) -> CpuList {
+        let lists = [ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(|path| CpuList::parse(&self.text(path)?));
+        lists.into_iter().flatten().fold(CpuList::default(), |all, list| all.or(&list))
+    }
+
+    /// Returns the performance cores of a hybrid processor; `None` if all CPUs are alike, as far as the kernel reports.
+    ///
+    /// # References
+    ///
+    /// Linux, Documentation/ABI/testing/sysfs-devices-system-cpu, cpu_capacity (Arm, and x86 since 6.13);
+    /// Documentation/ABI/testing/sysfs-bus-event_source-devices and arch/x86/events/intel/core.c, cpu_core.
+    pub(crate) fn performance_cpus(&self) -> Option<CpuList> {
+        let online = self.online_cpus()?;
+        let capacity = |cpu| self.text(&format!("{CPUS}/cpu{cpu}/cpu_capacity"))?.trim().parse::<u64>().ok();
+        let capacities: Option<Vec<(usize, u64)>> = online.iter().map(|cpu| Some((cpu, capacity(cpu)?))).collect();
+        let fastest = match capacities {
+            Some(all) => {
+                let most = all.iter().map(|&(_, capacity)| capacity).max()?;
+                all.into_iter().filter(|&(_, capacity)| capacity == most).map(|(cpu, _)| cpu).collect()
+            }
+            None => CpuList::parse(&self.text(PERFORMANCE_CORES)?)?.and(&online),
+        };
+        (fastest != online && !fastest.is_empty()).then_some(fastest)
     }
 
     fn online(&self) -> Told<CpuList> {

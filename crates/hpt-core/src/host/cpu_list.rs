@@ -124,7 +124,8 @@ impl fmt::Display for CpuList {
         let mut separator = "";
         while let Some(first) = rest.next() {
             let mut last = first;
-            while let Some(next) = rest.next_if_eq(&(last + 1)) {
+            // The numbers ascend, so the difference cannot overflow.
+            while let Some(next) = rest.next_if(|next| next - last == 1) {
                 last = next;
             }
             if first == last {

@@ -29,10 +29,35 @@ impl Host {
         (!threads.is_empty()).then_some(threads)
     }
 
+    /// Returns the CPUs on which a real-time thread of a program may run: a thread of another process than this one,
+    /// under SCHED_FIFO, SCHED_RR or SCHED_DEADLINE. Returns `None` if some processes are hidden.
+    pub(crate) fn cpus_of_realtime_programs(&self) -> Option<CpuList> {
+        let own = std::process::id().to_string();
+        let numbers = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let (mut sees_the_kernel, mut cpus) = (false, CpuList::default());
+        for number in numbers.filter(|number| *number != own) {
+            if self.kernel_thread(&number).is_some() {
+                sees_the_kernel = true;
+                continue;
+            }
+            for thread in self.list(&format!("/proc/{number}/task")) {
+                let folder = format!("/proc/{number}/task/{thread}");
+                // A thread may end at any time.
+                let Some(stat) = self.text(&format!("{folder}/stat")) else { continue };
+                if !REALTIME.contains(&fields(&stat).map_or(0, |(_, field)| field(41).unwrap_or(0))) {
+                    continue;
+                }
+                let status = self.text(&format!("{folder}/status")).unwrap_or_default();
+                cpus = cpus.or(&allowed(&status).and_then(CpuList::parse).unwrap_or_default());
+            }
+        }
+        sees_the_kernel.then_some(cpus)
+    }
+
     fn kernel_thread(&self, number: &str) -> Option<KernelThread> {
         let (name, policy, priority) = of_the_kernel(&self.text(&format!("/proc/{number}/stat"))?)?;
         let status = self.text(&format!("/proc/{number}/status"))?;
-        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        let cpus = allowed(&status)?.to_owned();
         Some(KernelThread { name, cpus, policy, priority })
     }
 }
@@ -61,14 +86,27 @@ impl KernelThread {
     }
 }
 
-/// Returns the name, policy and priority of a process if it is a kernel thread. proc_pid_stat(5): flags is field 9,
-/// rt_priority 40, policy 41.
-fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
+/// The policies SCHED_FIFO, SCHED_RR and SCHED_DEADLINE. sched(7).
+const REALTIME: [u64; 3] = [1, 2, 6];
+
+/// Returns the CPUs on which a thread may run, from its file `status`. proc_pid_status(5).
+fn allowed(status: &str) -> Option<&str> {
+    Some(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim())
+}
+
+/// Returns the name of a thread, and its numeric fields by their number in proc_pid_stat(5).
+fn fields(stat: &str) -> Option<(&str, impl Fn(usize) -> Option<u64>)> {
     let (head, fields) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     // The first field after the name is field 3.
     let fields: Vec<&str> = fields.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some((name, move |number: usize| fields.get(number - 3)?.parse::<u64>().ok()))
+}
+
+/// Returns the name, policy and priority of a process if it is a kernel thread. proc_pid_stat(5): flags is field 9,
+/// rt_priority 40, policy 41.
+fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
+    let (name, field) = fields(stat)?;
     if field(9)? & KERNEL_THREAD == 0 {
         return None;
     }

@@ -19,6 +19,7 @@
 //! ```
 
 mod awake;
+mod choice;
 mod effective;
 mod error;
 mod limits;
@@ -37,6 +38,7 @@ mod throttling;
 pub use self::program::{Ended, Program, Signals, StartError};
 pub use self::{
     awake::AwakeCpus,
+    choice::{ChoiceReason, ChosenCpu, choose_cpu, usable_cpus},
     effective::{Bandwidth, EffectiveSettings, FairServer},
     error::RealtimeError,
     machine::Behavior,

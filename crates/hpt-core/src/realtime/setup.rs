@@ -194,7 +194,7 @@ impl Setup {
         // The thread is pinned first, because the other settings depend on it. The policy is applied last, so that
         // applying the other settings does not delay other threads.
         if let Some(cpu) = self.cpu {
-            let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::new(cpu)?)))?;
+            let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Box::new(Pinned::new(cpu)?))))?;
             held.cpu = pinned.then_some(cpu);
         }
         if self.without_throttling {
@@ -312,7 +312,7 @@ impl Setup {
                 if !is_so {
                     change.set(&value).map_err(refused)?;
                 }
-                Ok(Step::Knob(change))
+                Ok(Step::Knob(Box::new(change)))
             })?;
         }
         Ok(())
@@ -323,13 +323,13 @@ impl Setup {
 #[derive(Debug)]
 #[expect(dead_code, reason = "guards are only dropped")]
 enum Step {
-    Cpu(Pinned),
+    Cpu(Box<Pinned>),
     Policy(PolicyGuard),
     Memory(LockedMemory),
     Stack,
     Slack(NoSlack),
     Awake(AwakeCpus),
-    Knob(Change),
+    Knob(Box<Change>),
     AsItWas,
 }
 

@@ -37,8 +37,9 @@ pub(crate) fn permit_tsc() -> io::Result<()> {
 #[derive(Clone, Copy)]
 pub(crate) struct CpuSet([libc::c_ulong; MAX_CPU / WORD_BITS]);
 
-/// The number of CPUs in the sets of the C library.
-const MAX_CPU: usize = 1024;
+/// The maximum number of CPUs that Linux supports on any architecture: arch/x86/Kconfig, NR_CPUS_RANGE_END. The sets of
+/// the C library have room for 1024 only, and the kernel refuses a set that is smaller than its own.
+const MAX_CPU: usize = 8192;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 
 impl std::fmt::Debug for CpuSet {
@@ -299,10 +300,10 @@ mod tests {
 
     #[test]
     fn a_set_contains_the_cpu_it_was_made_for() {
-        for cpu in [0, 1, 31, 32, 63, 64, 1023] {
+        for cpu in [0, 1, 31, 32, 63, 64, 1023, 1024, 8191] {
             assert!(CpuSet::only(cpu).cpus().eq([cpu]), "{cpu}");
         }
-        assert_eq!(CpuSet::only(1024).cpus().count(), 0);
+        assert_eq!(CpuSet::only(8192).cpus().count(), 0);
     }
 
     #[test]

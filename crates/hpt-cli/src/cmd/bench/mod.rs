@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     /// Examples: 1000000, 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "1000000", value_parser = calls)]
     count: u64,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -95,13 +95,13 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    in_phases(&arguments.load, context, (&[Context::cpu(arguments.cpu)], 1), || run_once(arguments, context))
+    in_phases(&arguments.load, context, (&[context.cpu(arguments.cpu)], 1), || run_once(arguments, context))
 }
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
+    let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;

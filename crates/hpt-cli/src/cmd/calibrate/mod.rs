@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Ten times the run time gives a bound ten times tighter.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = window)]
     duration: Duration,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     /// Save the result, which remains valid until the next boot

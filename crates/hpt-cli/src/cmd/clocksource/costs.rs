@@ -33,7 +33,7 @@ pub(super) struct MeasuringArguments {
     /// Examples: 20000, 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "20000", value_parser = calls)]
     pub(super) count: u64,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     pub(super) cpu: Option<CpuChoice>,
     /// Directory of the change journal [default: /run/hpt]

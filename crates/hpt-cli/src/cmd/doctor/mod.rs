@@ -30,7 +30,7 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{Answer, Document, message},
-    sampling::cpu_absences::Parts,
+    sampling::{cpu_absences::Parts, realtime_options::check_cpus},
 };
 
 const EXAMPLES: &str = "  \
@@ -178,7 +178,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if let (Some(cpu), Some(online)) = (arguments.cpu, facts.cpus())
         && !online.contains(cpu)
     {
-        return Err(Failure::NoSuchCpu { cpu, usable: online.to_string() });
+        return Err(Failure::NotOnline { cpu, online: online.clone() });
     }
     let goal = arguments.goal();
     let mut examined = examine(&facts, arguments.cpu, goal);
@@ -209,12 +209,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 pub(crate) fn try_fixes(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
     let facts = MachineFacts::new(&context.host);
     let named = arguments.cpu.or_else(|| arguments.trial.cpu());
-    let usable = hpt_core::realtime::allowed_cpus();
-    // The CPU with the highest number is also the default of hpt latency.
-    let cpu = named.or_else(|| usable.last().copied()).unwrap_or(0);
-    if !usable.contains(&cpu) {
-        return Err(Failure::no_such_cpu(cpu, usable));
-    }
+    // Without a CPU on the command line, this is also the CPU of hpt latency.
+    let cpu = context.cpu(named.map(CpuChoice::Number)).unwrap_or(0);
+    check_cpus(&[Some(cpu)])?;
     let goal = arguments.goal.map_or(Goal::Realtime, Use::goal);
     let mut examined = examine(&facts, Some(cpu), goal);
     if !arguments.rules.is_empty() {

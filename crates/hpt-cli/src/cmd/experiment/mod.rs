@@ -12,10 +12,7 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use hpt_core::{
-    measure::NotRunWatch,
-    realtime::{Behavior, allowed_cpus},
-};
+use hpt_core::{measure::NotRunWatch, realtime::Behavior};
 use hpt_document::{
     experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState},
     not_run::NotRun,
@@ -35,7 +32,7 @@ use crate::{
     output::{Align, Answer, Block, Cell, Column, Document, Table, message, progress::Progress, rounded},
     sampling::{
         cpu_absences, not_run,
-        realtime_options::{Alone, ThreadOptions},
+        realtime_options::{Alone, ThreadOptions, leaves_no_cpu},
         realtime_settings::EffectiveSettings,
     },
 };
@@ -77,7 +74,7 @@ pub(crate) struct Arguments {
     /// Reuses finished parts, and continues interrupted parts, if the settings are the same.
     #[arg(long, requires = "names")]
     resume: bool,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -276,7 +273,7 @@ impl Arguments {
         if self.all_clock_sources && !makes("clock-sources") {
             return Err(Failure::Usage("--all-clock-sources applies only to the experiment clock-sources"));
         }
-        if self.alone.no_throttling && allowed_cpus().len() <= 1 {
+        if self.alone.no_throttling && leaves_no_cpu(&[context.cpu(self.cpu)]) {
             return Err(Failure::Usage(
                 "on the only CPU and without throttling, a real-time thread that never blocks would stop the machine; omit --no-throttling",
             ));

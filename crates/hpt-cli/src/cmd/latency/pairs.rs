@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     /// Number of pairs per source and pause
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = at_least_one::<u32>)]
     count: u32,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
@@ -132,7 +132,7 @@ impl Waits {
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[Context::cpu(arguments.cpu)]);
+    let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let opened = subjects(arguments, context)?;

@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     /// Take fewer samples, so that hpt needs about ten seconds
     #[arg(long, conflicts_with_all = ["from", "compare"])]
     short: bool,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, conflicts_with_all = ["from", "compare"])]
     cpu: Option<CpuChoice>,
     /// Explain the latest samples, with timelines

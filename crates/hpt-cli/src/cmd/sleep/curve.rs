@@ -95,7 +95,7 @@ pub(super) struct Asked<'a> {
 pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Failure> {
     asked.thread.listen(context)?;
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[asked.thread.cpu()]);
+    let conditions = ConditionsThread::begin(context, &[asked.thread.cpu(context)]);
     let held = asked.thread.hold(context, asked.conduct, "hpt sleep --curve")?;
     clock::prime();
     let measured = u64::from(asked.count);

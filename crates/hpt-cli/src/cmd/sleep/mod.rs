@@ -140,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         };
         return curve::run(&asked, context);
     }
-    in_phases(&arguments.load, context, (&[arguments.thread.cpu()], 2), || run_once(arguments, context))
+    in_phases(&arguments.load, context, (&[arguments.thread.cpu(context)], 2), || run_once(arguments, context))
 }
 
 fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -152,7 +152,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     }
     context.signals.listen_for_requests()?;
     // The threads that begin here inherit neither the CPU nor the policy of this thread.
-    let measured = [arguments.thread.cpu()];
+    let measured = [arguments.thread.cpu(context)];
     let above = (u64::MAX, arguments.awaited());
     let explaining = arguments.explain.begin(&measured, arguments.limits.limits(), above);
     let conditions = ConditionsThread::begin(context, &measured);

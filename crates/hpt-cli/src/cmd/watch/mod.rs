@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     /// The comparison occupies two CPUs for a few milliseconds in each interval.
     #[arg(long)]
     no_compare_cpus: bool,
-    /// Run on this CPU; any: not pinned [default: highest]
+    /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]

@@ -4,7 +4,10 @@ use clap::Args;
 use hpt_core::realtime::allowed_cpus;
 
 use super::{
-    super::cpu_options::{Cpus, cpus},
+    super::{
+        cpu_options::{Cpus, cpus},
+        realtime_options::check_cpus,
+    },
     kind::Kind,
 };
 use crate::exit::Failure;
@@ -46,10 +49,10 @@ impl LoadOptions {
         match &self.load_cpus {
             Some(Cpus::Any) => Err(Failure::Usage("--load-cpus requires CPU numbers, or all")),
             Some(Cpus::All) => Ok(allowed),
-            Some(Cpus::These(cpus)) => match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-                Some(&cpu) => Err(Failure::no_such_cpu(cpu, allowed)),
-                None => Ok(cpus.clone()),
-            },
+            Some(Cpus::These(cpus)) => {
+                check_cpus(&cpus.iter().copied().map(Some).collect::<Vec<_>>())?;
+                Ok(cpus.clone())
+            }
             None => Ok(unmeasured(measured, allowed)),
         }
     }

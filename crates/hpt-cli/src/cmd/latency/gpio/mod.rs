@@ -186,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         Listen::Poll => (Behavior::Blocks, EdgeWaiting::Blocking),
         Listen::Spin => (Behavior::Spins, EdgeWaiting::Polling),
     };
-    if conduct == Behavior::Spins && arguments.thread.leaves_nothing() {
+    if conduct == Behavior::Spins && arguments.thread.leaves_nothing(context) {
         return Err(Failure::Usage(NOTHING_LEFT));
     }
     let chip = arguments.chip.as_deref();
@@ -208,10 +208,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let reads = wire.clock_read_overhead();
 
     let above = (arguments.keeping.limit_ns(), Awaited::Edge);
-    let explaining = arguments.explain.begin(&[arguments.thread.cpu()], arguments.limits.limits(), above);
-    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu()]);
+    let explaining = arguments.explain.begin(&[arguments.thread.cpu(context)], arguments.limits.limits(), above);
+    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu(context)]);
     let three = Mutex::new(EdgeFigures::new());
-    let measured = arguments.thread.cpu();
+    let measured = arguments.thread.cpu(context);
     let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
     run.live = LiveLines::of(&[measured], || {
         let three = three.lock().unwrap_or_else(PoisonError::into_inner);

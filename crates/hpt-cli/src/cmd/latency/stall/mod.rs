@@ -169,7 +169,7 @@ impl RawSample for RawStall {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    let cpus = arguments.threads.one_each(Behavior::Spins)?;
+    let (cpus, _) = arguments.threads.one_each(context, Behavior::Spins)?;
     in_phases(&arguments.load, context, (&cpus, 1), || run_once(arguments, context))
 }
 
@@ -181,7 +181,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         arguments.threads.realtime.listen(context)?;
     }
     context.signals.listen_for_requests()?;
-    let cpus = arguments.threads.one_each(Behavior::Spins)?;
+    let (cpus, refused) = arguments.threads.one_each(context, Behavior::Spins)?;
     arguments.keeping.check()?;
     let name = match &arguments.source {
         Some(name) => name.clone(),
@@ -196,7 +196,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         let _there = unmeasured_cpu.and_then(|cpu| Pinned::new(cpu).ok());
         arguments.keeping.raw()?
     };
-    let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?;
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?.without_cpus(refused);
     clock::prime();
 
     let above = (arguments.keeping.limit_ns(), Awaited::Clock);

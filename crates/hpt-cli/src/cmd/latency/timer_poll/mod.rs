@@ -270,7 +270,7 @@ impl Drop for TimedBy<'_> {
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    let cpus = arguments.threads.one_each(conduct(waiting, arguments.run_length.interval))?;
+    let (cpus, _) = arguments.threads.one_each(context, conduct(waiting, arguments.run_length.interval))?;
     in_phases(&arguments.load, context, (&cpus, 1), || run_once(kind, waiting, arguments, context))
 }
 
@@ -284,7 +284,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     context.signals.listen_for_requests()?;
     let conduct = conduct(waiting, arguments.run_length.interval);
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
-    let cpus = arguments.threads.one_each(conduct)?;
+    let (cpus, refused) = arguments.threads.one_each(context, conduct)?;
     if arguments.pulse.is_some() && cpus.len() > 1 {
         return Err(Failure::Usage("--pulse requires a single thread: use --cpu with one CPU, or with `any`"));
     }
@@ -302,7 +302,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
     // Create the file for raw samples only after all checks that need no thread.
     let raw = arguments.keeping.raw()?;
-    let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?.without_cpus(refused);
     clock::prime();
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
 
