@@ -6,7 +6,6 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::OnceLock,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -300,7 +299,7 @@ fn in_turn(store: &Store) -> Result<Locked, Failure> {
     loop {
         match store.lock(CALIBRATIONS)? {
             Some(locked) => return Ok(locked),
-            None if begun.elapsed() < LONGEST_TURN => thread::sleep(Duration::from_millis(5)),
+            None if begun.elapsed() < LONGEST_TURN => crate::pause::pause(Duration::from_millis(5)),
             None => return Err(Failure::SavedByAnother(store.path(CALIBRATIONS))),
         }
     }

@@ -269,6 +269,10 @@ pub(crate) enum Failure {
         "cannot create a thread, so nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
     )]
     NoThread(#[source] io::Error),
+    #[error(
+        "the kernel refused clock_nanosleep, so no wake-up can be measured; a sandbox (seccomp) may forbid this system call"
+    )]
+    SleepRefused(#[source] io::Error),
     #[error("cannot listen for Ctrl-C")]
     Signals(#[source] std::io::Error),
     #[error(

@@ -1,5 +1,6 @@
 //! The command `hpt`: runs one subcommand and prints its document. Measures nothing itself.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own"))]
 
 mod arguments;
 mod cli;
@@ -14,6 +15,7 @@ mod experiments;
 mod golden;
 mod kernel_clocksources;
 mod output;
+mod pause;
 mod read_cost;
 mod sampling;
 mod shell_completion;

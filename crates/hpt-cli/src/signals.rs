@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use hpt_core::sleep::Waker;
@@ -29,14 +30,20 @@ pub(crate) struct Signals {
 /// A thread that interrupts a sleeper on a signal. The thread ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    handle: signal_hook::iterator::Handle,
+    ends: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
+/// The interval at which that thread looks for a signal.
+const LOOK: Duration = Duration::from_millis(20);
+
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.handle.close();
-        let _ = self.thread.take().map(thread::JoinHandle::join);
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 
@@ -121,12 +128,22 @@ impl Signals {
     /// Makes Ctrl-C, SIGTERM and a hang-up interrupt a sleep until the returned value is dropped.
     #[must_use = "signals no longer interrupt the sleep after this is dropped"]
     pub(crate) fn interrupts(waker: Waker) -> Result<Listening, Failure> {
-        let signals = heeded(&[SIGINT, SIGTERM, SIGHUP]);
-        let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
-        let handle = signals.handle();
-        let listen = move || signals.forever().for_each(|_| waker.wake());
-        let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
-        Ok(Listening { handle, thread: Some(thread) })
+        let (came, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for signal in heeded(&[SIGINT, SIGTERM, SIGHUP]) {
+            signal_hook::flag::register(signal, Arc::clone(&came)).map_err(Failure::Signals)?;
+        }
+        // A pipe or a socket from the signal handler would depend on system calls that a sandbox may refuse.
+        let is_over = Arc::clone(&ends);
+        let look = move || {
+            while !is_over.load(Ordering::Relaxed) {
+                if came.swap(false, Ordering::Relaxed) {
+                    waker.wake();
+                }
+                thread::park_timeout(LOOK);
+            }
+        };
+        let thread = thread::Builder::new().spawn(look).map_err(Failure::NoThread)?;
+        Ok(Listening { ends, thread: Some(thread) })
     }
 }
 

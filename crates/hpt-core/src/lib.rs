@@ -192,6 +192,7 @@
 
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own"))]
 // Modules behind features and those for Linux share private code, and the docs link to these modules. Builds for Linux
 // with all features still report code that is never used, and broken links.
 #![cfg_attr(

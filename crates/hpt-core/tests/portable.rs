@@ -1,6 +1,8 @@
 //! The guarantees that hold on every target: what a program may rely on that was developed on one system and runs on
 //! another. The tests that need files of Linux are in `it`.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own")]
+
 use std::{
     sync::mpsc,
     thread,

@@ -191,6 +191,7 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-cli",
         layers: &[
+            &["pause"],
             &["cycle_counters", "document_head", "output", "shell_completion", "source_granularity"],
             &["arguments", "exit", "read_cost", "source_rate"],
             &["consent", "signals"],
@@ -203,7 +204,7 @@ pub const RULES: &[Rules] = &[
         ],
         test_support: Some("golden"),
         separate_children: &["cmd"],
-        output: &[Output { module: "output", may_name: &[] }],
+        output: &[Output { module: "output", may_name: &["pause"] }],
         ..NONE
     },
 ];

@@ -1,6 +1,6 @@
 //! The overshoot of three ways to sleep, and their CPU time.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use hpt_core::{
     Sleeper,
@@ -62,15 +62,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    Ok(measure(run, Duration::from_millis(1), "1 ms and longer", true))
+    measure(run, Duration::from_millis(1), "1 ms and longer", true)
 }
 
 fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    Ok(measure(run, Duration::from_micros(100), "below 1 ms", false))
+    measure(run, Duration::from_micros(100), "below 1 ms", false)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<Measured> {
+fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
     let names = [("std", "system"), ("busy", "busy"), ("hpt", "library")];
     let mut sleeper = Sleeper::new();
@@ -80,6 +80,9 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
         (run.progress)(so_far.made() as f64 / run.count as f64 / 3.0);
         run.context.check()
     });
+    if let Some(refused) = overshoots.iter().find_map(|overshoot| overshoot.refused.clone()) {
+        return Err(Failure::SleepRefused(io::Error::other(refused)));
+    }
     let mut found = Vec::new();
     for overshoot in &overshoots {
         let Some((_, name)) = names.iter().find(|(name, _)| *name == overshoot.method) else { continue };
@@ -96,5 +99,5 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
             share.map(|share| Measured::figure(&format!("{name}, CPU"), share * 100.0, "%", spread.samples, how)),
         );
     }
-    found
+    Ok(found)
 }

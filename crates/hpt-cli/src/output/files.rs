@@ -13,7 +13,6 @@ use std::{
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::{Component, Path, PathBuf},
-    thread,
     time::Duration,
 };
 
@@ -130,7 +129,7 @@ impl Write for Patient {
         loop {
             match self.file.write(content) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < self.longest => {
-                    thread::sleep(Duration::from_millis(10));
+                    crate::pause::pause(Duration::from_millis(10));
                 }
                 written => return written,
             }

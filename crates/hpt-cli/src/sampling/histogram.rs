@@ -260,10 +260,11 @@ mod tests {
         assert!(of_latencies(&Latencies::new(), ("latency", "samples")).is_none());
         let mut live = Latencies::new();
         let wakes = Wakes::new(Duration::from_micros(50)).with_start(Instant::now()).with_count(50);
-        wakes.run(|wake| {
+        let waited = wakes.run(|wake| {
             live.record(wake);
             ControlFlow::Continue(())
         });
+        waited.expect("no sandbox");
         assert_eq!(of(&live).iter().map(|&(_, count)| count).sum::<u64>(), 50);
     }
 

@@ -178,7 +178,7 @@ impl<S: RawSample> Raw<S> {
             if begun.elapsed() > LONGEST_FINISH {
                 return Err(Failure::Unwritten { path });
             }
-            thread::sleep(Duration::from_millis(5));
+            crate::pause::pause(Duration::from_millis(5));
         }
         match (writer.join().expect("the writer does not panic"), dropped.load(Ordering::Relaxed)) {
             (Err(cause), _) => Err(Failure::Write(WriteError { path, cause })),

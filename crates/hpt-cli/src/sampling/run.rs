@@ -190,7 +190,7 @@ impl<'a, S: RawSample> Run<'a, S> {
                     }
                     let left =
                         if run_length.count.is_none() { run_length.duration.saturating_sub(elapsed) } else { LOOK };
-                    thread::sleep(LOOK.min(left));
+                    crate::pause::pause(LOOK.min(left));
                 }
                 Attention::Rare { .. } => match ended.recv_timeout(pace) {
                     Ok(()) => left -= 1,

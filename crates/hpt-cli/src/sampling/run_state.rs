@@ -5,7 +5,6 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    thread,
     time::Duration,
 };
 
@@ -80,7 +79,7 @@ impl RunState {
         // Waking the threads once is not enough, because a thread that is about to sleep would not be woken.
         while !all_ended() {
             self.interrupt_all();
-            thread::sleep(INTERRUPT_AGAIN);
+            crate::pause::pause(INTERRUPT_AGAIN);
         }
     }
 

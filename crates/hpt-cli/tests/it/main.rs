@@ -1,5 +1,7 @@
 //! The integration tests of the command `hpt`, in one program. They run the built binary.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own")]
+
 #[macro_use]
 mod support;
 

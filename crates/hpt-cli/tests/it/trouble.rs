@@ -556,6 +556,59 @@ fn with_the_counter_disabled_hpt_reports_it_and_works() {
     }
 }
 
+/// Returns the file of a library that refuses system calls to hpt, as a sandbox does.
+fn refusing() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
+    if !runner().is_empty() {
+        skipped!("the library is not for the emulated architecture");
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let library = folder.path().join("refuse.so");
+    if !compile(include_str!("../../../../scripts/lib/refuse.c"), &library) {
+        skipped!("no C compiler to make the library that refuses system calls");
+        return None;
+    }
+    Some((folder, library))
+}
+
+#[test]
+fn a_sandbox_that_refuses_to_sleep_ends_no_command() {
+    let Some((folder, library)) = refusing() else { return };
+    let call = libc::SYS_clock_nanosleep.to_string();
+    let refused = |arguments: &[&str], error: i32| {
+        let mut command = hpt();
+        command.env("LD_PRELOAD", &library).env("REFUSED", &call).env("REFUSED_WITH", error.to_string());
+        command.args(arguments).output().expect("the binary was built")
+    };
+    for error in [libc::EPERM, libc::ENOSYS] {
+        let output = refused(&["latency", "timer", "--count", "3"], error);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 3, "{said}");
+        assert!(said.contains("the kernel refused clock_nanosleep") && said.contains("a sandbox"), "{said}");
+        for arguments in [
+            &["latency", "poll", "--count", "3"][..],
+            &["latency", "timer", "--count", "3", "--by", "hpt"],
+            &["latency", "stall", "--duration", "20ms"],
+            &["watch", "--duration", "100ms"],
+            &["run", "--", "true"],
+        ] {
+            let output = refused(arguments, error);
+            assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        }
+        let output = refused(&["sleep", "--count", "2", "--length", "1ms", "--json"], error);
+        let rows = json(&output)["results"].clone();
+        let methods: Vec<_> = rows.as_array().expect("rows").iter().map(|row| row["method"].clone()).collect();
+        assert_eq!((code(&output), methods.len()), (3, 2), "{methods:?}");
+        let notes = json(&output)["notes"].to_string();
+        assert!(notes.contains("not measured: std, nanosleep, fixed; the kernel refused clock_nanosleep"), "{notes}");
+    }
+    let page = folder.path().join("page.html");
+    let part = ["report", "--short", "--part", "probe,timer", "--output", page.to_str().expect("UTF-8")];
+    let output = refused(&part, libc::EPERM);
+    let text = fs::read_to_string(&page).expect("the page is written nevertheless");
+    assert!(code(&output) != 101 && text.contains("the kernel refused clock_nanosleep"), "{}", stderr(&output));
+}
+
 #[test]
 fn captured_machines_are_explained_with_any_files_missing() {
     for name in hosts() {

@@ -14,9 +14,10 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::Path,
-    thread,
     time::Duration,
 };
+
+use crate::sys::wait::pause;
 
 pub use self::{
     changing::{Change, Changing},
@@ -119,7 +120,7 @@ impl Knob {
             })?;
         }
         let wanted = form::value_of(&self.path, value);
-        let is = settled(&wanted, || self.value(), || thread::sleep(SETTLING / LOOKS))?;
+        let is = settled(&wanted, || self.value(), || pause(SETTLING / LOOKS))?;
         if is == wanted {
             Ok(())
         } else {

@@ -178,7 +178,7 @@ pub enum EdgeOutcome {
 pub struct EdgeReport {
     /// The numbers of edges by outcome.
     pub counts: EdgeCounts,
-    /// The kernel's error if a line could not be driven or read; `None` if the run ended as requested.
+    /// The kernel's error if a line could not be driven or read, or if it refused to sleep (clock_nanosleep); `None` if the run ended as requested.
     pub error: Option<io::Error>,
 }
 
@@ -366,7 +366,7 @@ impl<'a, W: Wire, F: Fn() -> ControlFlow<()>> EdgeLatency<'a, W, F> {
         if let Some(interrupter) = interrupter {
             wakes = wakes.with_interrupter(interrupter);
         }
-        wakes.run(|wake| match receiver.one(wire, level, timeout_ns, &check) {
+        let waited = wakes.run(|wake| match receiver.one(wire, level, timeout_ns, &check) {
             Ok(None) => ControlFlow::Break(()),
             Ok(Some(times)) => {
                 level = !level;
@@ -378,6 +378,7 @@ impl<'a, W: Wire, F: Fn() -> ControlFlow<()>> EdgeLatency<'a, W, F> {
                 ControlFlow::Break(())
             }
         });
+        let error = error.or(waited.err());
         EdgeReport { counts: receiver.counts, error }
     }
 }

@@ -1,11 +1,12 @@
 //! The overshoot and the CPU time of sleeps, measured for several methods in turn. This module changes neither the CPU
 //! nor the scheduling policy of the thread; the caller does.
 
-use std::{fmt, ops::ControlFlow, thread, time::Duration};
+use std::{fmt, io, ops::ControlFlow, thread, time::Duration};
 
 use super::{cpu_time::cpu_time_ns, order::Orders};
 use crate::{
     clock::Instant,
+    os_error::OsError,
     slack::NoSlack,
     sleep::{Sleeper, Strategy},
     stats::Spread,
@@ -22,7 +23,7 @@ pub struct SleepMethod<'a> {
     name: &'static str,
     /// Whether the timer slack is set to its minimum for this method. The change is made outside the timed part.
     without_slack: bool,
-    sleep: Box<dyn FnMut(Duration, Instant) + 'a>,
+    sleep: Box<dyn FnMut(Duration, Instant) -> io::Result<()> + 'a>,
 }
 
 impl fmt::Debug for SleepMethod<'_> {
@@ -36,7 +37,14 @@ impl<'a> SleepMethod<'a> {
     pub const NAMES: [&'static str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
 
     /// Creates a custom method. `sleep` receives the duration and the deadline.
-    pub fn new(name: &'static str, sleep: impl FnMut(Duration, Instant) + 'a) -> Self {
+    pub fn new(name: &'static str, mut sleep: impl FnMut(Duration, Instant) + 'a) -> Self {
+        Self::fallible(name, move |duration, deadline| {
+            sleep(duration, deadline);
+            Ok(())
+        })
+    }
+
+    fn fallible(name: &'static str, sleep: impl FnMut(Duration, Instant) -> io::Result<()> + 'a) -> Self {
         Self { name, without_slack: false, sleep: Box::new(sleep) }
     }
 
@@ -48,14 +56,22 @@ impl<'a> SleepMethod<'a> {
 
     /// Returns the method `std`: [`std::thread::sleep`].
     #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "this method is measured")]
     pub fn std() -> Self {
-        Self::new(Self::NAMES[0], |duration, _| thread::sleep(duration))
+        let mut refused = wait::refusal_of_std_sleep();
+        Self::fallible(Self::NAMES[0], move |duration, _| match refused.take() {
+            Some(refused) => Err(refused),
+            None => {
+                thread::sleep(duration);
+                Ok(())
+            }
+        })
     }
 
     /// Returns the method `nanosleep`: `clock_nanosleep` until the deadline, with a timer slack of 1 ns.
     #[must_use]
     pub fn nanosleep() -> Self {
-        Self::new(Self::NAMES[1], |_, deadline| kernel_sleep(deadline)).without_slack()
+        Self::fallible(Self::NAMES[1], |_, deadline| kernel_sleep(deadline)).without_slack()
     }
 
     /// Returns the method `fixed`: `clock_nanosleep` until `margin` before the deadline, with a timer slack of 1 ns,
@@ -63,11 +79,12 @@ impl<'a> SleepMethod<'a> {
     #[must_use]
     pub fn fixed(margin: Duration) -> Self {
         let mut spin = spinner();
-        Self::new(Self::NAMES[2], move |duration, deadline| {
+        Self::fallible(Self::NAMES[2], move |duration, deadline| {
             if duration > margin {
-                kernel_sleep(deadline - margin);
+                kernel_sleep(deadline - margin)?;
             }
             spin(deadline);
+            Ok(())
         })
         .without_slack()
     }
@@ -116,6 +133,8 @@ pub struct SleepOvershoot {
     pub early: u64,
     /// The CPU time of this thread divided by the elapsed time; `None` if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
+    /// The kernel's error if it refused the method's system call, as in a sandbox. The method was then no longer used.
+    pub refused: Option<OsError>,
 }
 
 /// The sleeps of a measurement that is still running.
@@ -161,13 +180,19 @@ pub fn sleep_overshoot(
     'rounds: for _ in 0..rounds {
         for &place in orders.shuffled() {
             let (method, tally) = (&mut methods[place], &mut tallies[place]);
+            if tally.refused.is_some() {
+                continue;
+            }
             let _slack = method.without_slack.then(NoSlack::hold);
             // The readings of CPU time are nested within the readings of elapsed time, so that CPU time never exceeds
             // elapsed time.
             let outer_start = Instant::now();
             let cpu_before = cpu_time_ns();
             let deadline = Instant::now() + duration;
-            (method.sleep)(duration, deadline);
+            if let Err(refused) = (method.sleep)(duration, deadline) {
+                tally.refused = Some(refused.into());
+                continue;
+            }
             let end = Instant::now();
             let cpu_ns = cpu_time_ns().saturating_sub(cpu_before);
             tally.add(deadline, end, cpu_ns, Instant::now().nanos_since(outer_start));
@@ -188,8 +213,8 @@ fn spinner() -> impl FnMut(Instant) {
     }
 }
 
-fn kernel_sleep(deadline: Instant) {
-    wait::sleep_until(Till::Monotonic, Duration::from_nanos(deadline.kernel_nanos()));
+fn kernel_sleep(deadline: Instant) -> io::Result<()> {
+    wait::sleep_until(Till::Monotonic, Duration::from_nanos(deadline.kernel_nanos()))
 }
 
 /// The data collected for one method.
@@ -200,11 +225,12 @@ struct Tally {
     early: u64,
     cpu_ns: u64,
     wall_ns: u64,
+    refused: Option<OsError>,
 }
 
 impl Tally {
     const fn new(method: &'static str) -> Self {
-        Self { method, overshoot_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 }
+        Self { method, overshoot_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0, refused: None }
     }
 
     fn add(&mut self, deadline: Instant, end: Instant, cpu_ns: u64, wall_ns: u64) {
@@ -223,6 +249,7 @@ impl Tally {
             trimmed_mean_ns: mean_without(&self.overshoot_ns, TRIMMED),
             early: self.early,
             sorted_ns: self.overshoot_ns,
+            refused: self.refused,
             // If a sandbox forbids the CPU-time clock, its readings are zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
         }

@@ -2,7 +2,7 @@
 //! blocked in the kernel or polls the clock. This module does not pin the thread; the caller does.
 
 use std::{
-    fmt,
+    fmt, io,
     ops::ControlFlow,
     sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -238,10 +238,15 @@ impl<'a, F: Fn() -> ControlFlow<()>> Wakes<'a, F> {
 
     /// Blocks until the run ends, and passes every wake-up to `on_wake`. The run ends when `on_wake` or the check
     /// returns [`ControlFlow::Break`], or after the set number of wake-ups.
-    pub fn run(self, mut on_wake: impl FnMut(Wake) -> ControlFlow<()>) {
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error if it refuses clock_nanosleep(2), as in a sandbox. Only [`Waiting::Blocking`] makes this
+    /// system call.
+    pub fn run(self, mut on_wake: impl FnMut(Wake) -> ControlFlow<()>) -> Result<(), io::Error> {
         let Self { period, start, waiting, count: mut left, interrupter, check } = self;
         if left == 0 {
-            return;
+            return Ok(());
         }
         let on_wake = |wake| {
             on_wake(wake)?;
@@ -253,12 +258,12 @@ impl<'a, F: Fn() -> ControlFlow<()>> Wakes<'a, F> {
         let _slack = NoSlack::hold();
         match start {
             Start::AfterOnePeriod => {
-                monotonic_deadlines(Instant::now().saturating_add(period), period, (waiting, sleeper), check, on_wake);
+                monotonic_deadlines(Instant::now().saturating_add(period), period, (waiting, sleeper), check, on_wake)
             }
             Start::At(first) => monotonic_deadlines(first, period, (waiting, sleeper), check, on_wake),
             Start::AtWall(first) => {
                 let mut day = LiveDay { waiting, sleeper, offset: WallOffset::now() };
-                deadlines_of_the_day(&mut day, (first, period), check, on_wake);
+                deadlines_of_the_day(&mut day, (first, period), check, on_wake)
             }
         }
     }
@@ -270,7 +275,7 @@ fn monotonic_deadlines(
     (waiting, mut sleeper): (Waiting, Sleeper),
     check: impl Fn() -> ControlFlow<()>,
     mut on_wake: impl FnMut(Wake) -> ControlFlow<()>,
-) {
+) -> Result<(), io::Error> {
     let period_ns = saturating_nanos(period);
     let mut deadline = first;
     loop {
@@ -278,7 +283,7 @@ fn monotonic_deadlines(
             let woken = match waiting {
                 Waiting::Blocking => {
                     let moment = Duration::from_nanos(deadline.kernel_nanos());
-                    wait::sleep_once(Till::Monotonic, moment).then(Instant::now)
+                    wait::sleep_once(Till::Monotonic, moment)?.then(Instant::now)
                 }
                 Waiting::Polling => poll_for_a_piece(deadline),
                 Waiting::Precise => sleeper.sleep_until(deadline).is_in_time().then(Instant::now),
@@ -287,7 +292,7 @@ fn monotonic_deadlines(
                 break now;
             }
             if check().is_break() {
-                return;
+                return Ok(());
             }
         };
         // The kernel uses its own clock, and `Instant` may lag behind that clock by as much as its error bound. The
@@ -295,7 +300,7 @@ fn monotonic_deadlines(
         let latency_ns = now.nanos_since(deadline);
         let missed = latency_ns / period_ns;
         if on_wake(Wake { missed, ..Wake::new(deadline, latency_ns) }).is_break() {
-            return;
+            return Ok(());
         }
         deadline = deadline.saturating_add(period.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)));
         deadline = deadline.saturating_add(period);
@@ -309,7 +314,7 @@ trait Day {
     /// Returns whether the clock was set since the last call.
     fn was_set(&mut self) -> bool;
     /// Waits until the clock reaches `moment`; can return earlier.
-    fn wait_for(&mut self, moment: SystemTime);
+    fn wait_for(&mut self, moment: SystemTime) -> io::Result<()>;
 }
 
 struct LiveDay {
@@ -332,11 +337,11 @@ impl Day for LiveDay {
         std::mem::replace(&mut self.offset, now).differs_from(now)
     }
 
-    fn wait_for(&mut self, moment: SystemTime) {
+    fn wait_for(&mut self, moment: SystemTime) -> io::Result<()> {
         match self.waiting {
             Waiting::Blocking => {
-                let _ =
-                    wait::sleep_once(Till::Realtime, moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+                let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                wait::sleep_once(Till::Realtime, since)?;
             }
             Waiting::Polling => {
                 let begun = SystemTime::now();
@@ -351,6 +356,7 @@ impl Day for LiveDay {
                 let _ = self.sleeper.sleep_until_wall(moment);
             }
         }
+        Ok(())
     }
 }
 
@@ -359,13 +365,13 @@ fn deadlines_of_the_day(
     (first, period): (SystemTime, Duration),
     check: impl Fn() -> ControlFlow<()>,
     mut on_wake: impl FnMut(Wake) -> ControlFlow<()>,
-) {
+) -> Result<(), io::Error> {
     let period_ns = saturating_nanos(period);
     let (mut deadline, mut has_begun) = (first, false);
     loop {
         let mut clock_was_set = false;
         let (woken, now) = loop {
-            day.wait_for(deadline);
+            day.wait_for(deadline)?;
             let (woken, now) = (day.wall(), day.instant());
             let is_another_day = day.was_set();
             clock_was_set |= is_another_day;
@@ -373,7 +379,7 @@ fn deadlines_of_the_day(
                 break (woken, now);
             }
             if check().is_break() {
-                return;
+                return Ok(());
             }
             if is_another_day && has_begun {
                 deadline = on_the_grid(first, period, woken);
@@ -385,7 +391,7 @@ fn deadlines_of_the_day(
         let missed = if clock_was_set { 0 } else { latency_ns / period_ns };
         let due = Instant::from_kernel_nanos(now.kernel_nanos().saturating_sub(latency_ns));
         if on_wake(Wake { missed, clock_was_set, ..Wake::new(due, latency_ns) }).is_break() {
-            return;
+            return Ok(());
         }
         deadline = if clock_was_set {
             on_the_grid(first, period, woken)
@@ -593,6 +599,7 @@ mod tests {
     use std::{
         cell::Cell,
         collections::VecDeque,
+        io,
         ops::ControlFlow::{Break, Continue},
         rc::Rc,
         sync::atomic::{AtomicU32, Ordering},
@@ -617,10 +624,11 @@ mod tests {
             let period = Duration::from_micros(300);
             let first = Instant::now() + Duration::from_millis(1);
             let mut seen = Vec::new();
-            Wakes::new(period).with_start(first).with_waiting(waiting).run(|wake| {
+            let waited = Wakes::new(period).with_start(first).with_waiting(waiting).run(|wake| {
                 seen.push(wake);
                 if seen.len() < 20 { Continue(()) } else { Break(()) }
             });
+            waited.expect("no sandbox");
             let mut due = first;
             for wake in seen {
                 assert_eq!(wake.deadline, due, "{waiting:?}");
@@ -636,10 +644,11 @@ mod tests {
         let first = Instant::now();
         std::thread::sleep(Duration::from_millis(10));
         let mut seen = Vec::new();
-        Wakes::new(Duration::from_millis(1)).with_start(first).with_count(2).run(|wake| {
+        let waited = Wakes::new(Duration::from_millis(1)).with_start(first).with_count(2).run(|wake| {
             seen.push(wake);
             Continue(())
         });
+        waited.expect("no sandbox");
         assert_eq!(seen.len(), 2);
         assert!(seen[0].missed >= 10, "{seen:?}");
         assert!(seen[1].deadline > first + Duration::from_millis(10));
@@ -651,11 +660,12 @@ mod tests {
             let period = Duration::from_millis(2);
             let first = SystemTime::now() + Duration::from_millis(3);
             let (mut seen, mut clock_was_set) = (Vec::new(), false);
-            Wakes::new(period).with_wall_start(first).with_waiting(waiting).run(|wake| {
+            let waited = Wakes::new(period).with_wall_start(first).with_waiting(waiting).run(|wake| {
                 clock_was_set |= wake.clock_was_set;
                 seen.push((wake, SystemTime::now()));
                 if seen.len() < 10 { Continue(()) } else { Break(()) }
             });
+            waited.expect("no sandbox");
             if clock_was_set {
                 skipped!("the wall clock was set during the test");
                 continue;
@@ -702,7 +712,7 @@ mod tests {
         for waiting in [Waiting::Blocking, Waiting::Precise] {
             let moment = Duration::from_millis(300);
             let asked = || panic!("it was woken before");
-            Wakes::new(moment).with_waiting(waiting).with_check(asked).run(|_| Break(()));
+            Wakes::new(moment).with_waiting(waiting).with_check(asked).run(|_| Break(())).expect("no sandbox");
         }
     }
 
@@ -710,14 +720,17 @@ mod tests {
     fn a_thread_that_no_longer_waits_is_not_woken() {
         let interrupter = Interrupter::default();
         let wakes = Wakes::new(Duration::from_secs(1)).with_start(Instant::now());
-        wakes.with_interrupter(&interrupter).run(|_| Break(()));
+        wakes.with_interrupter(&interrupter).run(|_| Break(())).expect("no sandbox");
         interrupter.interrupt();
         assert!(interrupter.0.lock().expect("no thread panicked").is_none());
     }
 
     #[test]
     fn a_run_of_no_wake_ups_ends_at_once() {
-        Wakes::new(Duration::from_secs(3_600)).with_count(0).run(|_| panic!("it was not requested"));
+        Wakes::new(Duration::from_secs(3_600))
+            .with_count(0)
+            .run(|_| panic!("it was not requested"))
+            .expect("no sandbox");
     }
 
     const NOON_S: u64 = 43_200;
@@ -760,7 +773,8 @@ mod tests {
                     seen.push((since.as_secs(), of_day.as_secs(), !wake.clock_was_set));
                     if seen.len() < how_many { Continue(()) } else { Break(()) }
                 },
-            );
+            )
+            .expect("no sandbox");
             seen
         }
     }
@@ -778,18 +792,21 @@ mod tests {
             std::mem::take(&mut self.was_set)
         }
 
-        fn wait_for(&mut self, moment: SystemTime) {
+        fn wait_for(&mut self, moment: SystemTime) -> io::Result<()> {
             loop {
                 let (since, wall) = self.now.get();
                 let left = moment.duration_since(wall).unwrap_or_default() + Duration::from_micros(1);
                 let set =
                     self.sets.front().copied().filter(|&(after_s, _)| Duration::from_secs(after_s) <= since + left);
-                let Some((after_s, to)) = set else { return self.now.set((since + left, wall + left)) };
+                let Some((after_s, to)) = set else {
+                    self.now.set((since + left, wall + left));
+                    return Ok(());
+                };
                 self.sets.pop_front();
                 self.was_set = true;
                 self.now.set((Duration::from_secs(after_s), to));
                 if self.interrupts {
-                    return;
+                    return Ok(());
                 }
             }
         }
@@ -845,7 +862,8 @@ mod tests {
     fn a_run_can_end_while_the_clock_is_set_back() {
         let mut day = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], true);
         let first = at_s(NOON_S + 600);
-        deadlines_of_the_day(&mut day, (first, Duration::from_secs(10)), || Break(()), |_| panic!("it did not come"));
+        deadlines_of_the_day(&mut day, (first, Duration::from_secs(10)), || Break(()), |_| panic!("it did not come"))
+            .expect("no sandbox");
         assert_eq!(day.now.get().0.as_secs(), 60);
     }
 
@@ -913,10 +931,11 @@ mod tests {
         // An unlimited period: the second deadline is never due.
         let mut seen = 0;
         let wakes = Wakes::new(Duration::MAX).with_wall_start(now).with_waiting(Waiting::Polling);
-        wakes.with_check(|| Break(())).run(|_| {
+        let waited = wakes.with_check(|| Break(())).run(|_| {
             seen += 1;
             Continue(())
         });
+        waited.expect("no sandbox");
         assert_eq!(seen, 1);
     }
 }

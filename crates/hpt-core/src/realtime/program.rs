@@ -5,17 +5,22 @@ use std::{
     io,
     marker::PhantomData,
     process::{Child, Command},
+    time::Duration,
 };
 
 use super::{Policy, PolicyGuard, RealtimeError};
 use crate::sys::{
     child::{
-        ChildIs, NotStarted, has_the_terminal_with, ignore, is_ignored, leads_the_session_of, look_after, reap_others,
-        send, start, stop_by,
+        ChildIs, NotStarted, has_the_terminal_with, ignore, is_ignored, is_over, leads_the_session_of, look_after,
+        reap_others, send, start, stop_by,
     },
     process::{Scheduling, reset_action},
     signals::{Came, SignalSet},
+    wait::pause,
 };
+
+/// The interval at which /proc shows whether a program has ended.
+const WATCHED_EVERY: Duration = Duration::from_millis(20);
 
 /// A guard that prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to
 /// this process are forwarded to the program that [`start`](Self::start) starts. Signals that were ignored before
@@ -67,7 +72,8 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// Returns the kernel's error, although no such error is known to occur.
+    /// Returns the kernel's error if it refuses to report the state of the program, as in a sandbox. The program has
+    /// ended nevertheless, unless /proc is not mounted.
     pub fn hold() -> io::Result<Self> {
         // The parent may have ignored SIGCHLD. In that case, the kernel would not report that a child has ended.
         let ignored_children = is_ignored(libc::SIGCHLD);
@@ -158,7 +164,14 @@ impl Program<'_> {
                 reap_others(child);
             }
             loop {
-                match look_after(child)? {
+                let state = match look_after(child) {
+                    Ok(state) => state,
+                    Err(cause) => {
+                        self.wait_for_the_end_of(child);
+                        return Err(cause);
+                    }
+                };
+                match state {
                     ChildIs::Exited(code) => return Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
                     ChildIs::Killed(signal) => return Ok(Ended::Killed(signal)),
                     ChildIs::Stopped(signal) => self.signals.stop_as_well(child, signal),
@@ -166,7 +179,11 @@ impl Program<'_> {
                     ChildIs::AsBefore => break,
                 }
             }
-            let Came { signal, sent_by } = self.signals.held.wait();
+            // If a sandbox refuses to wait for signals, none is forwarded, but the end of the program is noticed.
+            let Ok(Came { signal, sent_by }) = self.signals.held.wait() else {
+                pause(WATCHED_EVERY);
+                continue;
+            };
             if signal == libc::SIGHUP && sent_by.is_none() && leads_the_session_of(child) {
                 send(child, signal);
                 // The kernel also sends SIGCONT after SIGHUP, so that a stopped process notices the hang-up.
@@ -176,6 +193,20 @@ impl Program<'_> {
             if signal != libc::SIGCHLD && sent_by.is_some_and(|sender| sender != child) {
                 send(child, signal);
             }
+        }
+    }
+}
+
+impl Program<'_> {
+    /// Waits until the child has ended, if the kernel refuses to report its state. Forwards signals meanwhile.
+    fn wait_for_the_end_of(&self, child: libc::pid_t) {
+        while is_over(child) == Some(false) {
+            while let Some(Came { signal, sent_by }) = self.signals.held.take() {
+                if signal != libc::SIGCHLD && sent_by.is_some_and(|sender| sender != child) {
+                    send(child, signal);
+                }
+            }
+            pause(WATCHED_EVERY);
         }
     }
 }

@@ -562,10 +562,8 @@ impl Sleeper {
         self.word.until_set_or(
             || is_over(now.get(), until, start),
             |word| {
-                // Without a waker, the cheaper system call is enough.
-                if self.word.is_out_of_reach() {
-                    wait::sleep_once(Till::Monotonic, moment);
-                } else {
+                // Without a waker, the cheaper system call is enough, unless a sandbox refuses it.
+                if !self.word.is_out_of_reach() || wait::sleep_once(Till::Monotonic, moment).is_err() {
                     wait::wait_while_zero(word, Till::Monotonic, moment);
                 }
                 now.set(Instant::now());

@@ -10,6 +10,7 @@ use std::{
 };
 
 use rustix::{
+    io::Errno,
     process::{Pid, WaitOptions, waitpid},
     termios::tcgetpgrp,
 };
@@ -149,10 +150,28 @@ pub(crate) fn reap_others(child: libc::pid_t) {
     }
 }
 
+/// Returns whether the child has ended, from its file in /proc. Used if the kernel refuses to report the child's state.
+/// Returns `None` if /proc does not show the processes.
+pub(crate) fn is_over(child: libc::pid_t) -> Option<bool> {
+    std::fs::metadata("/proc/self/stat").ok()?;
+    // The state and the parent follow the name, which is in parentheses. proc_pid_stat(5).
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let mut fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split_whitespace();
+    let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse().ok()));
+    // If another part of this process has reaped the child, its number can belong to a process with another parent.
+    Some(parent != Some(std::process::id()) || matches!(state, Some("Z" | "X")))
+}
+
 /// Returns the change in the child's state since the preceding call, without waiting.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
     let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-    let Some((_, status)) = waitpid(Pid::from_raw(child), options)? else { return Ok(ChildIs::AsBefore) };
+    let told = loop {
+        match waitpid(Pid::from_raw(child), options) {
+            Err(Errno::INTR) => {}
+            told => break told?,
+        }
+    };
+    let Some((_, status)) = told else { return Ok(ChildIs::AsBefore) };
     let exited = status.exit_status().map(ChildIs::Exited);
     let killed = || status.terminating_signal().map(ChildIs::Killed);
     let stopped = || status.stopping_signal().map(ChildIs::Stopped);

@@ -74,11 +74,23 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
 /// Returns whether the instruction at this address, which the processor has just refused to execute, reads the cycle
 /// counter.
 fn is_cycle_read(address: *const u8) -> bool {
-    // SAFETY: the processor has fetched an instruction from there, and the four bytes exist. An A32 or A64 instruction
-    // has four bytes, and a T32 instruction of two bytes is followed by others of the same function. Linux maps code as
-    // readable unless a program requests otherwise, which hpt does not do.
-    let word = unsafe { address.cast::<u32>().read_unaligned() };
-    reads_cycles(word)
+    if address.addr() % 4 == 0 {
+        // SAFETY: the processor has fetched an instruction from there, and four aligned bytes are in one page. Linux maps
+        // code as readable unless a program requests otherwise, which hpt does not do.
+        return reads_cycles(unsafe { address.cast::<u32>().read_unaligned() });
+    }
+    // Only a T32 instruction has such an address. It may be the last two bytes of a page. Arm ARM (DDI 0406C.d), A6.1:
+    // an instruction has four bytes if the upper five bits of its first half are 0b11101, 0b11110 or 0b11111.
+    // SAFETY: the processor has fetched an instruction from there, which has at least two bytes. For the mapping, see
+    // above.
+    let first = unsafe { address.cast::<u16>().read_unaligned() };
+    if first >> 11 < 0b11101 {
+        return false;
+    }
+    // SAFETY: the processor has fetched all four bytes of this instruction: if it could not, it would have raised SIGSEGV
+    // instead. For the mapping, see above.
+    let second = unsafe { address.add(2).cast::<u16>().read_unaligned() };
+    reads_cycles(u32::from(second) << 16 | u32::from(first))
 }
 
 /// Returns whether `word` encodes `mrs Xt, PMCCNTR_EL0`. Arm ARM (DDI 0487), C6.2, MRS: 1101 0101 0011, op0 to op2, Xt.

@@ -80,17 +80,21 @@ impl SignalSet {
         set
     }
 
-    /// Waits for one of these signals, which must be blocked.
-    pub(crate) fn wait(&self) -> Came {
+    /// Waits for one of these signals, which must be blocked. Returns the kernel's error if it refuses to wait.
+    pub(crate) fn wait(&self) -> io::Result<Came> {
         loop {
             // SAFETY: siginfo_t consists of integers and pointers, for which zero is a valid value.
             let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
             // SAFETY: the set is live and only read; `info` is live and filled by the call. sigwaitinfo(2).
             let signal = unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) };
             if signal > 0 {
-                return Came { signal, sent_by: sender(&info) };
+                return Ok(Came { signal, sent_by: sender(&info) });
             }
-            // The error is EINTR: the process was stopped and continued, or another signal arrived.
+            // EINTR: the process was stopped and continued, or another signal arrived.
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
         }
     }
 
@@ -160,7 +164,7 @@ mod tests {
         let sent = unsafe { libc::raise(signal) };
         assert!(sent == 0 && SignalSet::pending().contains(signal));
         let own = libc::pid_t::try_from(std::process::id()).expect("process numbers fit");
-        assert_eq!(set.wait(), Came { signal, sent_by: Some(own) });
+        assert_eq!(set.wait().ok(), Some(Came { signal, sent_by: Some(own) }));
         assert!(!SignalSet::pending().contains(signal));
         before.apply().expect("the previous mask");
     }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::process::keeping_errno;
+use super::{process::keeping_errno, wait::pause};
 
 /// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +31,16 @@ pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
 }
 
 fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
+    // The child keeps all other signals blocked, so that it never runs a handler of the program, which might wait for a
+    // lock that no thread of the child holds.
+    let before = block_signals();
     let child = match fork_with(0) {
         -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => fork_with(libc::SIGCHLD),
         child => child,
     };
+    if child != 0 {
+        set_blocked(&before);
+    }
     match child {
         0 => {
             give_up_quietly();
@@ -56,7 +62,7 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
 /// that does not exist in the child.
 const LONGEST: Duration = Duration::from_secs(10);
 /// The time to sleep between two checks of a child.
-const PAUSE: Duration = Duration::from_micros(100);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Waits until `child` ends, and kills it if it has not ended after `longest`.
 fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
@@ -67,7 +73,7 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
         let options = libc::__WALL | if is_killed { 0 } else { libc::WNOHANG };
         // SAFETY: `status` is live and filled by the call. waitpid(2).
         match unsafe { libc::waitpid(child, &raw mut status, options) } {
-            0 if begun.elapsed() < longest => std::thread::sleep(PAUSE),
+            0 if begun.elapsed() < longest => pause(PAUSE),
             0 => {
                 // SAFETY: the call takes two numbers; the child has not been waited for, so its ID cannot have been
                 // reused. kill(2).
@@ -89,6 +95,29 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
     }
 }
 
+/// The signals that an instruction can raise.
+const RAISED: [libc::c_int; 3] = [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS];
+
+/// Blocks all signals in the calling thread, and returns the signals that were blocked before.
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: sigset_t is an array of integers, for which zero is a valid value.
+    let mut all = unsafe { std::mem::zeroed::<libc::sigset_t>() };
+    // SAFETY: `all` is live and filled by the call. sigfillset(3).
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: as above.
+    let mut before = unsafe { std::mem::zeroed::<libc::sigset_t>() };
+    // SAFETY: both sets are live. The call reads the first and fills the second; it is async-signal-safe.
+    // pthread_sigmask(3), signal-safety(7).
+    let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    before
+}
+
+/// Blocks exactly these signals in the calling thread.
+fn set_blocked(signals: &libc::sigset_t) {
+    // SAFETY: the set is live and only read; the previous set may be null. pthread_sigmask(3).
+    let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, signals, std::ptr::null_mut()) };
+}
+
 /// Forks the process. The parent receives `exit_signal` when the child ends, or no signal if it is 0. Returns like
 /// fork(2): 0 in the child, which may call only async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
@@ -102,17 +131,27 @@ fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_clone, first, second, 0, 0, 0) }
 }
 
-/// Restores the default action of signals in the child, so that a signal ends the child without a core file, regardless
-/// of the handlers that the program had installed.
+/// Restores the default action of the signals that an instruction can raise, and unblocks them, so that such a signal
+/// ends the child without a core file, regardless of the handlers that the program had installed.
 fn give_up_quietly() {
     // SAFETY: the call takes a number. It is only a system call, so it is async-signal-safe. prctl(2),
     // PR_SET_DUMPABLE.
     let _ = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
-    for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS] {
+    for signal in RAISED {
         // SAFETY: the default action is not a handler and touches no memory of the program. The call is
         // async-signal-safe. signal(2).
         let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    // SAFETY: sigset_t is an array of integers, for which zero is a valid value.
+    let mut raised = unsafe { std::mem::zeroed::<libc::sigset_t>() };
+    // SAFETY: `raised` is live and filled by the call. sigemptyset(3).
+    unsafe { libc::sigemptyset(&raw mut raised) };
+    for signal in RAISED {
+        // SAFETY: `raised` is live, and the signal is valid. sigaddset(3).
+        unsafe { libc::sigaddset(&raw mut raised, signal) };
+    }
+    // SAFETY: the set is live and only read; the previous set may be null. pthread_sigmask(3), signal-safety(7).
+    let _ = unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const raised, std::ptr::null_mut()) };
 }
 
 #[cfg(test)]
@@ -141,6 +180,27 @@ mod tests {
             let _ = unsafe { libc::syscall(libc::SYS_kill, own, libc::SIGILL) };
         };
         assert_eq!(attempt_in_child(die), Trial::Died);
+    }
+
+    #[test]
+    fn a_child_runs_no_handler_of_the_program() {
+        extern "C" fn hang(_: libc::c_int) {
+            loop {
+                // SAFETY: the call waits for a signal and touches nothing. pause(2).
+                let _ = unsafe { libc::pause() };
+            }
+        }
+        let handler: extern "C" fn(libc::c_int) = hang;
+        // SAFETY: the handler calls only async-signal-safe functions, and no other test sends this signal. signal(2).
+        let before = unsafe { libc::signal(libc::SIGWINCH, handler as libc::sighandler_t) };
+        let raise = || {
+            // SAFETY: the call sends a signal to the child. raise(3) is async-signal-safe.
+            let _ = unsafe { libc::raise(libc::SIGWINCH) };
+        };
+        // In the handler, the child would hang, and its result would be unknown.
+        assert_eq!(attempt_within(Duration::from_secs(2), raise), Trial::Lived);
+        // SAFETY: the previous action, as signal(2) returned it.
+        let _ = unsafe { libc::signal(libc::SIGWINCH, before) };
     }
 
     #[test]

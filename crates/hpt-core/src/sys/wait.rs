@@ -1,7 +1,12 @@
 //! Waits in the kernel for a deadline or for a wake-up through a word in memory (futex(2)). Also contains the timer
 //! slack, the delay by which the kernel may postpone a wake-up to save power. Makes no decisions; `sleep` does.
 
-use std::{io, sync::atomic::AtomicU32, time::Duration};
+use std::{
+    io,
+    sync::atomic::AtomicU32,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// The clock of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,18 +74,21 @@ fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, momen
 }
 
 /// Sleeps until the clock reaches `moment` after its epoch, with clock_nanosleep(2). Signals do not end the sleep.
-pub(crate) fn sleep_until(till: Till, moment: Duration) {
-    while !sleep_once(till, moment) {}
+///
+/// Returns the kernel's error if it refuses to sleep, as in a sandbox.
+pub(crate) fn sleep_until(till: Till, moment: Duration) -> io::Result<()> {
+    while !sleep_once(till, moment)? {}
+    Ok(())
 }
 
 /// Sleeps until the clock reaches `moment` after its epoch, or until a signal is handled. Returns whether the sleep
-/// reached its deadline.
+/// reached its deadline, or the kernel's error if it refuses to sleep.
 #[allow(
     clippy::unnecessary_fallible_conversions,
     clippy::useless_conversion,
     reason = "c_long is 32 bits wide on some targets"
 )]
-pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
+pub(crate) fn sleep_once(till: Till, moment: Duration) -> io::Result<bool> {
     let clock = match till {
         Till::Monotonic => libc::CLOCK_MONOTONIC,
         Till::Realtime => libc::CLOCK_REALTIME,
@@ -92,7 +100,40 @@ pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     // SAFETY: `deadline` is live; an absolute sleep writes no remainder. clock_nanosleep(2).
     let answer =
         unsafe { libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, &raw const deadline, std::ptr::null_mut()) };
-    answer != libc::EINTR
+    match answer {
+        0 => Ok(true),
+        libc::EINTR => Ok(false),
+        refused => Err(io::Error::from_raw_os_error(refused)),
+    }
+}
+
+/// Returns the kernel's error if `std::thread::sleep` would panic: the standard library expects that no sleep is
+/// refused.
+pub(crate) fn refusal_of_std_sleep() -> Option<io::Error> {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is live; the remainder may be null. nanosleep(2).
+    let answer = unsafe { libc::nanosleep(&raw const at_once, std::ptr::null_mut()) };
+    let refused = io::Error::last_os_error();
+    (answer != 0 && refused.kind() != io::ErrorKind::Interrupted).then_some(refused)
+}
+
+/// Pauses the thread for at least `duration`. Unlike `std::thread::sleep`, this function does not panic if a sandbox
+/// refuses the system call; the thread then yields until the time is over. May be called in a signal handler.
+pub(crate) fn pause(duration: Duration) {
+    let begun = Instant::now();
+    loop {
+        let left = duration.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        // The loop waits again if the time is cut short here.
+        let milliseconds = libc::c_int::try_from(left.as_micros().div_ceil(1_000)).unwrap_or(libc::c_int::MAX);
+        // SAFETY: no file descriptors are passed, so the call reads no memory. poll(2).
+        let answer = unsafe { libc::poll(std::ptr::null_mut(), 0, milliseconds) };
+        if answer < 0 {
+            thread::yield_now();
+        }
+    }
 }
 
 /// Wakes all threads that wait on `word`. May be called in a signal handler.

@@ -4,7 +4,6 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     sync::atomic::{AtomicU32, Ordering},
-    thread,
     time::Duration,
 };
 
@@ -17,7 +16,7 @@ use super::{
     leftover,
     place::{self, Folder},
 };
-use crate::host::CpuList;
+use crate::{host::CpuList, sys::wait::pause};
 
 /// The events without which no sample can be explained.
 const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_handler_entry"];
@@ -132,7 +131,7 @@ impl Drop for Instance {
         // Another process may have one of its files open for a moment.
         for _ in 0..50 {
             match self.instances.remove(&self.name) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(Duration::from_millis(10)),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => pause(Duration::from_millis(10)),
                 _ => return,
             }
         }

@@ -1,5 +1,7 @@
 //! The integration tests of hpt-core, in one program: captured machines, and this machine.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own")]
+
 #[macro_use]
 #[cfg_attr(not(feature = "realtime"), allow(dead_code))]
 mod support;

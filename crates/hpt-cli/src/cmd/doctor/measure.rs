@@ -156,7 +156,8 @@ fn poll(context: &Context) -> Gaps {
     let mut gaps = Vec::new();
     let mut waited_before = waited();
     let wakes = Wakes::new(STEP).with_start(begun + STEP).with_waiting(Waiting::Polling).with_check(|| context.check());
-    wakes.run(|wake| {
+    // A thread that polls makes no system call that can be refused.
+    let _ = wakes.run(|wake| {
         let length = Duration::from_nanos(wake.latency_ns);
         if length >= GAP {
             let waited_by_now = waited();
@@ -173,10 +174,11 @@ fn poll(context: &Context) -> Gaps {
 /// Sleeps repeatedly with the kernel's timer, and formats the wake-up latency. Returns `None` if nothing was measured.
 fn woken(context: &Context) -> Option<String> {
     let mut latencies = Latencies::new();
-    Wakes::new(PERIOD).with_count(WAKES.into()).with_check(|| context.check()).run(|wake| {
+    let waited = Wakes::new(PERIOD).with_count(WAKES.into()).with_check(|| context.check()).run(|wake| {
         latencies.record(wake);
         context.check()
     });
+    waited.ok()?;
     let late = latencies.histogram().spread(1.0)?;
     let [p50, max] = [late.p50_ns, late.max_ns].map(short_time);
     let p99 = tail(late.samples, 0.99, late.p99_ns).map_or_else(|| "-".to_owned(), short_time);

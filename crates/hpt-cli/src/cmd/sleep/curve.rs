@@ -17,7 +17,7 @@ use super::{curve_page::page, target};
 use crate::{
     context::Context,
     document_head::head_of,
-    exit::Failure,
+    exit::{Failure, causes},
     output::{Answer, Document, exact_time, progress::Progress, rounded, rounded_cpu_share, saturating_nanos, tail},
     sampling::{
         conditions::{ConditionOptions, ConditionsThread},
@@ -106,7 +106,7 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
     let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
     let progress = Progress::new(sleeps * asked.lengths.len() as u64, expected);
     let known = Known { asked, context, cpu: held.cpu(), settings: held.settings(), learning };
-    let mut rows = Vec::new();
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
     let mut parts = Parts::of(held.cpu(), context);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
     for (before, &duration) in (0..).zip(asked.lengths) {
@@ -139,18 +139,33 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
         };
         drop(methods);
         parts.end(exact_time(duration));
+        refused.extend(refusals(&overshoots));
         rows.extend(rows_of(duration, &labels, &overshoots, |place| ways[place].report()));
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(progress);
-    let warnings = held.end();
+    refused.dedup();
+    let warnings = [refused, held.end()].concat();
     let mut data = known.data(rows, &parts, (not_run, warnings.clone()));
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     data.conditions = conditions;
     let answer = asked.conditions.judge(&data.conditions, (&mut data.notes, &mut []), answer);
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns a warning if the kernel refused the system call of some methods, so that these were not measured.
+pub(super) fn refusals(overshoots: &[SleepOvershoot]) -> Option<String> {
+    let refused = || overshoots.iter().filter_map(|overshoot| Some((overshoot.method, overshoot.refused.as_ref()?)));
+    let (_, error) = refused().next()?;
+    let mut methods: Vec<&str> = refused().map(|(method, _)| method).collect();
+    methods.dedup();
+    Some(format!(
+        "not measured: {}; the kernel refused clock_nanosleep ({}), which a sandbox (seccomp) may forbid",
+        methods.join(", "),
+        causes(error)
+    ))
 }
 
 /// Measures the CPU time of a sleep that only blocks, as a share of the elapsed time.

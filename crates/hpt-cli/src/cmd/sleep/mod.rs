@@ -167,7 +167,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let progress = Progress::new(sleeps * arguments.length.len() as u64, expected);
     let warm_up = warm_up(arguments, context, &progress);
     let asked = Asked { arguments, context, cpu: held.cpu(), settings: held.settings(), warm_up };
-    let mut rows = Vec::new();
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
     let mut parts = Parts::of(held.cpu(), context);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
     for (before, &duration) in (0..).zip(&arguments.length) {
@@ -193,6 +193,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         });
         drop(methods);
         parts.end(exact_time(duration));
+        refused.extend(curve::refusals(&overshoots));
         rows.extend(rows_of(duration, &overshoots, Some(&sleeper.report())));
     }
     let not_run = not_run::field_of(&watch.read());
@@ -201,7 +202,8 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let measured = Measured { cpus: &measured, thread: &asked.settings.thread, behavior: arguments.conduct() };
     let explanation = explaining.end(context, measured);
     drop(progress);
-    let warnings = held.end();
+    refused.dedup();
+    let warnings = [refused, held.end()].concat();
     let mut data = asked.data(rows, &parts, (not_run, warnings.clone()));
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let answer = answer.and(verdict::answer(&data.limits));

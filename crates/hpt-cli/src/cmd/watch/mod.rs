@@ -6,7 +6,7 @@ mod sources;
 mod terminal;
 mod totals;
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
@@ -175,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             if let Some(screen) = &mut screen {
                 screen.update(&so_far, now_s - machine.begun_s);
             }
-            thread::sleep(ROUND);
+            crate::pause::pause(ROUND);
         }
         let offsets = match cores {
             Some(opened) if !context.interrupted() => {

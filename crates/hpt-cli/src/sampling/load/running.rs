@@ -6,7 +6,6 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -109,7 +108,7 @@ impl RunningLoad {
             command.args(arguments_of_stress_ng(kinds, cpus, space, &folder.display().to_string()));
             running.start_process(STRESS_NG.to_owned(), Signal::TERM, command.stdout(Stdio::null()))?;
             running.wait_for_program()?;
-            thread::sleep(SETTLES);
+            crate::pause::pause(SETTLES);
             running.check()?;
         } else {
             for (&kind, &cpu) in kinds.iter().flat_map(|kind| cpus.iter().map(move |cpu| (kind, cpu))) {
@@ -144,7 +143,7 @@ impl RunningLoad {
             is_replaced && stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
         };
         while !blocks() && !process.has_ended() && begun.elapsed() < PATIENCE {
-            thread::sleep(LOOK);
+            crate::pause::pause(LOOK);
         }
         self.check()
     }
@@ -185,7 +184,7 @@ impl Drop for RunningLoad {
         let begun = Instant::now();
         for process in &mut self.processes {
             while process.signal != Signal::KILL && begun.elapsed() < PATIENCE && !process.has_ended() {
-                thread::sleep(LOOK);
+                crate::pause::pause(LOOK);
             }
             process.send(Signal::KILL);
             let _ = process.child.wait();

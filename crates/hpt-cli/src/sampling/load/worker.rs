@@ -183,7 +183,7 @@ fn start_processes() -> io::Result<std::convert::Infallible> {
     loop {
         // A limit on processes may be exceeded for a moment.
         if start().is_err() {
-            thread::sleep(Duration::from_millis(10));
+            crate::pause::pause(Duration::from_millis(10));
         }
     }
 }
@@ -227,7 +227,7 @@ fn expire_timers() -> io::Result<std::convert::Infallible> {
 
 fn sleep_repeatedly() -> io::Result<std::convert::Infallible> {
     loop {
-        thread::sleep(TIMER_INTERVAL);
+        crate::pause::pause(TIMER_INTERVAL);
     }
 }
 

@@ -73,10 +73,12 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
 }
 
 /// Sleeps until the clock reaches `moment` after its epoch. May return earlier, so the caller must check the time again.
-/// Returns true: no signal ends the sleep.
-pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
+/// Returns true: no signal ends the sleep, and no system refuses it.
+#[allow(clippy::disallowed_methods, reason = "only Linux has sandboxes that refuse to sleep")]
+#[expect(clippy::unnecessary_wraps, reason = "on Linux, a sandbox can refuse to sleep")]
+pub(crate) fn sleep_once(till: Till, moment: Duration) -> std::io::Result<bool> {
     std::thread::sleep(left_until(till, moment));
-    true
+    Ok(true)
 }
 
 /// Wakes all threads that wait on `word`. Must not be called in a signal handler, because it takes a lock.

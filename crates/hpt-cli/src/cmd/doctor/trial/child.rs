@@ -124,7 +124,7 @@ fn has_ended_within(child: &mut Child, time: Duration) -> bool {
     let begun = Instant::now();
     loop {
         match child.try_wait() {
-            Ok(None) if begun.elapsed() < time => thread::sleep(Duration::from_millis(5)),
+            Ok(None) if begun.elapsed() < time => crate::pause::pause(Duration::from_millis(5)),
             Ok(None) => return false,
             Ok(Some(_)) | Err(_) => return true,
         }

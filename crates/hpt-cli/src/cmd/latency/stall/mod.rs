@@ -11,7 +11,6 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -405,7 +404,7 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
         if std::time::Instant::now() >= end {
             return None;
         }
-        thread::sleep(LOOKS_FOR_COPIES);
+        crate::pause::pause(LOOKS_FOR_COPIES);
     }
     Some(copies.iter().map(Copied::of_thread).collect())
 }

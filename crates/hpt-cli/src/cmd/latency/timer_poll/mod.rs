@@ -334,7 +334,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
                 shared,
                 (run.raw(), pulse, explaining.feed(counts.cpu)),
                 presence,
-            );
+            )?;
             let mut times = watch.read();
             if at.is_some() {
                 times.wall = run.shared.elapsed();
@@ -513,7 +513,7 @@ fn measure(
     (shared, interrupter): (&RunState, &Interrupter),
     (raw, pulse, mut feed): (Option<&Raw<Wake>>, Option<&Pulse>, Option<Feed>),
     mut presence: Option<PinWatch<'_>>,
-) {
+) -> Result<(), Failure> {
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
@@ -559,8 +559,9 @@ fn measure(
         Some(at) => wakes.with_wall_start(at),
         None => wakes.with_start(Instant::now() + interval.min(Duration::from_millis(1))),
     };
-    wakes.run(each);
+    let waited = wakes.run(each);
     if let Some(presence) = presence {
         *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
     }
+    waited.map_err(Failure::SleepRefused)
 }
