@@ -2,7 +2,7 @@
 //! Prints nothing.
 
 use std::{
-    env,
+    env, io,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -157,6 +157,9 @@ impl Context {
 
     /// Opens the journal of changed settings in the directory given with `--journal`, or otherwise in /run/hpt.
     pub(crate) fn journal(&self, folder: Option<&Path>) -> Result<Journal, Failure> {
+        if let Some(folder) = folder {
+            refuse_a_link(folder)?;
+        }
         let journal = Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?;
         message::detail(format_args!("journal of changed settings: {}", journal.path().display()));
         Ok(journal)
@@ -244,6 +247,9 @@ impl Context {
 
     /// Opens the state directory, which is `--state-dir` if given, otherwise $XDG_STATE_HOME/hpt or ~/.local/state/hpt.
     pub(crate) fn store(&self, folder: Option<&Path>) -> Result<Store, Failure> {
+        if let Some(folder) = folder {
+            refuse_a_link(folder)?;
+        }
         let given = folder.map(Path::to_owned);
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         given
@@ -290,6 +296,16 @@ impl Context {
         store.save(CALIBRATIONS, &binding, &payload)?;
         message::detail(format_args!("saved calibrations in {}", store.path(CALIBRATIONS).display()));
         Ok(Some(store.path(CALIBRATIONS)))
+    }
+}
+
+/// Refuses a directory that root would reach through another user's link. The library reports all other problems.
+fn refuse_a_link(folder: &Path) -> Result<(), Failure> {
+    match files::check_folder(folder) {
+        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+            Err(Failure::Write(WriteError { path: folder.to_owned(), cause }))
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

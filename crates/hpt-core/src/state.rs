@@ -122,6 +122,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`StateError::Unwritable`] if the file cannot be written.
+    #[allow(clippy::disallowed_methods, reason = "the directory that holds the file")]
     pub fn save(&self, purpose: &str, binding: &Binding, payload: &[u8]) -> Result<(), StateError> {
         let path = self.path(purpose);
         let unwritable = |cause| StateError::Unwritable { path: path.clone(), cause };
@@ -205,6 +206,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`StateError::Unwritable`] if the file cannot be removed.
+    #[allow(clippy::disallowed_methods, reason = "the directory that holds the file")]
     pub fn remove(&self, purpose: &str) -> Result<(), StateError> {
         let path = self.path(purpose);
         let removed = fs::remove_file(&path).and_then(|()| File::open(&self.folder)?.sync_all());

@@ -2,6 +2,7 @@
 //! Needs an optimized build: `cargo test --release --package hpt-core --test fast_path`. `UPDATE_LISTING=1` writes the listing anew.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::incompatible_msrv, reason = "the listing is that of a newer toolchain")]
+#![allow(clippy::disallowed_methods, reason = "the test writes the listing")]
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, hint::black_box, io::Write as _, path::Path, process::Command};
 

@@ -1,6 +1,6 @@
 //! `hpt manual`: writes the manual pages, one for each command, with the content of `--help`.
 
-use std::{fs, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
 use clap::{Arg, Args, Command};
 use clap_mangen::{
@@ -11,7 +11,10 @@ use clap_mangen::{
 use crate::{
     arguments::{Codes, after_help, without_documents},
     exit::Failure,
-    output::{Answer, files::WriteError},
+    output::{
+        Answer,
+        files::{self, WriteError},
+    },
 };
 
 /// The width of a synopsis, without the indentation that man adds.
@@ -40,16 +43,13 @@ pub(crate) struct Arguments {
 /// Writes the manual pages. `hpt` is the definition of the whole command line.
 pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure> {
     let failed = |cause| Failure::Write(WriteError { path: arguments.folder.clone(), cause });
-    fs::create_dir_all(&arguments.folder).map_err(|cause| match cause.kind() {
-        io::ErrorKind::AlreadyExists => failed(io::ErrorKind::NotADirectory.into()),
-        _ => failed(cause),
-    })?;
+    files::create_folders(&arguments.folder).map_err(failed)?;
     // `hpt help` has no page, because it prints the content of the pages.
     let mut command = hpt.disable_help_subcommand(true);
     command.build();
     for (name, page) in pages(&command) {
         let path = arguments.folder.join(format!("{name}.1"));
-        fs::write(&path, page).map_err(|cause| Failure::Write(WriteError { path, cause }))?;
+        files::replace(&path, &page).map_err(|cause| Failure::Write(WriteError { path, cause }))?;
     }
     Ok(Answer::Yes)
 }
@@ -84,7 +84,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let (codes, examples) = after.split_once("Examples:\n").unwrap_or((&after, ""));
     let codes = codes.trim_start_matches("Exit codes:\n").trim_end();
     section("EXIT STATUS", codes, &mut page)?;
-    section("FILES", &files(command), &mut page)?;
+    section("FILES", &files_of(command), &mut page)?;
     section("ENVIRONMENT", ENVIRONMENT, &mut page)?;
     section("EXAMPLES", examples, &mut page)?;
     section("SEE ALSO", &see_also(&title), &mut page)?;
@@ -156,7 +156,7 @@ fn add(lines: &mut Vec<String>, indent: &str, word: &str) {
 }
 
 /// Lists the files that the options of a command use.
-fn files(command: &Command) -> String {
+fn files_of(command: &Command) -> String {
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
     let is_whole = command.get_name() == "hpt";
     let lines = [

@@ -1,15 +1,15 @@
-//! Files that results are written to. These files are checked before the measurement and replaced atomically. This
-//! module is independent of the format. It resolves each path itself, because root must not follow other
-//! users' symbolic links.
+//! Files that results are written to, and files that another user may have made and hpt reads. Output files are checked
+//! before the measurement and replaced atomically. This module is independent of the format. It resolves each path
+//! itself, because root must not follow other users' symbolic links.
 
 use std::{
     collections::hash_map::RandomState,
     ffi::{OsStr, OsString},
     fs::File,
     hash::{BuildHasher, Hasher},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::{
-        fd::OwnedFd,
+        fd::{AsRawFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::{Component, Path, PathBuf},
@@ -20,7 +20,7 @@ use hpt_core::Instant;
 use rustix::{
     fs::{
         AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, Uid, fchmod, fchown, fstat,
-        fstatfs, linkat, openat, readlinkat, renameat, renameat_with, unlinkat,
+        fstatfs, linkat, mkdirat, openat, readlinkat, renameat, renameat_with, statat, unlinkat,
     },
     io::Errno,
     process::geteuid,
@@ -41,8 +41,74 @@ const LONGEST_WRITE: Duration = Duration::from_secs(5);
 /// The maximum number of symbolic links that Linux follows. See path_resolution(7).
 const MOST_LINKS: usize = 40;
 
-/// The mode of a new file.
+/// The mode of a new file, unless the umask removes more permissions. Some containers and daemons set the umask to 0.
 const NEW_FILE: u32 = 0o644;
+
+/// Returns the mode of a new file. proc_pid_status(5), Umask.
+fn mode_of_new_file() -> Mode {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+    Mode::from_raw_mode(NEW_FILE & !umask.unwrap_or(0))
+}
+
+/// Reads a file that another user may have made: at most `most` bytes of a regular file, or of a pipe that this process
+/// already has open (/dev/stdin). Opens no device and no other pipe, because opening a device may have side effects.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+    let place = Place::of(path, Last::Followed).map_err(|cause| match cause.kind() {
+        io::ErrorKind::IsADirectory => not_regular(),
+        _ => cause,
+    })?;
+    let Some((found, _)) = &place.found else { return Err(Errno::NOENT.into()) };
+    if !place.is_open_file && place.kind() != Some(FileType::RegularFile) {
+        return Err(not_regular());
+    }
+    // What was checked is what is read, even if another user exchanges the file in between.
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = openat(CWD, same.as_str(), OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut content = Vec::new();
+    File::from(file).take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", most >> 20)));
+    }
+    Ok(content)
+}
+
+/// Creates a directory and its missing parents. Returns the directories that did not exist, the outermost first.
+pub(crate) fn create_folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    // Without a slash at the end.
+    let folder: PathBuf = folder.components().collect();
+    let folders: Vec<&Path> = folder.ancestors().filter(|path| path.file_name().is_some()).collect();
+    let mut made = Vec::new();
+    for path in folders.into_iter().rev() {
+        let place = Place::of(path, Last::Followed)?;
+        match place.kind() {
+            Some(FileType::Directory) => {}
+            Some(_) => return Err(Errno::NOTDIR.into()),
+            None => match mkdirat(&place.folder, &place.name, Mode::from_raw_mode(0o755)) {
+                // Another process has just created it.
+                Err(Errno::EXIST) => {}
+                created => {
+                    created?;
+                    made.push(path.to_owned());
+                }
+            },
+        }
+    }
+    Ok(made)
+}
+
+/// Rejects a directory that root would reach through another user's symbolic link. The end of the path need not exist.
+pub(crate) fn check_folder(folder: &Path) -> io::Result<()> {
+    let folder: PathBuf = folder.components().collect();
+    for path in folder.ancestors().filter(|path| path.file_name().is_some()) {
+        match Place::of(path, Last::Followed) {
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {}
+            found => return found.map(drop),
+        }
+    }
+    Ok(())
+}
 
 /// Rejects a file that cannot be written. Changes nothing: an existing file keeps its content, and the
 /// reader of a pipe receives no data.
@@ -75,9 +141,9 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         }
     };
     new.file.write_all(content)?;
-    let mode = place.found.as_ref().map_or(NEW_FILE, |(_, old)| old.st_mode & 0o777);
-    fchmod(&new.file, Mode::from_raw_mode(mode))?;
-    if let Some((_, old)) = &place.found {
+    let kept = place.found.as_ref().filter(|(_, old)| place.may_keep_its_owner(old));
+    fchmod(&new.file, kept.map_or_else(mode_of_new_file, |(_, old)| Mode::from_raw_mode(old.st_mode & 0o777)))?;
+    if let Some((_, old)) = kept {
         // Only root can change the owner of a file.
         let _ = fchown(&new.file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     }
@@ -100,7 +166,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
         return Ok((place.open_found(OFlags::empty())?, Made(None)));
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(&place.folder, &place.name, flags, Mode::from_raw_mode(NEW_FILE))?;
+    let file = openat(&place.folder, &place.name, flags, mode_of_new_file())?;
     Ok((file.into(), Made(Some((place.folder, place.name)))))
 }
 
@@ -172,8 +238,9 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// Creates a file that can replace `path` itself; a symbolic link at `path` is not followed.
     pub(crate) fn next_to(path: &Path) -> io::Result<Self> {
-        let Place { folder, name, .. } = Place::of(path, Last::Kept)?;
-        Self::new_in(folder, name)
+        let place = Place::of(path, Last::Kept)?;
+        refuse_to_replace(place.kind())?;
+        Self::new_in(place.folder, place.name)
     }
 
     /// Creates a file with an unused temporary name in an opened directory.
@@ -201,7 +268,7 @@ impl Unfinished {
     pub(crate) fn fill(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)?;
         // Other users, for example the user of a web server, must be able to read the file.
-        fchmod(&self.file, Mode::from_raw_mode(NEW_FILE))?;
+        fchmod(&self.file, mode_of_new_file())?;
         self.file.sync_all()
     }
 
@@ -209,6 +276,8 @@ impl Unfinished {
     pub(crate) fn put(mut self, replacing: bool) -> io::Result<()> {
         let Some(unfinished) = self.unfinished.clone() else { return Ok(()) };
         if replacing {
+            let old = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+            refuse_to_replace(old.ok().map(|old| FileType::from_raw_mode(old.st_mode)))?;
             renameat(&self.folder, &unfinished, &self.folder, &self.name)?;
         } else {
             match renameat_with(&self.folder, &unfinished, &self.folder, &self.name, RenameFlags::NOREPLACE) {
@@ -233,9 +302,12 @@ impl Drop for Unfinished {
     }
 }
 
-/// Rejects a directory that root would reach through another user's symbolic link.
-pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    Place::of(&path.join("any"), Last::Kept).map(drop)
+/// Rejects a file that must not be replaced by a new one: anything but a regular file or a link.
+fn refuse_to_replace(old: Option<FileType>) -> io::Result<()> {
+    match old {
+        None | Some(FileType::RegularFile | FileType::Symlink | FileType::Directory) => Ok(()),
+        Some(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
 }
 
 /// How a symbolic link at the end of a path is treated.
@@ -314,6 +386,13 @@ impl Place {
     /// Returns whether a new file replaces the existing one. Devices and pipes are written in place.
     fn is_replaced(&self) -> bool {
         !self.is_open_file && self.kind().is_none_or(|kind| kind == FileType::RegularFile)
+    }
+
+    /// Returns whether a file that replaces `old` may belong to the owner of `old`. In a directory to which several users
+    /// can write, another user may have made the old file only to get the new one.
+    fn may_keep_its_owner(&self, old: &Stat) -> bool {
+        let owner_of_the_folder = fstat(&self.folder).map_or(0, |folder| folder.st_uid);
+        [0, geteuid().as_raw(), owner_of_the_folder].contains(&old.st_uid)
     }
 
     fn refuse_a_folder(&self) -> io::Result<()> {
@@ -504,12 +583,14 @@ mod tests {
     fn a_replaced_file_keeps_its_mode_and_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("any");
-        fs::write(&path, "old").expect("ours");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
-        let owned = lchown(&path, Some(65_534), Some(65_534)).is_ok();
-        replace(&path, b"new").expect("ours");
-        let about = fs::metadata(&path).expect("ours");
+        let path = &folder.path().join("any");
+        fs::write(path, "old").expect("ours");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o640)).expect("ours");
+        // As with sudo in a directory of the user.
+        let owned =
+            [path.as_path(), folder.path()].into_iter().all(|path| lchown(path, Some(65_534), Some(65_534)).is_ok());
+        replace(path, b"new").expect("ours");
+        let about = fs::metadata(path).expect("ours");
         assert_eq!(about.mode() & 0o7777, 0o640);
         assert!(!owned || (about.uid(), about.gid()) == (65_534, 65_534));
     }

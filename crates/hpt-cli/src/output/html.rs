@@ -179,7 +179,8 @@ pub(crate) fn page(page: &Page) -> String {
             }
         }
     };
-    let mut text = whole.into_string();
+    // The page also shows names from reports that other users made.
+    let mut text = super::without_escapes(&whole.into_string());
     text.push('\n');
     text
 }

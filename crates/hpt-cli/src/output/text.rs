@@ -43,10 +43,12 @@ pub(crate) fn one_or_many<'a, N: Copy + PartialEq + From<u8>>(count: N, one: &'a
 }
 
 /// Returns whether a terminal interprets a character instead of showing it: a control character, or a character that
-/// changes the writing direction.
+/// changes the writing direction. Also returns true for the two code points that are not characters.
 pub(super) fn is_obeyed(letter: char) -> bool {
     let turns_around = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns_around || letter.is_control()
+    // XML does not allow these two characters. XML 1.0, section 2.2, Char.
+    let is_none = matches!(letter, '\u{fffe}' | '\u{ffff}');
+    turns_around || is_none || letter.is_control()
 }
 
 /// Makes text safe for a terminal, because parts of the text may come from a file that another user created. Escapes
@@ -62,6 +64,14 @@ pub(crate) fn without_escapes(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{has_tail, tail};
+
+    #[test]
+    fn text_is_harmless_in_a_terminal_in_a_page_and_in_xml() {
+        assert_eq!(
+            super::without_escapes("a\u{202e}b\u{fffe}c\u{ffff}\u{1b}\n"),
+            "a\\u{202e}b\\u{fffe}c\\u{ffff}\\u{1b}\n"
+        );
+    }
 
     #[test]
     fn ten_samples_must_lie_beyond_a_quantile() {

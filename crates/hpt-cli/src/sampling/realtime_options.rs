@@ -7,7 +7,10 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::realtime::{Behavior, Pinned, Policy, Setup, allowed_cpus};
+use hpt_core::{
+    knobs::Journal,
+    realtime::{Behavior, Pinned, Policy, Setup, allowed_cpus},
+};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
@@ -323,7 +326,8 @@ impl RealtimeOptions {
         }
         let held = setup.apply(&context.host)?;
         let has_fair_server = has_fair_server(&context.host.facts().kernel_release);
-        Ok(SettingsGuard { held, conduct, has_fair_server, refused_cpus: Vec::new() })
+        let journal = self.journal.clone().unwrap_or_else(|| Journal::FOLDER.into());
+        Ok(SettingsGuard { held, conduct, has_fair_server, refused_cpus: Vec::new(), journal })
     }
 
     fn of_a_thread(&self, conduct: Behavior, cpu: Option<usize>) -> Setup {

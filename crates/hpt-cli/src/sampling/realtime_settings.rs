@@ -1,7 +1,7 @@
 //! The scheduling and system settings that are active during a run, and the settings that were refused. This module
 //! changes no settings, but its guard restores the previous settings on drop.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use hpt_core::{
     host::KernelRelease,
@@ -10,7 +10,10 @@ use hpt_core::{
 };
 use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread};
 
-use crate::{exit::causes, output::exact_time};
+use crate::{
+    exit::{causes, restore_command},
+    output::exact_time,
+};
 
 /// A guard that keeps the settings active until it is dropped.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub(crate) struct SettingsGuard {
     pub(super) has_fair_server: bool,
     /// The requested CPUs that were refused before the settings were applied.
     pub(super) refused_cpus: Vec<RefusedSetting>,
+    /// The directory of the journal that records the system settings.
+    pub(super) journal: PathBuf,
 }
 
 /// The active settings.
@@ -71,10 +76,11 @@ impl SettingsGuard {
 
     /// Restores all settings. Returns a message for each system setting that could not be restored.
     pub(crate) fn end(self) -> Vec<String> {
-        let failed = self.held.undo();
+        let Self { held, journal, .. } = self;
+        let failed = held.undo();
         let told = failed.iter().map(|error| match error {
             KnobError::ChangedSince { .. } => causes(error),
-            _ => format!("cannot restore a setting: {}; run `hpt restore`", causes(error)),
+            _ => format!("cannot restore a setting: {}; run `{}`", causes(error), restore_command(&journal)),
         });
         told.collect()
     }

@@ -12,7 +12,7 @@ use std::{
     process::Command,
 };
 
-use hpt_core::host::Entry;
+use hpt_core::host::{Capture, Entry};
 
 use crate::support::{capture_of, code, is_root, run, runner, set, stderr, stdout, words};
 
@@ -249,6 +249,107 @@ fn a_capture_opens_no_device_and_no_pipe() {
     }
 }
 
+/// The directory of the manual, and of the options that name a directory: each through a link of the attacker.
+#[test]
+fn a_link_in_place_of_a_directory_does_not_reach_a_directory_of_root() {
+    let scene = scene!();
+    fs::create_dir(scene.path("rootd")).expect("ours");
+    scene.attack("ln -s \"$1/rootd\" \"$1/sticky/dl\"");
+    scene.attack("mkdir \"$1/sticky/man\"; ln -s \"$1/victim\" \"$1/sticky/man/hpt.1\"");
+    let (linked, below) = (scene.word("sticky/dl"), scene.word("sticky/dl/sub"));
+    for arguments in [
+        &["manual", &scene.word("sticky/man")][..],
+        &["manual", &linked],
+        &["manual", &below],
+        &["calibrate", "--source", "monotonic", "--duration", "10ms", "--save", "--state-dir", &linked],
+        &["calibrate", "--source", "monotonic", "--duration", "10ms", "--save", "--state-dir", &below],
+        &["restore", "--journal", &below],
+        &["report", "--short", "--part", "probe", "-o", &scene.word("page.html"), "--svg", &below],
+    ] {
+        let output = run(arguments);
+        assert!(code(&output) > 0, "{arguments:?}: {}", stdout(&output));
+        let there = fs::read_dir(scene.path("rootd")).expect("ours").count();
+        assert_eq!(there, 0, "{arguments:?}: {}", stderr(&output));
+        scene.is_unharmed("hpt manual");
+    }
+}
+
+#[test]
+fn a_file_for_a_check_opens_no_device_and_no_pipe() {
+    let scene = scene!();
+    scene.attack("mkfifo \"$1/sticky/pipe.toml\"; ln -s \"$1/victim\" \"$1/sticky/link.toml\"");
+    let script = "exec 3> \"$1/sticky/pipe.toml\"; : > \"$1/sticky/opened\"";
+    let mut writer = scene.attacker(script).spawn().expect("a shell");
+    let output = run(&["check", &scene.word("sticky/pipe.toml")]);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("it is not a regular file"), "{}", stderr(&output));
+    let ended = writer.try_wait().expect("a child").is_some();
+    let opened = ended || scene.path("sticky/opened").exists();
+    writer.kill().expect("a child");
+    writer.wait().expect("a child");
+    assert!(!opened, "the pipe was opened");
+    let output = run(&["check", &scene.word("sticky/link.toml")]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("does not follow the symbolic link"), "{}", stderr(&output));
+}
+
+/// The attacker exchanges a capture and a link to a pipe, again and again.
+#[test]
+fn a_capture_that_is_exchanged_opens_no_device_and_no_pipe() {
+    let scene = scene!();
+    let capture = scene.capture(&capture_of("qemu-q35"));
+    scene.attack("mkfifo \"$1/sticky/pipe\"; ln -s pipe \"$1/sticky/link\"");
+    let swap = "cd \"$1/sticky\"; while :; do ln -sf pipe .next; mv -T .next my.capture; cp link.copy .next; mv -T .next my.capture; done";
+    fs::copy(&capture, scene.path("sticky/link.copy")).expect("ours");
+    scene.give_away(&scene.path("sticky/link.copy"));
+    let script = "exec 3> \"$1/sticky/pipe\"; : > \"$1/sticky/opened\"";
+    let mut writer = scene.attacker(script).spawn().expect("a shell");
+    let mut swapper = scene.attacker(swap).stderr(std::process::Stdio::null()).spawn().expect("a shell");
+    let outcomes: std::collections::BTreeSet<_> = (0..40).map(|_| code(&run(&["probe", "--host", &capture]))).collect();
+    swapper.kill().expect("a child");
+    swapper.wait().expect("a child");
+    let opened = writer.try_wait().expect("a child").is_some() || scene.path("sticky/opened").exists();
+    writer.kill().expect("a child");
+    writer.wait().expect("a child");
+    assert!(!opened, "the pipe was opened: {outcomes:?}");
+}
+
+/// Root replaces a file that the attacker made beforehand in a directory for all users.
+#[test]
+fn a_result_is_not_given_to_the_user_who_made_the_file_first() {
+    let scene = scene!();
+    scene.attack("umask 0; : > \"$1/sticky/result.prom\"");
+    let output = run(&["probe", "--textfile", &scene.word("sticky/result.prom")]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let made = fs::metadata(scene.path("sticky/result.prom")).expect("written");
+    assert_eq!((made.uid(), made.mode() & 0o777), (0, 0o644));
+}
+
+#[test]
+fn nothing_but_a_regular_file_is_replaced() {
+    let scene = scene!();
+    let made = Command::new("mkfifo").arg(scene.path("page.html")).arg(scene.path("page.json")).status();
+    assert!(made.expect("mkfifo").success());
+    let device = Command::new("mknod").arg(scene.path("device")).args(["c", "1", "3"]).status();
+    assert!(device.expect("mknod").success());
+    let socket = std::os::unix::net::UnixListener::bind(scene.path("socket")).expect("ours");
+    for (arguments, path) in [
+        (&["report", "--short", "--part", "probe", "--force", "-o"][..], "page.html"),
+        (&["report", "--short", "--part", "probe", "--force", "-o"], "device"),
+        (&["report", "--short", "--part", "probe", "--force", "-o"], "socket"),
+        (&["capture", "--force"], "device"),
+        (&["check", "--init", "--force"], "page.json"),
+    ] {
+        let before = fs::symlink_metadata(scene.path(path)).expect("there");
+        let output = run(&[arguments, &[scene.word(path).as_str()]].concat());
+        let said = stderr(&output);
+        assert!(code(&output) > 0 && said.contains("it is not a regular file"), "{arguments:?} {path}: {said}");
+        let after = fs::symlink_metadata(scene.path(path)).expect("there");
+        assert_eq!((before.ino(), before.mode()), (after.ino(), after.mode()), "{arguments:?} {path}");
+    }
+    drop(socket);
+}
+
 #[test]
 fn a_capture_by_root_is_readable_only_by_root() {
     let scene = scene!();
@@ -326,10 +427,18 @@ fn a_hostile_list_of_cpus_takes_no_time() {
     for file in ["isolated", "nohz_full", "online"] {
         set(&mut capture, &format!("sys/devices/system/cpu/{file}"), &list);
     }
-    // Limits CPU time, which is independent of the load. With the whole input, a list took half a
-    // minute.
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -t 5; exec \"$@\"", "sh"]).args(words());
-    let output = command.args(["doctor", "--host", &scene.capture(&capture)]).output().expect("a shell");
-    assert!((0..=2).contains(&code(&output)));
+    // Limits CPU time, which is independent of the load, and memory. With the whole input, a list took half a
+    // minute, and gigabytes.
+    let doctor = |capture: &Capture| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -t 5 -v 1000000; exec \"$@\"", "sh"]).args(words());
+        let output = command.args(["doctor", "--host", &scene.capture(capture)]).output().expect("a shell");
+        assert!((0..=2).contains(&code(&output)), "{}", stderr(&output));
+    };
+    doctor(&capture);
+    for parameter in ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"] {
+        let mut capture = capture_of("amd-epyc-zen3-kvm");
+        set(&mut capture, "proc/cmdline", format!("{parameter}={}", ["0-8191"; 60_000].join(",")));
+        doctor(&capture);
+    }
 }

@@ -119,6 +119,7 @@ struct List {
 }
 
 impl List {
+    #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
     fn read() -> Self {
         Self::of(File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource"))
     }

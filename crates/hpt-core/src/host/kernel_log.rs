@@ -244,15 +244,42 @@ fn is_of_the_kernel(head: &str) -> bool {
     head.split(',').next().and_then(|prefix| prefix.parse::<u32>().ok()).is_some_and(|prefix| prefix >> 3 == 0)
 }
 
-/// Substrings of lines about clocksources, in lower case. Linux: kernel/time/clocksource.c,
-/// arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c, drivers/clocksource/{acpi_pm,arm_arch_timer}.c.
-const WORDS: [&str; 9] =
-    ["clocksource", "tsc", "hpet", "kvm-clock", "pm-timer", "pmtimer", "arch_timer", "sched_clock", "timekeeping"];
+/// The beginnings of lines about clocksources, in lower case. A word elsewhere in a line does not count: it may be part
+/// of a serial number, of a device's name, or of a user's. Linux: kernel/time/{clocksource,sched_clock,timekeeping}.c,
+/// arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock,apic/apic}.c, drivers/clocksource/{acpi_pm,arm_arch_timer}.c,
+/// drivers/acpi/tables.c.
+const BEGINNINGS: [&str; 20] = [
+    "clocksource: ",
+    "clocksource ",
+    "switched to clocksource ",
+    "switching to clocksource ",
+    "override clocksource ",
+    "tsc: ",
+    "tsc ",
+    "fast tsc calibration ",
+    "refined tsc clocksource calibration",
+    "marking tsc unstable ",
+    "hpet: ",
+    "hpet clockevent ",
+    "kvm-clock: ",
+    "arch_timer: ",
+    "sched_clock: ",
+    "timekeeping: ",
+    "acpi: pm-timer ",
+    "acpi: hpet ",
+    "acpi: reserving hpet table ",
+    "pm-timer ",
+];
 
 fn is_on_clock_sources(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    // The line with the kernel command line is excluded because a capture contains the command line in another file.
-    !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
+    let text = text.strip_prefix("[firmware bug]: ").unwrap_or(&text);
+    let is_of_an_hpet = |text: &str| {
+        let number = text.strip_prefix("hpet").and_then(|rest| rest.split_once(": ")).map(|(number, _)| number);
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_a_warp = |text: &str| text.starts_with("measured ") && text.contains(" cycles tsc warp between cpus");
+    BEGINNINGS.iter().any(|begin| text.starts_with(begin)) || is_of_an_hpet(text) || is_a_warp(text)
 }
 
 /// Decodes escape sequences, which consist of `\x` and two hexadecimal digits, and represent unprintable bytes.
@@ -321,6 +348,38 @@ mod tests {
         let records = b"12,0,0,-;hpet of root@a-host\n14,3,4,-;tsc: token\n6,4,5,-;hpet0: at MMIO\nx,5,6,-;tsc\n";
         let kept = String::from_utf8(only_on_clock_sources(records)).expect("as the records");
         assert_eq!(kept, "12,0,0,-;\n6,4,5,-;hpet0: at MMIO\n");
+    }
+
+    #[test]
+    fn a_capture_contains_no_line_that_only_contains_a_word() {
+        const PRIVATE: [&str; 12] = [
+            "usb 1-2: SerialNumber: 0042TSC7731",
+            "usb 1-3: Product: Deutsche Haus Kamera of Anna",
+            "audit: type=1400 audit(1690000000.123:45): avc:  granted  { setsched } for  pid=4242 comm=\"private\"",
+            "EXT4-fs (sdb1): mounted filesystem with label Kontscharow",
+            "device-mapper: vg-hpetersen-home: resized",
+            "input: Anna's tsc: keyboard as /devices/pci0000:00/input5",
+            "rtc_cmos 00:00: alarms up to one day, y3k, 114 bytes nvram, hpet irqs",
+            "systemd[1]: Hostname set to <clocksource: box>.",
+            "TSC7731 camera of Anna",
+            "hpetersen: tsc: a name",
+            "hpet of Anna: a name",
+            "Kernel command line: tsc=reliable secret=1",
+        ];
+        let records: String = PRIVATE.iter().map(|text| format!("6,8,2234567,-;{text}\n")).collect();
+        assert_eq!(String::from_utf8(only_on_clock_sources(records.as_bytes())).expect("text"), "");
+        for kept in [
+            "clocksource: Switched to clocksource tsc",
+            "[Firmware Bug]: TSC doesn't count with P0 frequency!",
+            "TSC synchronization [CPU#0 -> CPU#1]:",
+            "Measured 74 cycles TSC warp between CPUs, turning off TSC clock.",
+            "hpet0: at MMIO 0xfed00000, IRQs 2, 8, 0",
+            "hpet: number irqs doesn't agree with number of timers",
+            "ACPI: PM-Timer IO Port: 0x608",
+            "arch_timer: cp15 timer(s) running at 54.00MHz (phys).",
+        ] {
+            assert!(!only_on_clock_sources(format!("6,8,9,-;{kept}\n").as_bytes()).is_empty(), "{kept}");
+        }
     }
 
     #[test]

@@ -29,7 +29,10 @@ use std::{
     collections::BTreeMap,
     fs::{File, Metadata},
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -197,16 +200,28 @@ pub(crate) struct About {
 
 /// Reads a regular file, and also returns its owner and mode.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
-    // The file is checked before it is opened, because opening a device may have side effects. For example,
-    // opening a watchdog device starts the watchdog.
-    refuse_what_is_not_regular(&path.metadata()?)?;
-    // O_NONBLOCK: if a pipe has replaced the file, opening it must not wait for a writer. The flag has no effect on a
-    // regular file.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    // The file is found and checked before it is opened to read, because opening a device may have side effects. For
+    // example, opening a watchdog device starts the watchdog. O_PATH opens no device, and what was checked is what is
+    // then read, even if another user exchanges the file in between. open(2).
+    let found = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
+    refuse_what_is_not_regular(&found.metadata()?)?;
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = File::options().read(true).open(same).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => {
+            io::Error::new(cause.kind(), "it cannot be read safely, because /proc is not mounted")
+        }
+        _ => cause,
+    })?;
     let about = file.metadata()?;
-    refuse_what_is_not_regular(&about)?;
     let content = content_of(file)?;
     Ok((content, About { owner: about.uid(), mode: about.mode() }))
+}
+
+/// Reads a regular file of the machine itself. Only the kernel and root can put another file in its place.
+fn read_file_of_the_kernel(path: &Path) -> io::Result<Vec<u8>> {
+    refuse_what_is_not_regular(&path.metadata()?)?;
+    // O_NONBLOCK: opening a pipe must not wait for a writer. The flag has no effect on a regular file.
+    content_of(File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?)
 }
 
 fn refuse_what_is_not_regular(about: &Metadata) -> io::Result<()> {
@@ -263,7 +278,7 @@ impl Host {
     /// the recorded error.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match &self.root {
-            Root::Folder(folder) => read_regular_file(&below(folder, path)),
+            Root::Folder(folder) => read_file_of_the_kernel(&below(folder, path)),
             Root::Capture(capture) => capture.read(path),
         }
     }
@@ -274,6 +289,7 @@ impl Host {
     ///
     /// Returns an error if the file cannot be opened. For a system snapshot, whose files never change, the error kind
     /// is [`io::ErrorKind::Unsupported`].
+    #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
     pub(crate) fn open_to_read(&self, path: &str) -> io::Result<File> {
         match &self.root {
             Root::Folder(folder) => File::open(below(folder, path)),

@@ -135,6 +135,7 @@ mod tests {
             let path = folder.path().join("proc").join(number);
             fs::create_dir_all(&path).expect("ours");
             fs::write(path.join("comm"), name).expect("ours");
+            fs::write(path.join("status"), "Uid:\t0\t0\t0\t0\n").expect("ours");
         };
         let look = |all_are_seen| Host::below(folder.path(), Facts::live()).look_at_daemons(all_are_seen);
         assert_eq!((look(true), look(false)), ((None, None), (None, None)));

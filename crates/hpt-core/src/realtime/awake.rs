@@ -50,6 +50,7 @@ impl AwakeCpus {
 }
 
 /// Returns the limit that results from all active requests; `None` if it cannot be read.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 pub(super) fn promised(host: &Host) -> Option<Duration> {
     let mut value = [0; 4];
     // This is a device, not one of a host's regular files. Opening the device for reading requests no limit.

@@ -124,6 +124,7 @@ fn info(id: SourceId) -> SourceInfo {
         .with_counts_in_suspend(true)
 }
 
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     if !host.is_live() {
         return Err(Unavailable::Captured);

@@ -97,6 +97,7 @@ pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
 
 /// Returns whether the terminal of this process, if there is one, currently belongs to the process group of this
 /// process or of the child. A shell has a process group of its own.
+#[allow(clippy::disallowed_methods, reason = "a device of the kernel")]
 pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;

@@ -7,8 +7,7 @@ mod junit;
 mod terminal;
 
 use std::{
-    fs::{self, File},
-    io::{self, Read},
+    fs, io,
     path::{Path, PathBuf},
     time::{Instant, SystemTime},
 };
@@ -139,12 +138,11 @@ fn read(path: &Path) -> Result<String, Failure> {
         _ => Failure::Unreadable { path: path.to_owned(), cause },
     };
     message::detail(format_args!("reading {}", path.display()));
-    let mut content = Vec::new();
-    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut content)).map_err(failed)?;
     let wrong = |why: &str| Failure::NotACheck { path: path.to_owned(), why: why.to_owned() };
-    if content.len() as u64 > LARGEST {
-        return Err(wrong("it is larger than 1 MiB"));
-    }
+    let content = files::read(path, LARGEST).map_err(|cause| match cause.kind() {
+        io::ErrorKind::FileTooLarge => wrong(&cause.to_string()),
+        _ => failed(cause),
+    })?;
     String::from_utf8(content).map_err(|_| wrong("it is not UTF-8"))
 }
 

@@ -11,7 +11,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::plan::PLANS;
-use crate::{exit::Failure, output::chart::Unreadable};
+use crate::{
+    exit::Failure,
+    output::{chart::Unreadable, files},
+};
 
 pub(super) const KIND: &str = "report";
 /// The maximum size of a report, in bytes. The report of a machine with a hundred CPUs is about a hundredth of this
@@ -53,7 +56,8 @@ impl Report {
     /// Reads a saved report. Fails with the reason if the file is not a valid report.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let not = |why: String| Failure::NotAReport { path: path.to_owned(), why };
-        let content = content(path).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })?;
+        let content =
+            files::read(path, LARGEST).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })?;
         Self::of(&content).map_err(not)
     }
 
@@ -97,28 +101,6 @@ fn other_layout(report: &Value, schema: u64) -> String {
         "read it with the version that wrote it, or measure again"
     };
     format!("hpt {writer} wrote it in layout {schema}, but this version reads layout {SCHEMA}; {advice}")
-}
-
-fn content(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt};
-    let regular = |what: &std::fs::Metadata| what.is_file();
-    // Check this before opening the file, because opening a device may have side effects.
-    if !regular(&path.metadata()?) {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    // Open the file in non-blocking mode, so that opening a pipe does not wait for a writer.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let what = file.metadata()?;
-    let wrong = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());
-    if !regular(&what) {
-        return Err(wrong("it is not a regular file"));
-    }
-    if what.len() > LARGEST {
-        return Err(wrong("it is too large for a report"));
-    }
-    let mut content = Vec::new();
-    file.take(LARGEST).read_to_end(&mut content)?;
-    Ok(content)
 }
 
 #[cfg(test)]

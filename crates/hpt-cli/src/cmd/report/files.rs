@@ -2,8 +2,7 @@
 //! disk leaves no incomplete file. This module does not depend on the content of the files.
 
 use std::{
-    fs,
-    io::{self, Read},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -14,6 +13,9 @@ use crate::{
         files::{self, Unfinished, WriteError},
     },
 };
+
+/// The size of the largest chart, with room to spare.
+const LARGEST_CHART: u64 = 16 << 20;
 
 /// The paths of the files.
 #[derive(Debug)]
@@ -125,17 +127,7 @@ struct MadeFolders(Vec<PathBuf>);
 impl MadeFolders {
     /// Creates `folder` and its missing parents.
     fn down_to(folder: &Path) -> io::Result<Self> {
-        let mut missing: Vec<PathBuf> = folder
-            .ancestors()
-            .take_while(|path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err())
-            .map(Path::to_owned)
-            .collect();
-        missing.reverse();
-        let made = Self(missing);
-        fs::create_dir_all(folder)?;
-        // Check this after creating the directory, so that a link in the path is detected.
-        files::check_folder(folder)?;
-        Ok(made)
+        files::create_folders(folder).map(Self)
     }
 
     fn stay(mut self) {
@@ -165,10 +157,9 @@ fn drawings(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns whether a report wrote this chart, judging by the start of the file.
 fn is_ours(path: &Path) -> bool {
-    let mut begin = Vec::new();
     let is_file = fs::symlink_metadata(path).is_ok_and(|what| what.is_file());
-    let read = is_file && fs::File::open(path).is_ok_and(|file| file.take(1_000).read_to_end(&mut begin).is_ok());
-    read && String::from_utf8_lossy(&begin).contains(chart::MARK)
+    let content = if is_file { files::read(path, LARGEST_CHART).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&content[..content.len().min(1_000)]).contains(chart::MARK)
 }
 
 fn nothing(path: &Path) -> impl Fn(io::Error) -> Failure {

@@ -93,6 +93,7 @@ pub(super) struct Snapshot {
 }
 
 impl MachineWatch {
+    #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
     pub(super) fn of(context: &Context) -> Result<Self, Failure> {
         let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
         let setting = File::open(Knob::clock_source().path()).ok();

@@ -90,6 +90,7 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
 }
 
 /// Works until this process is killed.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "wrong arguments of a load");
     let text = |index: usize| arguments.get(index).and_then(|argument| argument.to_str()).ok_or_else(invalid);
@@ -119,6 +120,7 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
 }
 
 /// Names the main thread after its load. Threads and processes that it starts inherit the name.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 fn name_thread(kind: Kind) {
     // The kernel keeps 15 characters.
     let _ = fs::write("/proc/self/comm", format!("{LOAD}{}", kind.name()));

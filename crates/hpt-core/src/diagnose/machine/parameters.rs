@@ -1,6 +1,8 @@
 //! Boot parameters for fixes: how to pass a parameter to the kernel on this machine, and which CPUs a parameter already
 //! lists. This module does not set parameters.
 
+use std::collections::BTreeSet;
+
 use super::MachineFacts;
 use crate::host::{BootLoader, BootParameter, CpuList};
 
@@ -39,11 +41,19 @@ impl Listed {
                 }
                 None => (1, 1),
             };
-            (first <= end && used > 0 && used <= group)
-                .then(|| (first..=end).filter(|cpu| (cpu - first) % group < used).collect::<Vec<usize>>())
+            (first <= end && used > 0 && used <= group).then_some((first, end, used, group))
         };
-        let listed: Option<Vec<Vec<usize>>> = value.split(',').skip(words.len()).map(part).collect();
-        let cpus = listed.map(|parts| parts.into_iter().flatten().collect::<CpuList>()).filter(|cpus| !cpus.is_empty());
+        let (mut listed, mut named) = (BTreeSet::new(), 0);
+        let mut parts = value.split(',').skip(words.len());
+        // The parts of a valid list do not overlap. Without the limit, a list that names CPUs again and again would take
+        // minutes and gigabytes.
+        let is_valid = parts.all(|text| {
+            let Some((first, end, used, group)) = part(text) else { return false };
+            named += end - first + 1;
+            listed.extend((first..=end).filter(|cpu| named <= MOST && (cpu - first) % group < used));
+            named <= MOST
+        });
+        let cpus = Some(listed.into_iter().collect::<CpuList>()).filter(|cpus| is_valid && !cpus.is_empty());
         Self { words, cpus }
     }
 }

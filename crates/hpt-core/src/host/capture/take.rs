@@ -29,8 +29,10 @@ const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 /// because it contains the address of a network card.
 const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 
-/// The keys of the lines in /proc/cpuinfo that identify an individual machine.
-const PRIVATE_KEYS: [&str; 1] = ["Serial"];
+/// Words in the keys of values that identify an individual machine, in lower case: `Serial` in /proc/cpuinfo on Arm,
+/// `identification = 279F25` within the lines of the processors on s390. Linux, arch/arm/kernel/setup.c,
+/// arch/s390/kernel/processor.c.
+const PRIVATE_KEYS: [&str; 3] = ["serial", "identification", "uuid"];
 
 /// A new capture, with lists of the copied paths and of the paths that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,8 +127,10 @@ fn missing_for(cause: &io::Error) -> Entry {
 
 fn without_private_lines(content: &[u8]) -> Vec<u8> {
     let private = |line: &[u8]| {
-        let line = String::from_utf8_lossy(line);
-        line.split_once(':').is_some_and(|(key, _)| PRIVATE_KEYS.contains(&key.trim()))
+        let line = String::from_utf8_lossy(line).to_ascii_lowercase();
+        let (key, values) = line.split_once(':').unwrap_or(("", &line));
+        let keys = values.split(',').filter_map(|value| Some(value.split_once('=')?.0));
+        [key].into_iter().chain(keys).any(|key| PRIVATE_KEYS.iter().any(|word| key.contains(word)))
     };
     content.split_inclusive(|&byte| byte == b'\n').filter(|line| !private(line)).flatten().copied().collect()
 }
@@ -139,5 +143,10 @@ mod tests {
     fn a_capture_contains_no_serial_number() {
         let cpuinfo = b"Hardware\t: BCM2835\nSerial\t\t: 00000000abcdef01\nModel\t: Raspberry Pi";
         assert_eq!(without_private_lines(cpuinfo), b"Hardware\t: BCM2835\nModel\t: Raspberry Pi");
+        let s390 =
+            b"vendor_id       : IBM/S390\nprocessor 0: version = FF,  identification = 279F25,  machine = 3931\n";
+        assert_eq!(without_private_lines(s390), b"vendor_id       : IBM/S390\n");
+        let other = b"serial number\t: 7\nBoard Serial: 8\nsystem uuid: 9\nModel : 1\n";
+        assert_eq!(without_private_lines(other), b"Model : 1\n");
     }
 }

@@ -2,9 +2,8 @@
 //! Installs none of them.
 
 use std::{
-    fs::{self, DirBuilder},
+    fs,
     io::{self, ErrorKind},
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,7 @@ use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TriedSetting};
 use crate::{
     exit::Failure,
     output::{
-        files::{Unfinished, WriteError, check_folder},
+        files::{Unfinished, WriteError, create_folders},
         short_time,
     },
 };
@@ -32,11 +31,11 @@ const PROC_SYS: &str = "/proc/sys/";
 /// Creates the directory if it is missing, and refuses to replace files. Called before anything is changed.
 pub(super) fn prepare(folder: &Path, force: bool) -> Result<(), Failure> {
     let failed = |cause| Failure::Write(WriteError { path: folder.to_owned(), cause });
-    match DirBuilder::new().mode(0o755).create(folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        made => made.map_err(failed)?,
+    // Only the directory itself is created. A missing parent is more likely a mistake.
+    if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::metadata(parent).map_err(failed)?;
     }
-    check_folder(folder).map_err(failed)?;
+    create_folders(folder).map_err(failed)?;
     for path in ALL.map(|name| folder.join(name)) {
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
