@@ -300,7 +300,7 @@ mod tests {
             "Stop at the first sample above TIME (exit code 1)",
             "Scheduling policy: f:80, r:80, d:2ms/10ms or o",
             "Disable idle states with exit latency above TIME",
-            "Example: sudo hpt latency timer -c all -P f:80 --mlockall --dma-latency 0 -d 1h",
+            "Example: sudo hpt latency timer -c all -P f:80 --load cpu --explain -d 1h",
         ] {
             assert!(help.lines().any(|shown| shown.ends_with(line) && shown.chars().count() <= 79), "{line}\n{help}");
         }

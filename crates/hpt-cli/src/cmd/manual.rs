@@ -66,10 +66,16 @@ fn name(command: &Command) -> String {
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let title = name(command);
-    let man = Man::new(command.clone())
-        .title(title.as_str())
-        .source(concat!("hpt ", env!("CARGO_PKG_VERSION")))
-        .manual("hpt");
+    // clap_mangen prints the long text only. An option without one is described by its short text.
+    let described = command.clone().mut_args(|argument| match (argument.get_long_help(), argument.get_help()) {
+        (None, Some(short)) => {
+            let short = short.clone();
+            argument.long_help(short)
+        }
+        _ => argument,
+    });
+    let man =
+        Man::new(described).title(title.as_str()).source(concat!("hpt ", env!("CARGO_PKG_VERSION"))).manual("hpt");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;

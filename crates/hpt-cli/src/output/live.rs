@@ -7,7 +7,7 @@ use console::{Term, measure_text_width};
 
 use super::{
     human::{self, Block, Look},
-    message::is_colored,
+    message::{can_draw, is_colored},
 };
 
 /// The number of columns that the text leaves free. The `^C` that a terminal echoes therefore stays on the last line,
@@ -25,7 +25,7 @@ impl Live {
     /// Returns `None` if standard output is not a terminal, or if neither colors nor other control sequences are
     /// wanted.
     pub(crate) fn on_terminal() -> Option<Self> {
-        (io::stdout().is_terminal() && is_colored(true)).then_some(Self { drawn: Vec::new() })
+        (can_draw(io::stdout().is_terminal()) && is_colored(true)).then_some(Self { drawn: Vec::new() })
     }
 
     /// Replaces the text with the first of these layouts that needs the fewest lines.

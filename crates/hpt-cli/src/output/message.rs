@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::ValueEnum;
+use console::{Term, measure_text_width};
 use indicatif::ProgressBar;
 
 use super::without_escapes;
@@ -72,6 +73,17 @@ pub(super) fn is_colored(is_terminal: bool) -> bool {
     colors(manner().color, is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))
 }
 
+/// Returns whether to draw on a stream, that is, to move the cursor and to erase lines. A dumb terminal does not obey
+/// such escape sequences, and NO_COLOR asks for none (no-color.org).
+pub(super) fn can_draw(is_terminal: bool) -> bool {
+    draws(is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))
+}
+
+fn draws(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_dumb = variable("TERM").is_none_or(|terminal| ["", "dumb", "unknown"].contains(&terminal.as_str()));
+    is_terminal && !is_dumb && variable("NO_COLOR").is_none_or(|set| set.is_empty())
+}
+
 /// Returns whether to use colors. These settings are considered, in order of precedence: `--color`, NO_COLOR
 /// (no-color.org), CLICOLOR_FORCE, and finally CLICOLOR and TERM.
 fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
@@ -120,8 +132,45 @@ pub(super) fn write_above(bar: Option<ProgressBar>) {
 
 /// Writes a message with its label.
 fn tell(kind: Kind, text: &str) {
-    let is_colored = is_colored(io::stderr().is_terminal());
-    write_text(&line(kind, text, is_colored));
+    let is_terminal = io::stderr().is_terminal();
+    let line = line(kind, text, is_colored(is_terminal));
+    let width = is_terminal.then(|| usize::from(Term::stderr().size().1));
+    write_text(&width.map_or_else(|| line.clone(), |width| wrapped(&line, width)));
+}
+
+/// Wraps lines at words. Text between backquotes, which is a command to copy, stays on one line if it fits.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut whole = String::new();
+    for line in text.lines() {
+        let mut column = 0;
+        let mut rest = line;
+        while !rest.is_empty() {
+            let end = end_of_word(rest, width);
+            let (word, after) = rest.split_at(end);
+            let length = measure_text_width(word);
+            if column > 0 && column + 1 + length > width {
+                whole.push('\n');
+                column = 0;
+            } else if column > 0 {
+                whole.push(' ');
+                column += 1;
+            }
+            whole.push_str(word);
+            column += length;
+            rest = after.strip_prefix(' ').unwrap_or(after);
+        }
+        whole.push('\n');
+    }
+    whole
+}
+
+/// Returns the end of the first word, or of the first text between backquotes if it fits on a line.
+fn end_of_word(text: &str, width: usize) -> usize {
+    let mut ends = text.match_indices(' ').map(|(at, _)| at).chain([text.len()]);
+    let end = ends.next().unwrap_or(text.len());
+    let is_open = |end: usize| text[..end].matches('`').count() % 2 == 1;
+    let closed = if is_open(end) { ends.find(|&end| !is_open(end)) } else { None };
+    closed.filter(|&end| measure_text_width(&text[..end]) <= width).unwrap_or(end)
 }
 
 /// Writes text to standard error, above the progress bar. Ignores write errors.
@@ -140,7 +189,8 @@ pub(super) fn write_text(text: &str) {
 pub(crate) fn erase_echo() {
     let mut out = io::stderr();
     if out.is_terminal() {
-        let _ = out.write_all(b"\r\x1b[2K");
+        let erased: &[u8] = if can_draw(true) { b"\r\x1b[2K" } else { b"\n" };
+        let _ = out.write_all(erased);
     }
 }
 
@@ -214,6 +264,33 @@ mod tests {
         assert!(!auto(true, &[("TERM", "dumb")]) && !auto(true, &[("CLICOLOR", "0")]));
         assert!(with(ColorChoice::Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")]));
         assert!(!with(ColorChoice::Never, true, &[("CLICOLOR_FORCE", "1")]));
+    }
+
+    #[test]
+    fn messages_are_wrapped_at_words_but_not_within_a_command() {
+        let text = "hpt: error: the limit LIMIT is exceeded; run `hpt restore --journal /tmp/a` now\n";
+        for width in [30, 40, 80, 120] {
+            let shown = super::wrapped(text, width);
+            assert!(shown.lines().all(|line| line.len() <= width), "{width}: {shown}");
+            assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
+            assert!(shown.contains("`hpt restore --journal /tmp/a`"), "{width}: {shown}");
+        }
+        assert_eq!(super::wrapped("hpt: error: x\n", 40), "hpt: error: x\n");
+        // A word or a command that is wider than the terminal stays whole, or is wrapped at its words.
+        assert_eq!(super::wrapped("a bbbbbbbbbb c `d e f g h`\n", 6), "a\nbbbbbbbbbb\nc `d e\nf g h`\n");
+    }
+
+    #[test]
+    fn only_a_terminal_that_obeys_is_drawn_on() {
+        let with = |is_terminal, set: &[(&str, &str)]| {
+            super::draws(is_terminal, |name| {
+                set.iter().find(|(one, _)| *one == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(with(true, &[("TERM", "xterm")]) && !with(false, &[("TERM", "xterm")]));
+        for quiet in [&[("TERM", "dumb")][..], &[("TERM", "")], &[], &[("TERM", "xterm"), ("NO_COLOR", "1")]] {
+            assert!(!with(true, quiet), "{quiet:?}");
+        }
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::{
     io::{self, IsTerminal},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use console::Term;
+use console::{Term, measure_text_width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 
 use super::message::{self, is_quiet};
@@ -25,50 +25,74 @@ const DRAWN_HZ: u8 = 10;
 /// Standard error, as a terminal that is a few columns narrower. indicatif leaves the cursor after the last column. The
 /// `^C` that a terminal echoes therefore stays on the line of the bar, and is erased with it.
 #[derive(Debug)]
-struct Screen(Term);
+struct Screen {
+    terminal: Term,
+    /// The column of the cursor. indicatif fills each line up to the width, and expects the next one to begin on the next
+    /// row. As the terminal is wider than indicatif knows, it does not do so by itself.
+    column: AtomicUsize,
+}
+
+impl Screen {
+    fn new() -> Self {
+        Self { terminal: Term::buffered_stderr(), column: AtomicUsize::new(0) }
+    }
+}
 
 /// The number of columns that the bar leaves free.
 const FREE_COLUMNS: u16 = 4;
 
 impl TermLike for Screen {
     fn width(&self) -> u16 {
-        self.0.size().1.saturating_sub(FREE_COLUMNS).max(1)
+        self.terminal.size().1.saturating_sub(FREE_COLUMNS).max(1)
     }
 
     fn height(&self) -> u16 {
-        self.0.size().0
+        self.terminal.size().0
     }
 
     fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
-        self.0.move_cursor_up(lines)
+        self.terminal.move_cursor_up(lines)
     }
 
     fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
-        self.0.move_cursor_down(lines)
+        self.terminal.move_cursor_down(lines)
     }
 
     fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
-        self.0.move_cursor_right(columns)
+        self.terminal.move_cursor_right(columns)
     }
 
     fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
-        self.0.move_cursor_left(columns)
+        self.terminal.move_cursor_left(columns)
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        self.0.write_line(text)
+        self.column.store(0, Ordering::Relaxed);
+        self.terminal.write_line(text)
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        self.0.write_str(text)
+        let mut column = self.column.load(Ordering::Relaxed);
+        if text == "\r" {
+            column = 0;
+        } else if !text.is_empty() {
+            if column >= usize::from(self.width()) {
+                self.terminal.write_str("\r\n")?;
+                column = 0;
+            }
+            column += measure_text_width(text);
+        }
+        self.column.store(column, Ordering::Relaxed);
+        self.terminal.write_str(text)
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        self.0.clear_line()
+        self.column.store(0, Ordering::Relaxed);
+        self.terminal.clear_line()
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.0.flush()
+        self.terminal.flush()
     }
 }
 
@@ -85,9 +109,9 @@ fn rough(left: Duration) -> String {
 
 /// Creates a bar for a run with the expected duration `expected`. The template can contain `{left}` and `{done}`.
 fn bar(expected: Duration, template: &str) -> ProgressBar {
-    let visible = io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
+    let visible = message::can_draw(io::stderr().is_terminal()) && !is_quiet() && expected >= SHORTEST_RUN;
     let target = if visible {
-        ProgressDrawTarget::term_like_with_hz(Box::new(Screen(Term::buffered_stderr())), DRAWN_HZ)
+        ProgressDrawTarget::term_like_with_hz(Box::new(Screen::new()), DRAWN_HZ)
     } else {
         ProgressDrawTarget::hidden()
     };
@@ -229,7 +253,7 @@ impl Progress {
 
     /// Returns the number of columns and of lines that are available above the bar.
     pub(crate) fn room(&self) -> (usize, usize) {
-        let screen = Screen(Term::buffered_stderr());
+        let screen = Screen::new();
         // The bar has a line, and so has the shell's prompt above it.
         (screen.width().into(), usize::from(screen.height().saturating_sub(2)).max(1))
     }

@@ -58,7 +58,8 @@ fn typed(folder: &Path, command: &str, to_its_end: bool) -> Came {
     // The shell survives Ctrl-C, to return the exit code.
     shell.args(["-c", &format!("trap : INT\n{command}\n")]).current_dir(folder).process_group(0);
     shell.env("PATH", format!("{}:{path}", folder.display())).env("XDG_STATE_HOME", folder.join("state"));
-    shell.env("NO_COLOR", "1").stdin(Stdio::null());
+    // With NO_COLOR there is no progress bar.
+    shell.env_remove("NO_COLOR").stdin(Stdio::null());
     let mut shell = AtATerminal::start(&mut shell);
     let mut pressed = to_its_end;
     wait_until(command, || {

@@ -122,6 +122,22 @@ fn zsh_completes_on_the_first_key_press() {
 }
 
 #[test]
+fn every_option_of_the_manual_pages_has_a_text() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(code(&run(&["manual", folder.path().to_str().expect("UTF-8")])), 0);
+    let mut options = 0;
+    for entry in std::fs::read_dir(folder.path()).expect("written").flatten() {
+        let page = std::fs::read_to_string(entry.path()).expect("written");
+        for option in page.split(".TP\n").skip(1) {
+            let (name, text) = option.split_once('\n').expect("a name and a text");
+            assert!(!text.trim().is_empty() && !text.starts_with(".SH"), "{}: {name}", entry.path().display());
+            options += 1;
+        }
+    }
+    assert!(options > 200, "{options}");
+}
+
+#[test]
 fn the_manual_pages_have_no_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let man1 = folder.path().join("share/man/man1");

@@ -71,7 +71,7 @@ const EXAMPLES: &str = "  \
   hpt latency stall --cpu all --above 50us --duration 1h
   sudo hpt latency stall --cpu 3 -P f:99 --accept-throttling --raw stalls.txt
   sudo hpt latency stall --cpu 3 -P f:99 --no-throttling --stop-above 200us";
-const EXAMPLE: &str = "Example: sudo hpt latency stall -c 3 -P f:99 --no-throttling --stop-above 200us";
+const EXAMPLE: &str = "Example: sudo hpt latency stall -P f:99 --no-throttling --load cpu --explain";
 /// The kind of the `hpt latency stall` document.
 pub(super) const KIND: &str = "latency-stall";
 const BY: &str = "hpt latency stall";

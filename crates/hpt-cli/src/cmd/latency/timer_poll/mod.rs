@@ -75,12 +75,12 @@ const TIMER_EXAMPLES: &str = "  \
   hpt latency timer --duration 1m --limit p99=500us,max=20ms,missed=0
   hpt latency timer --at 23:59:50 --interval 1s --duration 20s
   sudo hpt latency timer -P f:80 --stop-above 100us --write cyclictest=run.hist";
-const TIMER_EXAMPLE: &str = "Example: sudo hpt latency timer -c all -P f:80 --mlockall --dma-latency 0 -d 1h";
+const TIMER_EXAMPLE: &str = "Example: sudo hpt latency timer -c all -P f:80 --load cpu --explain -d 1h";
 const POLL_EXAMPLES: &str = "  \
   hpt latency poll                        one CPU, every millisecond, 10 s
   sudo hpt latency poll --cpu 3 -P f:99 --no-throttling --duration 18h \\
     --write line=counts";
-const POLL_EXAMPLE: &str = "Example: sudo hpt latency poll -c 3 -P f:99 --no-throttling -d 1h";
+const POLL_EXAMPLE: &str = "Example: sudo hpt latency poll -P f:99 --no-throttling --load cpu --explain";
 /// The kind of the `hpt latency timer` document.
 pub(super) const TIMER: &str = "latency-timer";
 /// The kind of the `hpt latency poll` document.
