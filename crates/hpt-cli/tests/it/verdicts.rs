@@ -82,14 +82,30 @@ fn a_quantile_with_too_few_samples_is_unknown_and_states_how_many_it_takes() {
     assert_eq!(code(&with(&line, &["p99.99=1h,max=1ns"])), 1);
 }
 
+/// Every sentence about a limit states how many samples exceed it, whether the limit held or not, and claims no
+/// confidence: late samples come in bursts, so their number is not the number of independent observations.
 #[test]
-fn the_verdict_on_a_maximum_states_what_it_supports() {
+fn the_verdict_on_a_limit_states_how_many_samples_exceed_it() {
     let line = ["latency", "timer", "--count", "100", "--cpu", "any"];
-    let supports = "at 95 % confidence, fewer than 3 in 100 samples exceed it, if samples are independent";
     let joined = |output: &Output| stdout(output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(joined(&with(&line, &["max=1h"])).contains(&format!("max=1h: {supports}.")));
-    assert!(!joined(&run(&line)).contains("confidence"));
-    assert!(joined(&run(&[&line[..], &["-v"]].concat())).contains(&format!("max: {supports}.")));
+    let held = joined(&with(&line, &["max=1h"]));
+    assert!(held.contains("max=1h: none of 1") && held.contains(" samples exceeds it."), "{held}");
+    let exceeded = joined(&with(&line, &["max=1ns,p50=1ns"]));
+    for limit in ["max=1ns", "p50=1ns"] {
+        let samples =
+            exceeded.split(&format!("{limit}: ")).nth(1).and_then(|rest| rest.split(" samples exceed it.").next());
+        let [above, samples] = samples.expect(&exceeded).split(" of ").collect::<Vec<_>>().try_into().expect(&exceeded);
+        assert_eq!(above, samples, "{exceeded}");
+    }
+    for text in [held, exceeded, joined(&run(&[&line[..], &["-v"]].concat()))] {
+        assert!(!text.contains("confidence") && !text.contains("fewer than 3"), "{text}");
+    }
+    for (command, own) in LIMITED {
+        let limits = json(&with(&[command, &["--json"]].concat(), &["max=1ns", "max=1h", own]))["limits"].clone();
+        assert!(limits[0]["above"].as_u64().is_some_and(|above| above > 0), "{command:?}: {limits:#}");
+        assert!(limits[0]["reason"].as_str().is_some_and(|reason| reason.contains(" exceed")), "{limits:#}");
+        assert_eq!(limits[1]["above"], 0, "{command:?}: {limits:#}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A histogram for any number of samples. Requires the feature `stats`.
 
+use std::ops::RangeInclusive;
+
 use hdrhistogram::Histogram as Hdr;
 
 use super::Spread;
@@ -56,6 +58,20 @@ impl Histogram {
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let (smallest, largest) = self.ends?;
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
+    }
+
+    /// Returns the smallest and the largest possible number of samples above `ticks`. They differ only if the class
+    /// (bucket) that contains `ticks` has samples, and can have samples on both sides.
+    #[must_use]
+    pub fn samples_above(&self, ticks: u64) -> RangeInclusive<u64> {
+        let Some((smallest, largest)) = self.ends.filter(|&(_, largest)| largest > ticks) else { return 0..=0 };
+        if smallest > ticks {
+            return self.samples()..=self.samples();
+        }
+        let from = |from: u64| if from > largest { 0 } else { self.counts.count_between(from, largest) };
+        let certainly = from(self.counts.highest_equivalent(ticks).saturating_add(1));
+        // The maximum is exact.
+        certainly.max(1)..=from(ticks + 1)
     }
 
     /// Iterates over the classes (buckets) in ascending order. Classes without samples are omitted.
@@ -119,6 +135,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_number_of_samples_above_a_limit_is_in_the_range(samples in vec(0_u64..1 << 24, 1..300), limit in 0_u64..1 << 24) {
+            let mut histogram = Histogram::new();
+            samples.iter().for_each(|&sample| histogram.record(sample));
+            let above = |limit: u64| samples.iter().filter(|&&sample| sample > limit).count() as u64;
+            let counted = histogram.samples_above(limit);
+            prop_assert!(counted.contains(&above(limit)), "{counted:?}");
+            // A class is at most a thousandth wide.
+            prop_assert!(*counted.start() >= above(limit + limit / 1_000 + 1));
+            prop_assert!(limit >= 2_048 || counted.start() == counted.end());
+        }
+
         #[test]
         fn quantiles_are_ordered_and_the_ends_are_the_samples(samples in vec(1_u64..1 << 40, 1..300)) {
             let mut histogram = Histogram::new();

@@ -14,7 +14,7 @@ use crate::{
         cpu_options::name_of,
         explain, histogram,
         latency_figures::{COLUMNS, cells, figures, samples, words},
-        limits::{self, verdict::support_of_max},
+        limits::{self, verdict::MAX_LEGEND},
         not_run,
         realtime_settings::words_of_threads,
         result_files::ended_by,
@@ -98,10 +98,9 @@ fn provenance(data: &WakeLatencyDocument) -> String {
         .reads
         .clock_granularity_ns
         .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
-    let support = support_of_max(data.results.iter().map(|row| row.figures.samples).min().unwrap_or(0));
     format!(
         "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them. \
-         A percentile is printed only if ten samples lie beyond it (-). max: {support}. \
+         A percentile is printed only if ten samples lie beyond it (-). {MAX_LEGEND}. \
          Clock: {}; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
