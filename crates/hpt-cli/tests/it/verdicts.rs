@@ -380,7 +380,7 @@ fn the_first_check_is_written_from_what_the_machine_does_and_then_runs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mine.toml");
     let file = path.to_str().expect("UTF-8");
-    let output = run(&["check", "--init", file, "--headroom", "1000", "--json"]);
+    let output = run(&["check", "--init", file, "--headroom", "1000", "--rounds", "2", "--json"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = json(&output);
     validate(&document);

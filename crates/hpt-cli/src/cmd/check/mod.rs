@@ -13,7 +13,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use clap::Args;
+use clap::{Args, value_parser};
 use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState, CheckVerdict};
 
 use self::{file::Step, terminal::page};
@@ -70,9 +70,13 @@ pub(crate) struct Arguments {
     /// Measure now, and write FILE with limits from the result
     #[arg(long)]
     init: bool,
-    /// Limits are FACTOR times the values that were seen
+    /// Limits are at least FACTOR times the values that were seen
     #[arg(long, value_name = "FACTOR", default_value_t = 3.0, value_parser = factor, requires = "init")]
     headroom: f64,
+    /// Measure each step N times, from 2 to 100; the limits follow from the highest value and from the differences
+    /// between runs
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(2..=100), requires = "init")]
+    rounds: u32,
     /// Replace FILE if it exists
     #[arg(long, requires = "init")]
     force: bool,
@@ -273,13 +277,13 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     context.signals.listen_for_requests()?;
     let steps = init::steps();
     let prepared = prepare(&steps, prepares).expect("the command lines of the usual steps are valid");
-    let (mut data, mut warnings) = measure(path, &steps, &prepared, context);
+    let (mut data, mut warnings, rounds) = measure_rounds(arguments, (&steps, &prepared), context);
     data.init = true;
     data.results = data
         .results
         .iter()
         .filter_map(|row| {
-            let limit = init::with_headroom(&row.limit, arguments.headroom)?;
+            let limit = init::with_headroom(&init::in_all_rounds(row, &rounds)?, arguments.headroom);
             Some(CheckRow { step: row.step.clone(), limit })
         })
         .collect();
@@ -299,7 +303,7 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     warnings.extend(left_out);
     let mut document = Document::new(data.clone(), Vec::new());
     if is_complete {
-        let text = init::text(&data, arguments.headroom);
+        let text = init::text(&data, (arguments.headroom, arguments.rounds));
         file.fill(text.as_bytes()).and_then(|()| file.put(arguments.force)).map_err(failed)?;
         document.blocks = page(&data);
         document.answer = answer_of(data.verdict);
@@ -311,6 +315,25 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     }
     document.warnings = warnings;
     Ok(document)
+}
+
+/// Measures all steps several times, in turns. Returns the last result with the duration of all rounds, the warnings,
+/// and the rows of each round.
+fn measure_rounds(
+    arguments: &Arguments,
+    (steps, prepared): (&[Step], &[Prepared]),
+    context: &Context,
+) -> (CheckDocument, Vec<String>, Vec<Vec<CheckRow>>) {
+    let (mut data, mut warnings) = measure(&arguments.file, steps, prepared, context);
+    let mut rounds = vec![data.results.clone()];
+    while rounds.len() < arguments.rounds as usize && !context.interrupted() {
+        let (next, said) = measure(&arguments.file, steps, prepared, context);
+        rounds.push(next.results.clone());
+        warnings.extend(said);
+        let (started_at, elapsed_s) = (data.started_at, rounded(data.elapsed_s + next.elapsed_s));
+        data = CheckDocument { started_at, elapsed_s, ..next };
+    }
+    (data, warnings, rounds)
 }
 
 #[cfg(test)]

@@ -1,0 +1,4 @@
+//! What figures of one or several runs prove: confidence intervals, comparisons and predictions. docs/statistics.md
+//! states the methods and their conditions. Measures nothing.
+
+pub(crate) mod runs;
