@@ -29,6 +29,9 @@ pub struct WakeLatencyDocument {
     pub at: Option<String>,
     /// The method by which the threads waited for their deadlines.
     pub wait_method: WaitMethod,
+    /// Whether missed deadlines are samples, each with its own latency. Documents without this key leave them out.
+    #[serde(default = "left_out")]
+    pub missed_deadlines: MissedDeadlines,
     /// The GPIO line that was toggled at each deadline; null if no line was toggled.
     pub pulse: Option<String>,
     /// The measuring thread.
@@ -59,6 +62,20 @@ pub struct WakeLatencyDocument {
     pub loaded: Option<LoadedPhase<WakeLatencyRow>>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
+}
+
+const fn left_out() -> MissedDeadlines {
+    MissedDeadlines::LeftOut
+}
+
+word_enum! {
+    /// How the samples treat a deadline that had passed before the thread waited for it.
+    pub enum MissedDeadlines {
+        /// A missed deadline is a sample: the time from the deadline until the thread ran.
+        Counted = "counted",
+        /// A missed deadline is no sample, as in cyclictest (--as cyclictest).
+        LeftOut = "left-out",
+    }
 }
 
 word_enum! {
@@ -108,7 +125,7 @@ pub struct WakeLatencyRow {
 pub struct TimeSeriesInterval(
     /// The start of the interval, in nanoseconds after the first deadline.
     pub u64,
-    /// Number of deadlines in the interval.
+    /// Number of samples in the interval.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
     /// The mean latency in the interval, in nanoseconds.

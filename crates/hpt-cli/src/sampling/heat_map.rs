@@ -2,7 +2,7 @@
 
 use hpt_document::latency::{HeatMapColumn, HistogramBin};
 
-use super::bins;
+use super::{bins, late_deadlines::LateDeadlines};
 
 /// The maximum number of intervals. In a longer run, pairs of intervals are merged.
 const MOST: usize = 100;
@@ -27,17 +27,25 @@ impl HeatMap {
         Self { first_ns: None, every_ns: SHORTEST_NS, intervals: Vec::with_capacity(MOST) }
     }
 
-    /// Adds a latency that was measured at this CLOCK_MONOTONIC time.
-    pub(crate) fn record(&mut self, at_ns: u64, late_ns: u64) {
-        let passed_ns = at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns));
-        while passed_ns / self.every_ns >= MOST as u64 {
+    /// Adds the latencies of deadlines.
+    pub(crate) fn record(&mut self, mut deadlines: LateDeadlines) {
+        let first_ns = *self.first_ns.get_or_insert(deadlines.at_ns);
+        while deadlines.last_at_ns().saturating_sub(first_ns) / self.every_ns >= MOST as u64 {
             self.halve();
         }
-        let place = usize::try_from(passed_ns / self.every_ns).unwrap_or(MOST - 1);
-        if place >= self.intervals.len() {
-            self.intervals.resize(place + 1, [0; BINS]);
+        while deadlines.count > 0 {
+            let place = deadlines.at_ns.saturating_sub(first_ns) / self.every_ns;
+            let end_ns = first_ns.saturating_add((place + 1).saturating_mul(self.every_ns));
+            let mut of_interval = deadlines.take_before(end_ns);
+            let place = usize::try_from(place).unwrap_or(MOST - 1);
+            if place >= self.intervals.len() {
+                self.intervals.resize(place + 1, [0; BINS]);
+            }
+            while of_interval.count > 0 {
+                let bin = bin(of_interval.late_ns);
+                self.intervals[place][bin] += of_interval.take_as_late_as(start(bin)).count;
+            }
         }
-        self.intervals[place][bin(late_ns)] += 1;
     }
 
     fn halve(&mut self) {
@@ -86,7 +94,7 @@ const fn start(bin: usize) -> u64 {
 mod tests {
     use hpt_document::latency::{HeatMapColumn, HistogramBin};
 
-    use super::{BINS, HeatMap, MOST, SHORTEST_NS, bin, samples, start};
+    use super::{BINS, HeatMap, LateDeadlines, MOST, SHORTEST_NS, bin, samples, start};
 
     #[test]
     fn every_latency_is_in_the_bin_between_its_limits() {
@@ -102,7 +110,8 @@ mod tests {
         let mut map = HeatMap::new();
         let far = SHORTEST_NS * MOST as u64 * 5;
         for sample in 0..10_000_u64 {
-            map.record(1_000 + sample * (far / 10_000), if sample == 7_500 { 9_999 } else { 5 });
+            let late_ns = if sample == 7_500 { 9_999 } else { 5 };
+            map.record(LateDeadlines::one(1_000 + sample * (far / 10_000), late_ns));
         }
         let columns = map.columns();
         assert!(columns.len() <= MOST && columns.len() > MOST / 2, "{}", columns.len());
@@ -117,8 +126,8 @@ mod tests {
     fn an_empty_map_has_no_columns() {
         let mut map = HeatMap::new();
         assert!(map.columns().is_empty());
-        map.record(10, 0);
-        map.record(5, 1);
+        map.record(LateDeadlines::one(10, 0));
+        map.record(LateDeadlines::one(5, 1));
         assert_eq!(map.columns(), [HeatMapColumn(0, vec![HistogramBin(0, 1, 1), HistogramBin(1, 2, 1)])]);
     }
 }

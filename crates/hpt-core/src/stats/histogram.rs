@@ -33,10 +33,30 @@ impl Histogram {
 
     /// Adds one sample. Do not call it in a timed region: the table may grow.
     pub fn record(&mut self, ticks: u64) {
+        self.record_times(ticks, 1);
+    }
+
+    /// Adds the sample `ticks` this number of times.
+    fn record_times(&mut self, ticks: u64, times: u64) {
         // `saturating_record` would never grow the table.
-        self.counts.record(ticks).expect("the table grows to hold any 64-bit value");
+        self.counts.record_n(ticks, times).expect("the table grows to hold any 64-bit value");
         let (smallest, largest) = self.ends.unwrap_or((ticks, ticks));
         self.ends = Some((smallest.min(ticks), largest.max(ticks)));
+    }
+
+    /// Adds `count` samples, each of which is `step` smaller than the previous one. The first is `largest`. The time that
+    /// this takes depends on the number of classes, and not on `count`.
+    pub(crate) fn record_descending(&mut self, largest: u64, step: u64, count: u64) {
+        let (mut ticks, mut left) = (largest, count);
+        while left > 0 {
+            let above_the_class = ticks - self.counts.lowest_equivalent(ticks);
+            let of_the_class = above_the_class.checked_div(step).map_or(left, |steps| left.min(steps + 1));
+            self.record_times(ticks, of_the_class);
+            left -= of_the_class;
+            let smallest = ticks.saturating_sub(step.saturating_mul(of_the_class - 1));
+            self.ends = self.ends.map(|(least, most)| (least.min(smallest), most));
+            ticks = smallest.saturating_sub(step);
+        }
     }
 
     /// Returns the number of samples.
@@ -135,6 +155,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn descending_samples_are_recorded_as_one_by_one(largest in 0_u64..1 << 40, step in 1_u64..1 << 30, count in 0_u64..3_000) {
+            let count = count.min(largest / step + 1);
+            let (mut together, mut singly) = (Histogram::new(), Histogram::new());
+            together.record_descending(largest, step, count);
+            (0..count).for_each(|place| singly.record(largest - place * step));
+            prop_assert_eq!(together, singly);
+        }
+
         #[test]
         fn the_number_of_samples_above_a_limit_is_in_the_range(samples in vec(0_u64..1 << 24, 1..300), limit in 0_u64..1 << 24) {
             let mut histogram = Histogram::new();
