@@ -99,6 +99,9 @@ pub struct WakeLatencyRow {
     /// The latency distribution of the thread.
     #[serde(flatten)]
     pub figures: LatencyFigures,
+    /// Confidence intervals of the quantiles: two for each quantile with enough samples.
+    #[serde(default)]
+    pub intervals: Vec<QuantileInterval>,
     /// The time during which the thread was ready to run, but did not run. The latencies include this time.
     /// The time of the warm-up counts, too.
     pub not_run: NotRun,
@@ -117,6 +120,20 @@ pub struct WakeLatencyRow {
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
     #[serde(default)]
     pub heat_map: Vec<HeatMapColumn>,
+}
+
+/// A confidence interval of a quantile. It holds for samples that come in bursts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuantileInterval {
+    /// The quantile, for example `p99`.
+    pub quantile: String,
+    /// The probability with which an interval contains the quantile of the process during this run.
+    pub confidence: f64,
+    /// The lower end, in nanoseconds; null if there are too few independent bursts.
+    pub low_ns: Option<u64>,
+    /// The upper end, in nanoseconds; null if there are too few independent bursts.
+    pub high_ns: Option<u64>,
 }
 
 /// An interval of the time series.

@@ -23,9 +23,8 @@ pub(crate) fn short_percent(share: f64) -> String {
     if percent >= 9.95 || percent <= 0.0 {
         return format!("{percent:.0} %");
     }
-    // The position of the first digit after the point that is not zero.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
-    let decimals = (1.0 - percent.log10().floor()).clamp(1.0, 12.0) as usize;
+    let exponent = format!("{percent:.1e}").rsplit('e').next().and_then(|power| power.parse::<i32>().ok());
+    let decimals = usize::try_from(1 - exponent.unwrap_or(0)).unwrap_or(0);
     format!("{percent:.decimals$} %")
 }
 
@@ -77,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_share_has_two_digits() {
-        let of = [1.0, 0.229_3, 0.0953, 0.01, 0.000_312, 0.0].map(short_percent);
-        assert_eq!(of, ["100 %", "23 %", "9.5 %", "1.0 %", "0.031 %", "0 %"]);
+        let of = [1.0, 0.229_3, 0.0953, 0.01, 0.000_312, 1.0 / 10_001.0, 0.0].map(short_percent);
+        assert_eq!(of, ["100 %", "23 %", "9.5 %", "1.0 %", "0.031 %", "0.010 %", "0 %"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use hpt_document::wake_latency::TimeSeriesInterval;
 
 use super::{heat_map::HeatMap, late_deadlines::LateDeadlines};
+use crate::statistics::quantile::{self, Bins};
 
 /// The maximum number of intervals. In a longer run, pairs of intervals are merged.
 const MOST: usize = 400;
@@ -16,6 +17,7 @@ pub(crate) struct TimeSeries {
     every_ns: u64,
     stretches: Vec<Stretch>,
     heat_map: HeatMap,
+    blocks: HeatMap,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,12 +30,19 @@ struct Stretch {
 impl TimeSeries {
     pub(crate) fn new() -> Self {
         // Allocated in advance, so that the measurement does not wait for memory.
-        Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST), heat_map: HeatMap::new() }
+        Self {
+            first_ns: None,
+            every_ns: SHORTEST_NS,
+            stretches: Vec::with_capacity(MOST),
+            heat_map: HeatMap::for_display(),
+            blocks: HeatMap::for_statistics(),
+        }
     }
 
     /// Adds the latencies of deadlines.
     pub(crate) fn record(&mut self, mut deadlines: LateDeadlines) {
         self.heat_map.record(deadlines);
+        self.blocks.record(deadlines);
         let first_ns = *self.first_ns.get_or_insert(deadlines.at_ns);
         while deadlines.last_at_ns().saturating_sub(first_ns) / self.every_ns >= MOST as u64 {
             self.halve();
@@ -69,6 +78,16 @@ impl TimeSeries {
     /// Returns the distribution over time.
     pub(crate) const fn heat_map(&self) -> &HeatMap {
         &self.heat_map
+    }
+
+    /// Returns the interval of a quantile that fails to contain it with the probability `error`, in nanoseconds: from the
+    /// first number to below the second. Returns `None` if there are too few independent bursts.
+    pub(crate) fn interval_of(&self, part: f64, error: f64) -> Option<(u64, u64)> {
+        let mut blocks: Vec<&[u64]> = self.blocks.intervals().collect();
+        // The last block is shorter than the others.
+        blocks.pop();
+        let Bins { low, end } = quantile::interval(&blocks, part, error)?;
+        Some((self.blocks.start_ns(low), self.blocks.start_ns(end)))
     }
 
     /// Returns the length of an interval.

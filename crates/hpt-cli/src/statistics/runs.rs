@@ -25,7 +25,7 @@ impl Logs {
 }
 
 /// Returns the quantile `part` of Student's t-distribution.
-fn students_t(part: f64, freedom: f64) -> Option<f64> {
+pub(super) fn students_t(part: f64, freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(part))
 }
 
