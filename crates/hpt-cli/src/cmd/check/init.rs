@@ -6,7 +6,7 @@ use hpt_document::{
     limit::LimitRow,
 };
 
-use super::file::Step;
+use super::{file::Step, notes::notes_of};
 use crate::{document_head::machine_line, output::without_escapes, statistics::runs::upper_prediction};
 
 /// The steps, each with the quantities that get a limit. The limit for the measurement itself is never reached.
@@ -94,7 +94,14 @@ pub(super) fn text(data: &CheckDocument, (headroom, rounds): (f64, u32)) -> Stri
                 let reason = without_escapes(reason).replace('\n', " ");
                 text.push_str(&format!("\n# Step {:?} is left out: {reason}\n", step.name));
             }
-            _ => text.push_str(&format!("\n{content}")),
+            _ => {
+                text.push('\n');
+                for note in notes_of(step) {
+                    let note = without_escapes(note).replace('\n', " ");
+                    text.push_str(&format!("# When these limits were measured: {note}.\n"));
+                }
+                text.push_str(&content);
+            }
         }
     }
     text
@@ -151,7 +158,10 @@ mod tests {
             data.results.iter_mut().filter(|row| row.step == step.name).for_each(|row| row.step.clone_from(name));
             step.name.clone_from(name);
         }
-        let read = file::steps(&text(&data, (3.0, 5))).expect("what hpt writes");
+        data.steps[0].document = Some(serde_json::json!({ "notes": ["the machine was busy\n[[step]]"] }));
+        let text = text(&data, (3.0, 5));
+        assert!(text.contains("# When these limits were measured: the machine was busy [[step]].\n"), "{text}");
+        let read = file::steps(&text).expect("what hpt writes");
         assert_eq!(read.first().map(|step| &step.name), names.first());
         assert!(read[0].words.contains(&"max=5ms".to_owned()), "{read:?}");
     }

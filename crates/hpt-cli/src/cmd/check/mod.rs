@@ -4,6 +4,7 @@
 mod file;
 mod init;
 mod junit;
+mod notes;
 mod terminal;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use clap::{Args, value_parser};
 use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState, CheckVerdict};
 
-use self::{file::Step, terminal::page};
+use self::{file::Step, notes::notes_of, terminal::page};
 use crate::{
     arguments::{Codes, after_help, without_metrics},
     context::Context,
@@ -127,13 +128,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, prepares: Prepares<'
     let (data, mut warnings) = measure(path, &steps, &prepared, context);
     let mut answer = answer_of(data.verdict);
     if let Some(path) = &arguments.junit
-        && let Err(cause) = files::replace(path, junit::text(&data).as_bytes())
+        && let Err(cause) = files::replace(path, junit::text(&data, host_name().as_deref()).as_bytes())
     {
         warnings.push(causes(&WriteError { path: path.clone(), cause }));
         answer = answer.and(Answer::Unknown);
     }
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns the name of the machine, for programs that collect the verdicts of several machines.
+fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Reads the text of the file.
@@ -177,6 +184,12 @@ fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context
         results.extend(rows);
         warnings.extend(said.into_iter().map(|warning| format!("{}: {warning}", step.name)));
     }
+    let mut notes = [context.notes(), warnings.clone()].concat();
+    for step in &done {
+        let of_step = notes_of(step).filter(|note| !context.notes().iter().any(|own| own == note));
+        let of_step: Vec<String> = of_step.map(|note| format!("{}: {note}", step.name)).collect();
+        notes.extend(of_step.into_iter().filter(|note| !warnings.contains(note)));
+    }
     let answers = done.iter().map(|step: &CheckStep| answer_of(step.verdict));
     let verdict = verdict_of(answers.fold(Answer::Yes, Answer::and));
     let data = CheckDocument {
@@ -189,7 +202,7 @@ fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context
         verdict,
         steps: done,
         results,
-        notes: [context.notes(), warnings.clone()].concat(),
+        notes,
     };
     (data, warnings)
 }
