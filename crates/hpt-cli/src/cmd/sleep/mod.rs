@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     /// Measures the overshoot against the CPU time: std, nanosleep, fixed with margins from 20 to 200 µs, busy, and hpt
     /// with its default and other targets. The settings take turns, and first run a few sleeps that do not count, to adapt.
     /// For each limit of p99, from 1 to 100 µs, recommends the setting that takes the least CPU time. Its p99 is below the
-    /// limit at 95 % confidence.
+    /// limit at 95 % confidence, if late sleeps are independent. They often come in bursts, so repeat the run.
     #[arg(long, conflicts_with_all = ["target", "limit", "load", "load_cpus", "warm_up", "explain"])]
     curve: bool,
     /// std, nanosleep, fixed, busy, hpt [default: all]
