@@ -17,7 +17,7 @@ use crate::{
     exit::{Failure, causes},
     output::rounded,
     read_cost::{repeated_reads, single_reads},
-    source_granularity::granularity,
+    source_granularity::known_granularity,
     source_rate::Rate,
 };
 
@@ -256,7 +256,7 @@ pub(crate) fn measure(
         });
         let not_run = watch.read();
         let info = opened.as_dyn().info();
-        let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
+        let steps = known_granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
         results.push(ClockCost {
             clocksource: name.to_owned(),
             clock: clock.to_owned(),

@@ -22,6 +22,7 @@ mod shell_completion;
 mod signals;
 mod source_granularity;
 mod source_rate;
+mod statistics;
 mod stopwatch;
 mod usage_error;
 

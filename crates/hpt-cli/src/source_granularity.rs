@@ -24,6 +24,19 @@ pub(crate) fn granularity(
     (0..WATCHES).find_map(|_| measure::granularity(source, frequency, reference, longest))
 }
 
+/// The number of steps from which on the smallest one is close to the granularity. The smallest of one or two steps of a
+/// clock that advances with the kernel's tick can be several ticks, because the thread did not run in between.
+const ENOUGH_STEPS: u64 = 10;
+
+/// Returns the granularity if enough steps were observed.
+pub(crate) fn known_granularity(
+    source: &dyn TimeSource,
+    frequency: Frequency,
+    reference: &dyn TimeSource,
+) -> Option<Granularity> {
+    granularity(source, frequency, reference).filter(|seen| seen.steps >= ENOUGH_STEPS)
+}
+
 #[cfg(test)]
 mod tests {
     use hpt_core::{
@@ -32,7 +45,7 @@ mod tests {
         testing::ManualSource,
     };
 
-    use super::granularity;
+    use super::{ENOUGH_STEPS, granularity, known_granularity};
 
     /// A clock with a resolution of 4 ms and a granularity of 30 ms.
     #[derive(Debug)]
@@ -59,6 +72,21 @@ mod tests {
         info.claimed_resolution_ns = Some(4_000_000);
         let seen = granularity(&Late { wall: &wall, info }, Frequency::GIGAHERTZ, &wall).expect("it steps");
         assert_eq!(seen.smallest_ticks, 30_000_000);
+    }
+
+    /// The smallest of a few late steps would be 30 ms for a clock that states 4 ms.
+    #[test]
+    fn a_few_steps_are_too_few_for_a_granularity() {
+        let wall = ManualSource::new("wall").stepping_by(100);
+        let few = ManualSource::new("coarse").stepping_by(1_000);
+        let enough = granularity(&few, Frequency::GIGAHERTZ, &wall).expect("it steps");
+        assert!(enough.steps >= ENOUGH_STEPS && known_granularity(&few, Frequency::GIGAHERTZ, &wall).is_some());
+        let wall = ManualSource::new("wall").stepping_by(1_000);
+        let mut info = SourceInfo::new(SourceId::new("late"));
+        info.claimed_resolution_ns = Some(4_000_000);
+        let late = Late { wall: &wall, info };
+        assert!(granularity(&late, Frequency::GIGAHERTZ, &wall).is_some_and(|seen| seen.steps < ENOUGH_STEPS));
+        assert_eq!(known_granularity(&late, Frequency::GIGAHERTZ, &wall), None);
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub struct CalibrateDocument {
     /// The time that the measuring thread needed its CPU, but did not get it.
     #[serde(default)]
     pub not_run: NotRun,
+    /// The calibrated counter that the reference itself is made from; null if there is none. Its true rate was not
+    /// measured.
+    #[serde(default)]
+    pub counter_of_reference: Option<String>,
     /// One row for each source.
     pub calibrations: Vec<CalibrationRow>,
     /// The file that the results were saved to; null if they were not saved.

@@ -65,7 +65,8 @@ pub struct ClockReads {
 pub struct LatencyFigures {
     /// Number of samples.
     pub samples: u64,
-    /// Number of deadlines or edges that were skipped because the previous sample took longer than the interval.
+    /// Number of deadlines or edges that were skipped because the previous sample took longer than the interval. Missed
+    /// deadlines of `hpt latency timer` and `poll` are among the samples, unless `missed_deadlines` is `left-out`.
     pub missed: u64,
     /// The minimum latency, in nanoseconds.
     pub min_ns: u64,

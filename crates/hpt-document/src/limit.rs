@@ -23,11 +23,15 @@ pub struct LimitRow {
     pub worst_row: Option<String>,
     /// Number of samples in this row.
     pub samples: u64,
+    /// Number of samples in this row that exceed the limit, or at least exceed it if only quantiles are known; null if
+    /// the quantity is not a quantile or the maximum.
+    #[serde(default)]
+    pub above: Option<u64>,
     /// Number of rows that the limit applies to.
     pub rows: u64,
     /// Whether the value is at most the limit in every row; null if that is unknown, for example because a quantile has
     /// too few samples.
     pub held: Option<bool>,
-    /// Why the verdict is unknown, or what it is based on; null if there is nothing to add.
+    /// Why the verdict is unknown, or how many samples exceed the limit; null if there is nothing to add.
     pub reason: Option<String>,
 }

@@ -18,8 +18,8 @@ pub struct ReportCompareDocument {
     /// The reports, in the order of the command line. The first one is the reference for ratios and verdicts.
     #[cfg_attr(feature = "schema", schemars(length(min = 2)))]
     pub reports: Vec<ComparedReport>,
-    /// Number of quantities of which at least one value differs from the first report, that is, whose ranges do not
-    /// overlap.
+    /// Number of quantities of which at least one value differs from the first report, that is, whose intervals do
+    /// not overlap.
     pub differing: usize,
     /// Number of quantities in the reports.
     pub quantities: usize,
@@ -30,7 +30,10 @@ pub struct ReportCompareDocument {
     pub ranking: Vec<RankedReport>,
     /// The settings that differ between the reports.
     pub settings: Vec<ComparedSettingRow>,
-    /// The rules of `hpt doctor` with different results.
+    /// The conditions of the measurements that differ, such as the load of the system.
+    #[serde(default)]
+    pub conditions: Vec<ComparedSettingRow>,
+    /// The rules of `hpt doctor` with different verdicts.
     pub rules: Vec<ComparedRuleRow>,
     /// Settings that separate the slowest reports from the others, as text. A setting that coincides with a difference is
     /// not necessarily its cause.
@@ -78,10 +81,10 @@ pub struct ComparedFigureRow {
     /// its range. Null if the report does not contain the value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub value: Option<f64>,
-    /// The lower end of the range of the value: the median, or the lowest possible frequency error.
+    /// The lower end of the interval that contains the value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub low: Option<f64>,
-    /// The upper end of the range of the value: the 99th percentile, or the highest possible frequency error.
+    /// The upper end of the interval that contains the value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub high: Option<f64>,
     /// The maximum; null if the report does not contain it.
@@ -92,6 +95,10 @@ pub struct ComparedFigureRow {
     /// the first value is not positive.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub ratio: Option<f64>,
+    /// The ratio to the value of the first report, or its reciprocal, from which on a difference would be seen; null
+    /// without intervals.
+    #[serde(default)]
+    pub resolution: Option<f64>,
     /// The verdict on whether the value differs from that of the first report.
     pub verdict: CompareVerdict,
     /// Whether the value is an outlier: at least three reports have the quantity, and the value is further from the
@@ -104,12 +111,12 @@ word_enum! {
     pub enum CompareVerdict {
         /// The report is the first one.
         Reference = "reference",
-        /// The ranges of the values do not overlap.
+        /// The intervals of the values do not overlap.
         Differs = "differs",
-        /// The ranges of the values overlap.
-        WithinSpread = "within spread",
-        /// At least one value has no range.
-        SpreadUnknown = "no spread known",
+        /// The intervals of the values overlap. The values may differ by less than `resolution`.
+        NotShown = "no difference shown",
+        /// At least one value has no interval: there are too few independent bursts, or hpt has no method for it.
+        NoInterval = "no interval",
         /// Both values are frequency errors, but they are relative to different nominal rates.
         DifferentNominalRates = "different nominal rates",
         /// This report does not have the value.

@@ -60,9 +60,9 @@ pub struct SleepCurveRow {
     pub p90_ns: Option<f64>,
     /// The 99th percentile of the overshoot, in nanoseconds; null if fewer than ten samples are above it.
     pub p99_ns: Option<f64>,
-    /// The lower bound of the 99th percentile at 95 % confidence, in nanoseconds; null with `p99_ns`.
+    /// The lower bound of the 99th percentile at 95 % confidence if samples are independent, in nanoseconds; null with `p99_ns`.
     pub p99_low_ns: Option<f64>,
-    /// The upper bound of the 99th percentile at 95 % confidence, in nanoseconds; null with `p99_ns`.
+    /// The upper bound of the 99th percentile at 95 % confidence if samples are independent, in nanoseconds; null with `p99_ns`.
     pub p99_high_ns: Option<f64>,
     /// The mean overshoot without the largest 1 % of the values, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
@@ -95,7 +95,7 @@ pub struct SleepRecommendation {
     pub setting: Option<String>,
     /// The 99th percentile of the overshoot, in nanoseconds.
     pub p99_ns: Option<f64>,
-    /// The upper bound of the 99th percentile at 95 % confidence, in nanoseconds. It is below the limit.
+    /// The upper bound of the 99th percentile at 95 % confidence if samples are independent, in nanoseconds. It is below the limit.
     pub p99_high_ns: Option<f64>,
     /// The thread's CPU time divided by the elapsed time.
     pub cpu_share: Option<f64>,

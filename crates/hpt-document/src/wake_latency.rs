@@ -29,6 +29,9 @@ pub struct WakeLatencyDocument {
     pub at: Option<String>,
     /// The method by which the threads waited for their deadlines.
     pub wait_method: WaitMethod,
+    /// Whether missed deadlines are samples, each with its own latency. Documents without this key leave them out.
+    #[serde(default = "left_out")]
+    pub missed_deadlines: MissedDeadlines,
     /// The GPIO line that was toggled at each deadline; null if no line was toggled.
     pub pulse: Option<String>,
     /// The measuring thread.
@@ -61,6 +64,20 @@ pub struct WakeLatencyDocument {
     pub notes: Vec<String>,
 }
 
+const fn left_out() -> MissedDeadlines {
+    MissedDeadlines::LeftOut
+}
+
+word_enum! {
+    /// How the samples treat a deadline that had passed before the thread waited for it.
+    pub enum MissedDeadlines {
+        /// A missed deadline is a sample: the time from the deadline until the thread ran.
+        Counted = "counted",
+        /// A missed deadline is no sample, as in cyclictest (--as cyclictest).
+        LeftOut = "left-out",
+    }
+}
+
 word_enum! {
     /// The method by which a thread waits for a deadline.
     pub enum WaitMethod {
@@ -82,6 +99,9 @@ pub struct WakeLatencyRow {
     /// The latency distribution of the thread.
     #[serde(flatten)]
     pub figures: LatencyFigures,
+    /// Confidence intervals of the quantiles: two for each quantile with enough samples.
+    #[serde(default)]
+    pub intervals: Vec<QuantileInterval>,
     /// The time during which the thread was ready to run, but did not run. The latencies include this time.
     /// The time of the warm-up counts, too.
     pub not_run: NotRun,
@@ -102,13 +122,27 @@ pub struct WakeLatencyRow {
     pub heat_map: Vec<HeatMapColumn>,
 }
 
+/// A confidence interval of a quantile. It holds for samples that come in bursts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuantileInterval {
+    /// The quantile, for example `p99`.
+    pub quantile: String,
+    /// The probability with which an interval contains the quantile of the process during this run.
+    pub confidence: f64,
+    /// The lower end, in nanoseconds; null if there are too few independent bursts.
+    pub low_ns: Option<u64>,
+    /// The upper end, in nanoseconds; null if there are too few independent bursts.
+    pub high_ns: Option<u64>,
+}
+
 /// An interval of the time series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeSeriesInterval(
     /// The start of the interval, in nanoseconds after the first deadline.
     pub u64,
-    /// Number of deadlines in the interval.
+    /// Number of samples in the interval.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
     /// The mean latency in the interval, in nanoseconds.

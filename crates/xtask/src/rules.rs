@@ -192,7 +192,7 @@ pub const RULES: &[Rules] = &[
         package: "hpt-cli",
         layers: &[
             &["pause"],
-            &["cycle_counters", "document_head", "output", "shell_completion", "source_granularity"],
+            &["cycle_counters", "document_head", "output", "shell_completion", "source_granularity", "statistics"],
             &["arguments", "exit", "read_cost", "source_rate"],
             &["consent", "signals"],
             &["context"],

@@ -31,7 +31,10 @@ pub(crate) use self::{
         textfile_so_far,
     },
     printable::{Answer, Document},
-    text::{has_tail, one_or_many, rounded, rounded_cpu_share, rounded_share, saturating_nanos, tail, without_escapes},
+    text::{
+        has_tail, one_or_many, rounded, rounded_cpu_share, rounded_share, saturating_nanos, short_percent, tail,
+        without_escapes,
+    },
 };
 #[cfg(test)]
 pub(crate) use self::{human::Look, print::rendered};

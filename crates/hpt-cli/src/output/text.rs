@@ -17,6 +17,17 @@ pub(crate) fn rounded_cpu_share(share: f64) -> f64 {
     (share * 1e6).round() / 1e6
 }
 
+/// Formats a share with two significant digits: `23 %`, `0.031 %`.
+pub(crate) fn short_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 9.95 || percent <= 0.0 {
+        return format!("{percent:.0} %");
+    }
+    let exponent = format!("{percent:.1e}").rsplit('e').next().and_then(|power| power.parse::<i32>().ok());
+    let decimals = usize::try_from(1 - exponent.unwrap_or(0)).unwrap_or(0);
+    format!("{percent:.decimals$} %")
+}
+
 /// Returns whether at least ten of `samples` samples lie beyond the quantile `part`. With fewer samples, the
 /// quantile would depend on little more than the maximum. Every command decides with this function which quantiles it
 /// prints. The median, which needs no tail, is always printed.
@@ -63,7 +74,13 @@ pub(crate) fn without_escapes(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_tail, tail};
+    use super::{has_tail, short_percent, tail};
+
+    #[test]
+    fn a_share_has_two_digits() {
+        let of = [1.0, 0.229_3, 0.0953, 0.01, 0.000_312, 1.0 / 10_001.0, 0.0].map(short_percent);
+        assert_eq!(of, ["100 %", "23 %", "9.5 %", "1.0 %", "0.031 %", "0.010 %", "0 %"]);
+    }
 
     #[test]
     fn text_is_harmless_in_a_terminal_in_a_page_and_in_xml() {

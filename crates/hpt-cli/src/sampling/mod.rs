@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod gpio_pulse;
 pub(crate) mod heat_map;
 pub(crate) mod histogram;
+pub(crate) mod late_deadlines;
 pub(crate) mod latency_figures;
 pub(crate) mod limits;
 pub(crate) mod live_lines;

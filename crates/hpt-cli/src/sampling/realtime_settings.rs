@@ -177,13 +177,16 @@ pub(crate) fn words_of_threads(thread: &Thread, cpus: &[usize]) -> String {
     }
 }
 
+/// Returns the scheduling policy and the priority: `SCHED_FIFO 80`.
+pub(crate) fn policy_of(thread: &Thread) -> Option<String> {
+    let policy = format!("SCHED_{}", thread.policy.as_ref()?.to_uppercase());
+    Some(thread.priority.map_or_else(|| policy.clone(), |priority| format!("{policy} {priority}")))
+}
+
 fn words_behind(mut words: String, told: &Thread) -> String {
     let ns = Duration::from_nanos;
-    if let Some(policy) = told.policy.as_deref().filter(|&policy| policy != "other") {
-        words.push_str(&format!(", SCHED_{}", policy.to_uppercase()));
-        if let Some(priority) = told.priority {
-            words.push_str(&format!(" {priority}"));
-        }
+    if let Some(policy) = policy_of(told).filter(|_| told.policy.as_deref() != Some("other")) {
+        words.push_str(&format!(", {policy}"));
         if let Some((runtime, period)) = told.deadline_runtime_ns.zip(told.deadline_period_ns) {
             words.push_str(&format!(" {:?}/{:?}", ns(runtime), ns(period)));
         }

@@ -2,7 +2,8 @@
 
 use hpt_document::wake_latency::TimeSeriesInterval;
 
-use super::heat_map::HeatMap;
+use super::{heat_map::HeatMap, late_deadlines::LateDeadlines};
+use crate::statistics::quantile::{self, Bins};
 
 /// The maximum number of intervals. In a longer run, pairs of intervals are merged.
 const MOST: usize = 400;
@@ -16,6 +17,7 @@ pub(crate) struct TimeSeries {
     every_ns: u64,
     stretches: Vec<Stretch>,
     heat_map: HeatMap,
+    blocks: HeatMap,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,24 +30,35 @@ struct Stretch {
 impl TimeSeries {
     pub(crate) fn new() -> Self {
         // Allocated in advance, so that the measurement does not wait for memory.
-        Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST), heat_map: HeatMap::new() }
+        Self {
+            first_ns: None,
+            every_ns: SHORTEST_NS,
+            stretches: Vec::with_capacity(MOST),
+            heat_map: HeatMap::for_display(),
+            blocks: HeatMap::for_statistics(),
+        }
     }
 
-    /// Adds a latency that was measured at this CLOCK_MONOTONIC time.
-    pub(crate) fn record(&mut self, at_ns: u64, late_ns: u64) {
-        self.heat_map.record(at_ns, late_ns);
-        let passed_ns = at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns));
-        while passed_ns / self.every_ns >= MOST as u64 {
+    /// Adds the latencies of deadlines.
+    pub(crate) fn record(&mut self, mut deadlines: LateDeadlines) {
+        self.heat_map.record(deadlines);
+        self.blocks.record(deadlines);
+        let first_ns = *self.first_ns.get_or_insert(deadlines.at_ns);
+        while deadlines.last_at_ns().saturating_sub(first_ns) / self.every_ns >= MOST as u64 {
             self.halve();
         }
-        let place = usize::try_from(passed_ns / self.every_ns).unwrap_or(MOST - 1);
-        if place >= self.stretches.len() {
-            self.stretches.resize(place + 1, Stretch::default());
+        while deadlines.count > 0 {
+            let place = deadlines.at_ns.saturating_sub(first_ns) / self.every_ns;
+            let end_ns = first_ns.saturating_add((place + 1).saturating_mul(self.every_ns));
+            let place = usize::try_from(place).unwrap_or(MOST - 1);
+            if place >= self.stretches.len() {
+                self.stretches.resize(place + 1, Stretch::default());
+            }
+            let (stretch, of_stretch) = (&mut self.stretches[place], deadlines.take_before(end_ns));
+            stretch.samples += of_stretch.count;
+            stretch.sum_ns = stretch.sum_ns.saturating_add(of_stretch.sum_ns());
+            stretch.max_ns = stretch.max_ns.max(of_stretch.late_ns);
         }
-        let stretch = &mut self.stretches[place];
-        stretch.samples += 1;
-        stretch.sum_ns = stretch.sum_ns.saturating_add(late_ns);
-        stretch.max_ns = stretch.max_ns.max(late_ns);
     }
 
     fn halve(&mut self) {
@@ -65,6 +78,16 @@ impl TimeSeries {
     /// Returns the distribution over time.
     pub(crate) const fn heat_map(&self) -> &HeatMap {
         &self.heat_map
+    }
+
+    /// Returns the interval of a quantile that fails to contain it with the probability `error`, in nanoseconds: from the
+    /// first number to below the second. Returns `None` if there are too few independent bursts.
+    pub(crate) fn interval_of(&self, part: f64, error: f64) -> Option<(u64, u64)> {
+        let mut blocks: Vec<&[u64]> = self.blocks.intervals().collect();
+        // The last block is shorter than the others.
+        blocks.pop();
+        let Bins { low, end } = quantile::interval(&blocks, part, error)?;
+        Some((self.blocks.start_ns(low), self.blocks.start_ns(end)))
     }
 
     /// Returns the length of an interval.
@@ -88,16 +111,20 @@ impl TimeSeries {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use hpt_core::{Instant, measure::Wake};
     use hpt_document::wake_latency::TimeSeriesInterval;
 
-    use super::{MOST, SHORTEST_NS, TimeSeries};
+    use super::{LateDeadlines, MOST, SHORTEST_NS, TimeSeries};
 
     #[test]
     fn a_long_run_counts_every_sample_and_keeps_the_position_of_the_worst() {
         let mut time_series = TimeSeries::new();
         let far = SHORTEST_NS * MOST as u64 * 5;
         for sample in 0..10_000_u64 {
-            time_series.record(1_000 + sample * (far / 10_000), if sample == 7_500 { 9_999 } else { 5 });
+            let late_ns = if sample == 7_500 { 9_999 } else { 5 };
+            time_series.record(LateDeadlines::one(1_000 + sample * (far / 10_000), late_ns));
         }
         let rows = time_series.rows();
         assert!(rows.len() <= MOST && rows.len() > MOST / 2, "{}", rows.len());
@@ -114,10 +141,26 @@ mod tests {
     fn an_empty_time_series_has_no_rows_and_an_early_sample_counts_in_the_first() {
         let mut time_series = TimeSeries::new();
         assert!(time_series.rows().is_empty());
-        time_series.record(10, 1);
-        time_series.record(5, 3);
+        time_series.record(LateDeadlines::one(10, 1));
+        time_series.record(LateDeadlines::one(5, 3));
         assert_eq!(time_series.rows(), [TimeSeriesInterval(0, 2, 2.0, 3)]);
-        time_series.record(u64::MAX, 7);
+        time_series.record(LateDeadlines::one(u64::MAX, 7));
         assert_eq!(time_series.rows().iter().map(|row| row.1).sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn missed_deadlines_are_in_the_intervals_in_which_they_were_due() {
+        // A thread with a period of 0.3 ms was stopped for ten seconds: it missed 33,333 deadlines.
+        let mut wake = Wake::new(Instant::EPOCH + Duration::from_millis(7), 10_000_000_000);
+        (wake.period_ns, wake.missed) = (300_000, 33_333);
+        let (mut together, mut singly) = (TimeSeries::new(), TimeSeries::new());
+        together.record(LateDeadlines::of(&wake));
+        for place in 0..=wake.missed {
+            let past_ns = place * wake.period_ns;
+            singly.record(LateDeadlines::one(7_000_000 + past_ns, wake.latency_ns - past_ns));
+        }
+        assert_eq!(together.rows(), singly.rows());
+        assert_eq!(together.heat_map().columns(), singly.heat_map().columns());
+        assert_eq!(together.rows().iter().map(|row| row.1).sum::<u64>(), 33_334);
     }
 }

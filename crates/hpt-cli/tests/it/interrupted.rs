@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::support::{
     code, hpt, is_root, json, run, runner, stderr,
     unsafe_calls::{ask_to_end, send},
-    words,
+    wake_ups, words,
 };
 
 /// A measurement that runs until a signal.
@@ -36,7 +36,9 @@ fn started(arguments: &[&str]) -> Child {
 fn samples(document: &Value) -> u64 {
     let results = document["results"].as_array().expect("a list");
     // A thread without a sample has no result.
-    results.iter().map(|result| result["samples"].as_u64().expect("a number")).sum()
+    let of_row =
+        |row: &Value| if row["missed"].is_null() { row["samples"].as_u64().expect("a number") } else { wake_ups(row) };
+    results.iter().map(of_row).sum()
 }
 
 /// Waits until samples have reached the file.

@@ -10,7 +10,9 @@ use std::{
 };
 
 use crate::schemas::validate;
-use crate::support::{code, hpt, json, run, runner, stderr, stdout, wait_until, wait_while_running, write_program};
+use crate::support::{
+    code, hpt, json, run, runner, stderr, stdout, wait_until, wait_while_running, wake_ups, write_program,
+};
 
 /// A run of two short phases. It uses the built-in loads if its PATH has no stress-ng.
 const SHORT: [&str; 10] =
@@ -88,7 +90,7 @@ fn both_phases_are_in_one_document() {
     validate(&document);
     let loaded = &document["loaded"];
     for results in [&document["results"], &loaded["results"]] {
-        assert_eq!(results[0]["samples"], 20, "{document}");
+        assert_eq!(wake_ups(&results[0]), 20, "{document}");
     }
     let load = &loaded["load"];
     assert_eq!(load["kinds"], serde_json::json!(["cpu", "memory", "fork", "disk", "timers"]), "each kind once");
@@ -237,7 +239,7 @@ fn an_installed_stress_ng_generates_the_load_and_its_failure_is_reported() {
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     let document = json(&output);
     validate(&document);
-    assert_eq!(document["results"][0]["samples"], 20, "{document:#}");
+    assert_eq!(wake_ups(&document["results"][0]), 20, "{document:#}");
     // On a busy machine it may end only during the measurement.
     let late = "a load ended before the measurement did: stress-ng";
     let refused = "there is no loaded phase: cannot start the load: stress-ng ended at once";

@@ -50,6 +50,9 @@ pub struct Wake {
     pub latency_ns: u64,
     /// The number of later deadlines that had already passed and were skipped.
     pub missed: u64,
+    /// The time between deadlines, in nanoseconds. Zero means that the skipped deadlines have no latency: [`Latencies`]
+    /// then only counts them.
+    pub period_ns: u64,
     /// Whether the wall clock, if it is the time source, was set since the previous wake-up. In that case, the latency
     /// does not describe the thread, and `missed` is zero.
     pub clock_was_set: bool,
@@ -59,7 +62,14 @@ impl Wake {
     /// Creates a wake-up with this latency and no skipped deadlines.
     #[must_use]
     pub const fn new(deadline: Instant, latency_ns: u64) -> Self {
-        Self { deadline, latency_ns, missed: 0, clock_was_set: false }
+        Self { deadline, latency_ns, missed: 0, period_ns: 0, clock_was_set: false }
+    }
+
+    /// Returns the number of skipped deadlines that have a latency. The latency of each is one period shorter than that
+    /// of the deadline before it.
+    #[must_use]
+    pub fn missed_with_latency(&self) -> u64 {
+        self.latency_ns.checked_div(self.period_ns).map_or(0, |passed| passed.min(self.missed))
     }
 }
 
@@ -299,7 +309,7 @@ fn monotonic_deadlines(
         // latency of a deadline that is detected early is therefore zero.
         let latency_ns = now.nanos_since(deadline);
         let missed = latency_ns / period_ns;
-        if on_wake(Wake { missed, ..Wake::new(deadline, latency_ns) }).is_break() {
+        if on_wake(Wake { missed, period_ns, ..Wake::new(deadline, latency_ns) }).is_break() {
             return Ok(());
         }
         deadline = deadline.saturating_add(period.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)));
@@ -390,7 +400,7 @@ fn deadlines_of_the_day(
         let latency_ns = saturating_nanos(late);
         let missed = if clock_was_set { 0 } else { latency_ns / period_ns };
         let due = Instant::from_kernel_nanos(now.kernel_nanos().saturating_sub(latency_ns));
-        if on_wake(Wake { missed, clock_was_set, ..Wake::new(due, latency_ns) }).is_break() {
+        if on_wake(Wake { missed, period_ns, clock_was_set, ..Wake::new(due, latency_ns) }).is_break() {
             return Ok(());
         }
         deadline = if clock_was_set {
@@ -474,20 +484,29 @@ impl Latencies {
         }
     }
 
-    /// Adds a wake-up. If the wall clock was set, the wake-up is counted, but its latency is not recorded.
+    /// Adds a wake-up, and the deadlines that it missed, each with its own latency: the time from that deadline until the
+    /// thread ran. Without them, a long delay would count as a single late deadline (coordinated omission). If
+    /// [`Wake::period_ns`] is zero, missed deadlines are counted, but have no latency.
+    ///
+    /// If the wall clock was set, the wake-up is counted, but its latency is not recorded.
     pub fn record(&mut self, wake: Wake) {
         if wake.clock_was_set {
             self.clock_was_set += 1;
             return;
         }
-        self.histogram.record(wake.latency_ns);
-        let us = usize::try_from(wake.latency_ns / 1_000).unwrap_or(usize::MAX);
-        match self.microseconds.get_mut(us) {
-            Some(count) => *count += 1,
-            None => self.overflows += 1,
+        let (missed, period_ns) = (wake.missed_with_latency(), wake.period_ns);
+        self.histogram.record_descending(wake.latency_ns, period_ns, missed + 1);
+        let above_ns = wake.latency_ns.saturating_sub(MICROSECONDS as u64 * 1_000 - 1);
+        let overflows = above_ns.div_ceil(period_ns.max(1)).min(missed + 1);
+        self.overflows += overflows;
+        for place in overflows..=missed {
+            // The latency is less than 10 ms.
+            let us = usize::try_from((wake.latency_ns - place * period_ns) / 1_000).unwrap_or(usize::MAX);
+            self.microseconds[us] += 1;
         }
         self.missed += wake.missed;
-        self.sum_ns += u128::from(wake.latency_ns);
+        let all = u128::from(missed) + 1;
+        self.sum_ns += u128::from(wake.latency_ns) * all - u128::from(period_ns) * (all * (all - 1) / 2);
         if self.worst.is_none_or(|worst| wake.latency_ns > worst.latency_ns) {
             self.worst = Some(wake);
         }
@@ -520,14 +539,14 @@ impl Latencies {
         self.histogram.spread(1.0)
     }
 
-    /// Returns the exact number of wake-ups with a latency of 0, 1, 2, … microseconds. Latencies are truncated to whole
+    /// Returns the exact number of deadlines with a latency of 0, 1, 2, … microseconds. Latencies are truncated to whole
     /// microseconds, as in cyclictest.
     #[must_use]
     pub fn microseconds(&self) -> &[u64] {
         &self.microseconds
     }
 
-    /// Returns the number of wake-ups whose latency exceeds the range of [`microseconds`](Self::microseconds).
+    /// Returns the number of deadlines whose latency exceeds the range of [`microseconds`](Self::microseconds).
     #[must_use]
     pub const fn overflows(&self) -> u64 {
         self.overflows
@@ -868,6 +887,22 @@ mod tests {
     }
 
     proptest! {
+        /// Verifies the counts of a wake-up with missed deadlines against those of one wake-up for each deadline.
+        #[test]
+        fn a_missed_deadline_counts_with_its_own_latency(latency_ns in 0_u64..40_000_000_000, period_ns in 1_000_u64..10_000_000_000) {
+            let missed = latency_ns / period_ns;
+            prop_assume!(missed < 1 << 15);
+            let (mut together, mut singly) = (Latencies::new(), Latencies::new());
+            together.record(Wake { period_ns, ..wake(latency_ns, missed) });
+            (0..=missed).for_each(|place| singly.record(wake(latency_ns - place * period_ns, 0)));
+            prop_assert_eq!(together.histogram(), singly.histogram());
+            prop_assert_eq!(together.microseconds(), singly.microseconds());
+            prop_assert_eq!(together.overflows(), singly.overflows());
+            prop_assert_eq!((together.missed(), singly.missed()), (missed, 0));
+            prop_assert_eq!(together.mean_ns(), singly.mean_ns());
+            prop_assert_eq!(together.worst().map(|worst| worst.latency_ns), Some(latency_ns));
+        }
+
         #[test]
         fn the_next_deadline_is_on_the_grid_and_not_a_full_period_later(
             first_ns in 0_u64..4_000_000_000_000_000_000,
@@ -891,6 +926,17 @@ mod tests {
         let mut both = latencies.clone();
         both.add(&latencies);
         assert_eq!((both.histogram().samples(), both.clock_was_set()), (2, 2));
+    }
+
+    /// A thread that was stopped for an hour at a period of a microsecond missed 3.6 billion deadlines.
+    #[test]
+    fn billions_of_missed_deadlines_are_counted_at_once() {
+        let (mut latencies, hour_ns) = (Latencies::new(), 3_600_000_000_000);
+        latencies.record(Wake { period_ns: 1_000, ..wake(hour_ns, hour_ns / 1_000) });
+        assert_eq!(latencies.histogram().samples(), hour_ns / 1_000 + 1);
+        let p50_ns = latencies.histogram().quantile(0.5).expect("some") as f64;
+        assert!((p50_ns / (hour_ns as f64 / 2.0) - 1.0).abs() < 1e-3, "{p50_ns}");
+        assert_eq!(latencies.microseconds().iter().sum::<u64>() + latencies.overflows(), hour_ns / 1_000 + 1);
     }
 
     #[test]

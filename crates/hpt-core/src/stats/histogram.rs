@@ -1,5 +1,7 @@
 //! A histogram for any number of samples. Requires the feature `stats`.
 
+use std::ops::RangeInclusive;
+
 use hdrhistogram::Histogram as Hdr;
 
 use super::Spread;
@@ -31,10 +33,30 @@ impl Histogram {
 
     /// Adds one sample. Do not call it in a timed region: the table may grow.
     pub fn record(&mut self, ticks: u64) {
+        self.record_times(ticks, 1);
+    }
+
+    /// Adds the sample `ticks` this number of times.
+    fn record_times(&mut self, ticks: u64, times: u64) {
         // `saturating_record` would never grow the table.
-        self.counts.record(ticks).expect("the table grows to hold any 64-bit value");
+        self.counts.record_n(ticks, times).expect("the table grows to hold any 64-bit value");
         let (smallest, largest) = self.ends.unwrap_or((ticks, ticks));
         self.ends = Some((smallest.min(ticks), largest.max(ticks)));
+    }
+
+    /// Adds `count` samples, each of which is `step` smaller than the previous one. The first is `largest`. The time that
+    /// this takes depends on the number of classes, and not on `count`.
+    pub(crate) fn record_descending(&mut self, largest: u64, step: u64, count: u64) {
+        let (mut ticks, mut left) = (largest, count);
+        while left > 0 {
+            let above_the_class = ticks - self.counts.lowest_equivalent(ticks);
+            let of_the_class = above_the_class.checked_div(step).map_or(left, |steps| left.min(steps + 1));
+            self.record_times(ticks, of_the_class);
+            left -= of_the_class;
+            let smallest = ticks.saturating_sub(step.saturating_mul(of_the_class - 1));
+            self.ends = self.ends.map(|(least, most)| (least.min(smallest), most));
+            ticks = smallest.saturating_sub(step);
+        }
     }
 
     /// Returns the number of samples.
@@ -56,6 +78,20 @@ impl Histogram {
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let (smallest, largest) = self.ends?;
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
+    }
+
+    /// Returns the smallest and the largest possible number of samples above `ticks`. They differ only if the class
+    /// (bucket) that contains `ticks` has samples, and can have samples on both sides.
+    #[must_use]
+    pub fn samples_above(&self, ticks: u64) -> RangeInclusive<u64> {
+        let Some((smallest, largest)) = self.ends.filter(|&(_, largest)| largest > ticks) else { return 0..=0 };
+        if smallest > ticks {
+            return self.samples()..=self.samples();
+        }
+        let from = |from: u64| if from > largest { 0 } else { self.counts.count_between(from, largest) };
+        let certainly = from(self.counts.highest_equivalent(ticks).saturating_add(1));
+        // The maximum is exact.
+        certainly.max(1)..=from(ticks + 1)
     }
 
     /// Iterates over the classes (buckets) in ascending order. Classes without samples are omitted.
@@ -119,6 +155,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn descending_samples_are_recorded_as_one_by_one(largest in 0_u64..1 << 40, step in 1_u64..1 << 30, count in 0_u64..3_000) {
+            let count = count.min(largest / step + 1);
+            let (mut together, mut singly) = (Histogram::new(), Histogram::new());
+            together.record_descending(largest, step, count);
+            (0..count).for_each(|place| singly.record(largest - place * step));
+            prop_assert_eq!(together, singly);
+        }
+
+        #[test]
+        fn the_number_of_samples_above_a_limit_is_in_the_range(samples in vec(0_u64..1 << 24, 1..300), limit in 0_u64..1 << 24) {
+            let mut histogram = Histogram::new();
+            samples.iter().for_each(|&sample| histogram.record(sample));
+            let above = |limit: u64| samples.iter().filter(|&&sample| sample > limit).count() as u64;
+            let counted = histogram.samples_above(limit);
+            prop_assert!(counted.contains(&above(limit)), "{counted:?}");
+            // A class is at most a thousandth wide.
+            prop_assert!(*counted.start() >= above(limit + limit / 1_000 + 1));
+            prop_assert!(limit >= 2_048 || counted.start() == counted.end());
+        }
+
         #[test]
         fn quantiles_are_ordered_and_the_ends_are_the_samples(samples in vec(1_u64..1 << 40, 1..300)) {
             let mut histogram = Histogram::new();

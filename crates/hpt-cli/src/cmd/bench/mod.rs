@@ -40,7 +40,7 @@ use crate::{
         run::{SO_FAR, answer_request},
         warm_up::{COUNT_HELP, WarmUpOption},
     },
-    source_granularity::granularity,
+    source_granularity::known_granularity,
     stopwatch::{Stopwatch, stopwatch},
 };
 
@@ -288,7 +288,7 @@ fn row(
     } else {
         info.nominal.map(|nominal| nominal.frequency)
     };
-    let seen = frequency.and_then(|frequency| granularity(source, frequency, wall));
+    let seen = frequency.and_then(|frequency| known_granularity(source, frequency, wall));
     BenchRow {
         id: info.id.to_string(),
         read_path: info.read_path.name().to_owned(),

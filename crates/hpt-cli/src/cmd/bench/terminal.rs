@@ -9,7 +9,7 @@ use crate::{
     read_cost::{deviation, per_read},
     sampling::{
         conditions, cpu_absences,
-        limits::{self, verdict::support_of_max},
+        limits::{self, verdict::MAX_LEGEND},
         realtime_settings::pinned_to,
     },
 };
@@ -147,7 +147,6 @@ fn legend(data: &BenchDocument, cycles_scope: Option<Scope>) -> String {
     let bound =
         data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
     let samples = data.results.iter().map(|row| row.single.single_samples.unwrap_or(0));
-    let support = support_of_max(samples.clone().min().unwrap_or(0));
     let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),
@@ -161,7 +160,7 @@ fn legend(data: &BenchDocument, cycles_scope: Option<Scope>) -> String {
         "per read: median of the batches of back-to-back reads, timed with CLOCK_MONOTONIC_RAW. ±: at least half of \
          the batches are within this distance of the median. fastest: the fastest batch. mean: total divided by reads. user, sys: CPU time as \
          accounted by the kernel, with a granularity of up to one tick. single reads: {samples} of each source, timed with {}{empty} \
-         (frequency: {}{bound}). max: {support}. resol.: resolution. granul.: observed granularity.{counted} {cpu}. {}",
+         (frequency: {}{bound}). {MAX_LEGEND}. resol.: resolution. granul.: observed granularity.{counted} {cpu}. {}",
         data.stopwatch,
         data.stopwatch_frequency_origin.name(),
         machine_line(&data.head.machine)

@@ -143,7 +143,9 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     let counter = context.host.clock_sources().current;
     let counter = counter.and_then(|name| counter_of_clock_source(&context.host, &name));
     let ids = sources.iter().map(|source| &source.as_dyn().info().id);
-    data.notes.extend(common_counter(ids, reference.as_dyn(), counter));
+    let common = common_counter(ids, reference.as_dyn(), counter);
+    data.counter_of_reference = common.as_ref().and(counter).map(str::to_owned);
+    data.notes.extend(common);
     let mut warnings = Vec::new();
     if arguments.save {
         let saved = context.store(arguments.state_dir.as_deref()).and_then(|store| context.save(&store, &good));
@@ -203,6 +205,7 @@ fn left_out_note(names: &[String]) -> Option<String> {
 
 fn data(context: &Context, calibrations: Vec<CalibrationRow>, measured_now: bool) -> CalibrateDocument {
     CalibrateDocument {
+        counter_of_reference: None,
         head: head_of("calibrate", &context.host),
         measured_now,
         interrupted: context.interrupted(),
@@ -302,6 +305,7 @@ mod tests {
             row(&ManualSource::new("thread-cpu"), &reference, &Err(CalibrateError::NotATimeCounter(Scope::Thread))),
         ];
         let data = CalibrateDocument {
+            counter_of_reference: None,
             head: golden::head("calibrate"),
             measured_now: true,
             interrupted: false,

@@ -61,6 +61,7 @@ pub(super) fn page(data: &CalibrateDocument) -> Vec<Block> {
 fn headline(data: &CalibrateDocument) -> Option<Block> {
     let bounded = || data.calibrations.iter().filter(|row| row.bound_ppm.is_some());
     let is_counter = |row: &&CalibrationRow| row.nominal_origin.as_deref() != Some("definition");
+    let described = |row: &CalibrationRow| described(row, data.counter_of_reference.as_deref());
     let counters: Vec<String> = bounded().filter(is_counter).filter_map(described).collect();
     let text = match (counters.len(), bounded().count()) {
         (0, 0) => return None,
@@ -96,9 +97,18 @@ fn side(error_ppm: f64) -> &'static str {
     if error_ppm < 0.0 { "below" } else { "above" }
 }
 
-/// Returns the frequency of a source, its bound, and its deviation from the nominal frequency.
-fn described(row: &CalibrationRow) -> Option<String> {
+/// Returns the frequency of a source, its bound, and its deviation from the nominal frequency. A reference that is made
+/// from the same counter has the same errors, so the comparison says nothing about the true rate.
+fn described(row: &CalibrationRow, counter_of_reference: Option<&str>) -> Option<String> {
     let bound = row.bound_ppm?;
+    if counter_of_reference == Some(row.source.as_str()) {
+        let reference = row.reference.as_deref().unwrap_or("the reference");
+        return Some(format!(
+            "{}: {} relative to {reference}, which is made from this counter; its true rate was not measured",
+            row.source,
+            frequency(row)?
+        ));
+    }
     let deviation = match row.error_ppm {
         None => String::new(),
         Some(error) if error.abs() <= bound => ", equal to its nominal frequency within this bound".to_owned(),
@@ -242,6 +252,16 @@ mod tests {
             of(vec![row("hpet", 24e6, 0.21, -52.34, "device")]),
             "hpet: 24.0000000 MHz ± 0.210 ppm, 52.34 ppm below its nominal frequency"
         );
+        // The reference is made from the counter: the bound is that of the comparison.
+        let hpt_document::Document::Calibrate(data) = golden::empty("calibrate") else { panic!("its kind") };
+        let own = CalibrateDocument {
+            counter_of_reference: Some("tsc".to_owned()),
+            calibrations: vec![row("tsc", 2_596_098_026.833, 0.05, 0.363, "bogomips")],
+            ..data
+        };
+        let Some(Block::Headline(text)) = headline(&own) else { panic!("a headline") };
+        assert!(text.ends_with("which is made from this counter; its true rate was not measured"), "{text}");
+        assert!(!text.contains("ppm"), "{text}");
         assert!(of(vec![tsc(), tsc(), tsc()]).ends_with("; and 1 other counters"));
         let clocks = vec![
             row("realtime", 1_000_012_340.0, 0.05, 12.34, "definition"),

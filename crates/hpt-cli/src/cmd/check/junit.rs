@@ -5,6 +5,7 @@ use std::time::Duration;
 use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState, CheckVerdict};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::notes::notes_of;
 use crate::{output::without_escapes, sampling::limits::table::seen};
 
 /// The name of the test case for a step whose verdict does not follow from its limits.
@@ -13,13 +14,19 @@ const RUN: &str = "run";
 const INTERRUPTED: &str = "the check was interrupted";
 
 /// Returns the XML text.
-pub(super) fn text(data: &CheckDocument) -> String {
+pub(super) fn text(data: &CheckDocument, host: Option<&str>) -> String {
     let mut report = Report::new(format!("hpt check {}", without_escapes(&data.file)));
     report.set_time(seconds(data.elapsed_s));
     for step in &data.steps {
         let mut suite = TestSuite::new(step.name.as_str());
         suite.set_time(seconds(step.elapsed_s));
         suite.add_property(Property::new("command", step.command.as_str()));
+        suite.extra.insert("timestamp".into(), data.started_at.as_str().into());
+        suite.extra.extend(host.map(|host| ("hostname".into(), host.into())));
+        let notes: Vec<String> = notes_of(step).map(without_escapes).collect();
+        if !notes.is_empty() {
+            suite.set_system_out(notes.join("\n"));
+        }
         let rows: Vec<&CheckRow> = data.results.iter().filter(|row| row.step == step.name).collect();
         // The measurement is one for all limits of a step, so only the first case has its duration.
         let mut left = seconds(step.elapsed_s);
@@ -97,13 +104,13 @@ mod tests {
     #[test]
     fn each_limit_is_a_test_case() {
         insta::with_settings!({ snapshot_path => "../../../tests/it/snapshots", prepend_module_to_snapshot => false }, {
-            insta::assert_snapshot!("check-junit", text(&example()));
+            insta::assert_snapshot!("check-junit", text(&example(), Some("runner-1")));
         });
     }
 
     #[test]
     fn the_suites_have_only_attributes_that_the_schemas_of_jenkins_allow() {
-        let xml = text(&example());
+        let xml = text(&example(), None);
         let suites = xml.lines().find(|line| line.starts_with("<testsuites")).expect("the root");
         let names = suites.split('"').step_by(2).filter_map(|part| part.trim().rsplit(' ').next()?.strip_suffix('='));
         let names: Vec<&str> = names.collect();
@@ -127,7 +134,9 @@ mod tests {
             reason: Some("an edge was lost".to_owned()),
             ..data.steps[0].clone()
         };
-        let xml = text(&data);
+        data.steps[0].document = Some(serde_json::json!({ "notes": ["the thread had its CPU 75 % of the time"] }));
+        let xml = text(&data, None);
+        assert!(xml.contains("<system-out>the thread had its CPU 75 % of the time</system-out>"), "{xml}");
         assert!(xml.contains("name=\"run\"") && xml.contains("an edge was lost"), "{xml}");
         assert!(xml.contains("failures=\"1\""), "{xml}");
     }

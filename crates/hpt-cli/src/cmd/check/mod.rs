@@ -4,6 +4,7 @@
 mod file;
 mod init;
 mod junit;
+mod notes;
 mod terminal;
 
 use std::{
@@ -12,10 +13,10 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use clap::Args;
+use clap::{Args, value_parser};
 use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState, CheckVerdict};
 
-use self::{file::Step, terminal::page};
+use self::{file::Step, notes::notes_of, terminal::page};
 use crate::{
     arguments::{Codes, after_help, without_metrics},
     context::Context,
@@ -69,9 +70,13 @@ pub(crate) struct Arguments {
     /// Measure now, and write FILE with limits from the result
     #[arg(long)]
     init: bool,
-    /// Limits are FACTOR times the values that were seen
+    /// Limits are at least FACTOR times the values that were seen
     #[arg(long, value_name = "FACTOR", default_value_t = 3.0, value_parser = factor, requires = "init")]
     headroom: f64,
+    /// Measure each step N times, from 2 to 100; the limits follow from the highest value and from the differences
+    /// between runs
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(2..=100), requires = "init")]
+    rounds: u32,
     /// Replace FILE if it exists
     #[arg(long, requires = "init")]
     force: bool,
@@ -122,13 +127,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, prepares: Prepares<'
     let (data, mut warnings) = measure(path, &steps, &prepared, context);
     let mut answer = answer_of(data.verdict);
     if let Some(path) = &arguments.junit
-        && let Err(cause) = files::replace(path, junit::text(&data).as_bytes())
+        && let Err(cause) = files::replace(path, junit::text(&data, host_name().as_deref()).as_bytes())
     {
         warnings.push(causes(&WriteError { path: path.clone(), cause }));
         answer = answer.and(Answer::Unknown);
     }
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns the name of the machine, for programs that collect the verdicts of several machines.
+fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Reads the text of the file.
@@ -171,6 +182,12 @@ fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context
         results.extend(rows);
         warnings.extend(said.into_iter().map(|warning| format!("{}: {warning}", step.name)));
     }
+    let mut notes = [context.notes(), warnings.clone()].concat();
+    for step in &done {
+        let of_step = notes_of(step).filter(|note| !context.notes().iter().any(|own| own == note));
+        let of_step: Vec<String> = of_step.map(|note| format!("{}: {note}", step.name)).collect();
+        notes.extend(of_step.into_iter().filter(|note| !warnings.contains(note)));
+    }
     let answers = done.iter().map(|step: &CheckStep| answer_of(step.verdict));
     let verdict = verdict_of(answers.fold(Answer::Yes, Answer::and));
     let data = CheckDocument {
@@ -183,7 +200,7 @@ fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context
         verdict,
         steps: done,
         results,
-        notes: [context.notes(), warnings.clone()].concat(),
+        notes,
     };
     (data, warnings)
 }
@@ -271,13 +288,13 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     context.signals.listen_for_requests()?;
     let steps = init::steps();
     let prepared = prepare(&steps, prepares).expect("the command lines of the usual steps are valid");
-    let (mut data, mut warnings) = measure(path, &steps, &prepared, context);
+    let (mut data, mut warnings, rounds) = measure_rounds(arguments, (&steps, &prepared), context);
     data.init = true;
     data.results = data
         .results
         .iter()
         .filter_map(|row| {
-            let limit = init::with_headroom(&row.limit, arguments.headroom)?;
+            let limit = init::with_headroom(&init::in_all_rounds(row, &rounds)?, arguments.headroom);
             Some(CheckRow { step: row.step.clone(), limit })
         })
         .collect();
@@ -297,7 +314,7 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     warnings.extend(left_out);
     let mut document = Document::new(data.clone(), Vec::new());
     if is_complete {
-        let text = init::text(&data, arguments.headroom);
+        let text = init::text(&data, (arguments.headroom, arguments.rounds));
         file.fill(text.as_bytes()).and_then(|()| file.put(arguments.force)).map_err(failed)?;
         document.blocks = page(&data);
         document.answer = answer_of(data.verdict);
@@ -309,6 +326,25 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
     }
     document.warnings = warnings;
     Ok(document)
+}
+
+/// Measures all steps several times, in turns. Returns the last result with the duration of all rounds, the warnings,
+/// and the rows of each round.
+fn measure_rounds(
+    arguments: &Arguments,
+    (steps, prepared): (&[Step], &[Prepared]),
+    context: &Context,
+) -> (CheckDocument, Vec<String>, Vec<Vec<CheckRow>>) {
+    let (mut data, mut warnings) = measure(&arguments.file, steps, prepared, context);
+    let mut rounds = vec![data.results.clone()];
+    while rounds.len() < arguments.rounds as usize && !context.interrupted() {
+        let (next, said) = measure(&arguments.file, steps, prepared, context);
+        rounds.push(next.results.clone());
+        warnings.extend(said);
+        let (started_at, elapsed_s) = (data.started_at, rounded(data.elapsed_s + next.elapsed_s));
+        data = CheckDocument { started_at, elapsed_s, ..next };
+    }
+    (data, warnings, rounds)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ use crate::{
             self,
             option::{LimitOptions, PAIRS_HELP, of_pairs},
             quantity::{Limit, Quantity},
-            verdict::{self, LimitedRow, support_of_max, verdicts},
+            verdict::{self, LimitedRow, MAX_LEGEND, above, verdicts},
         },
         not_run,
         realtime_settings::pinned_to,
@@ -363,7 +363,14 @@ fn limited_row<'a>(row: &'a PairsRow, ticks: &'a Histogram) -> LimitedRow<'a> {
         Quantity::Max => row.max_ns,
         Quantity::Read | Quantity::Missed | Quantity::Stalls => None,
     };
-    LimitedRow::of_times(name, row.samples, "the duration of a tick is unknown", nanos)
+    let of_quantiles = LimitedRow::of_times(name, row.samples, "the duration of a tick is unknown", nanos);
+    match row.ns_per_tick {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a limit is at most an hour")]
+        Some(ns) => {
+            LimitedRow { above: Box::new(move |limit| above(ticks, (limit as f64 / ns) as u64)), ..of_quantiles }
+        }
+        None => of_quantiles,
+    }
 }
 
 /// Returns the median of a row. A source that often does not advance between two reads is too coarse for a median.
@@ -443,9 +450,8 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
     let cpu =
         pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences) + &not_run::words([(data.cpu, &data.not_run)]);
     let summary = format!(
-        "Interval between back-to-back reads: at least {samples} {} per row. The histogram shows the row of the headline. max: {}. ticks: the mean interval in ticks of the source. {cpu}. {}",
+        "Interval between back-to-back reads: at least {samples} {} per row. The histogram shows the row of the headline. {MAX_LEGEND}. ticks: the mean interval in ticks of the source. {cpu}. {}",
         one_or_many(samples, "pair", "pairs"),
-        support_of_max(samples),
         machine_line(&data.head.machine)
     );
     let best = best(&data.results);

@@ -20,7 +20,7 @@ use crate::{
     exit::{Failure, causes, source_remedy},
     output::{Answer, Document, rounded, saturating_nanos},
     sampling::not_run,
-    source_granularity::granularity,
+    source_granularity::known_granularity,
 };
 
 const EXAMPLES: &str = "  \
@@ -139,7 +139,7 @@ fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> 
     let watched = tested.ok().and_then(|test| {
         let info = opened.info();
         let frequency = info.nominal.map(|nominal| nominal.frequency).or(measured(info, test))?;
-        granularity(opened, frequency, reference)
+        known_granularity(opened, frequency, reference)
     });
     (Candidate { report, self_test: Some(tested) }, watched)
 }

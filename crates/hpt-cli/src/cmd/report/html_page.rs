@@ -387,6 +387,7 @@ mod tests {
             WakeLatencyRow {
                 cpu: usize::try_from(cpu).ok(),
                 figures,
+                intervals: Vec::new(),
                 not_run: NotRun::default(),
                 clock_stepped: 0,
                 time_series_interval_ns: 1_000_000_000,

@@ -58,8 +58,8 @@ const PAGE: &str = "hpt-report.html";
 /// watch, one after another. Writes a self-contained HTML page and, in the same directory, a
 /// JSON file with the same data. Neither file contains a host name or a user name. If Ctrl-C ends
 /// the measurement, hpt writes the partial results. --from recreates the page from saved data.
-/// --compare compares two or more reports, and marks the differences that exceed the spread of the
-/// samples.
+/// --compare compares two or more reports, and marks the values whose confidence intervals do not
+/// overlap.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {

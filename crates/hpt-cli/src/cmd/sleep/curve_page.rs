@@ -8,7 +8,7 @@ use super::target::percent;
 use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
-    sampling::{conditions, cpu_absences, limits::verdict::support_of_max, realtime_settings::words},
+    sampling::{conditions, cpu_absences, limits::verdict::MAX_LEGEND, realtime_settings::words},
 };
 
 /// The limit of p99 that the headline names, if a setting reaches it.
@@ -25,13 +25,13 @@ pub(super) fn page(data: &SleepCurveDocument) -> Vec<Block> {
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::detail(format!(
         "Each row shows the overshoot of {samples} {}, timed with {}; the settings took turns. Before that, each \
-         setting slept {} times to learn. p99 below: the upper bound of p99 at 95 % confidence is below this limit. \
+         setting slept {} times to learn. p99 below: the upper bound of p99 is below this limit, at 95 % confidence if late sleeps are independent; \
+         they often come in bursts, so repeat the run. \
          trim 1 %: mean without the largest 1 % of the samples. CPU %: CPU time of this thread as a percentage of \
-         elapsed time. best: no other setting has a lower p99 without more CPU time. max: {}. {thread}. {}",
+         elapsed time. best: no other setting has a lower p99 without more CPU time. {MAX_LEGEND}. {thread}. {}",
         one_or_many(samples, "sleep", "sleeps"),
         data.source,
         data.learning_sleeps,
-        support_of_max(samples),
         machine_line(&data.head.machine)
     )));
     blocks.extend(conditions::details(&data.conditions));

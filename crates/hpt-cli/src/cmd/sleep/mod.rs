@@ -17,6 +17,7 @@ use hpt_core::{
 use hpt_document::{
     conditions::Conditions,
     explain::Explanation,
+    latency::HistogramBin,
     not_run::NotRun,
     sleep::{SleepDocument, SleepRow},
     warm_up::DiscardedSamples,
@@ -40,7 +41,7 @@ use crate::{
         limits::{
             option::{LimitOptions, SLEEP_HELP, of_sleep},
             quantity::{Limit, Quantity},
-            verdict::{self, LimitedRow, usual_quantile, verdicts},
+            verdict::{self, Above, LimitedRow, usual_quantile, verdicts},
         },
         load::{LoadOptions, in_phases},
         not_run,
@@ -89,7 +90,7 @@ pub(crate) struct Arguments {
     /// Measures the overshoot against the CPU time: std, nanosleep, fixed with margins from 20 to 200 µs, busy, and hpt
     /// with its default and other targets. The settings take turns, and first run a few sleeps that do not count, to adapt.
     /// For each limit of p99, from 1 to 100 µs, recommends the setting that takes the least CPU time. Its p99 is below the
-    /// limit at 95 % confidence.
+    /// limit at 95 % confidence, if late sleeps are independent. They often come in bursts, so repeat the run.
     #[arg(long, conflicts_with_all = ["target", "limit", "load", "load_cpus", "warm_up", "explain"])]
     curve: bool,
     /// std, nanosleep, fixed, busy, hpt [default: all]
@@ -318,7 +319,21 @@ fn limited_row(row: &SleepRow) -> LimitedRow<'_> {
         Quantity::Max => row.max_ns,
         Quantity::Read | Quantity::Missed | Quantity::Stalls => None,
     };
-    LimitedRow::of_times(name, row.samples, "it was not measured", nanos)
+    let of_quantiles = LimitedRow::of_times(name, row.samples, "it was not measured", nanos);
+    let max_ns = row.max_ns.unwrap_or(0.0);
+    let above = move |limit_ns: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "a limit is at most an hour")]
+        if max_ns <= limit_ns as f64 {
+            return Above::Exactly(0);
+        }
+        // A bin may have samples on both sides of the limit.
+        let from = |is_in: fn(&HistogramBin, u64) -> bool| {
+            row.histogram_ns.iter().filter(|bin| is_in(bin, limit_ns)).map(|bin| bin.2).sum::<u64>()
+        };
+        let (least, most) = (from(|bin, limit_ns| bin.0 > limit_ns), from(|bin, limit_ns| bin.1 > limit_ns + 1));
+        if least == most { Above::Exactly(least) } else { Above::AtLeast(least.max(1)) }
+    };
+    LimitedRow { above: Box::new(above), ..of_quantiles }
 }
 
 fn row(duration: Duration, overshoot: &SleepOvershoot, report: Option<&Report>) -> SleepRow {

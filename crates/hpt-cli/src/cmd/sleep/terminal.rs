@@ -10,7 +10,7 @@ use crate::{
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
         conditions, cpu_absences, explain,
-        limits::{self, verdict::support_of_max},
+        limits::{self, verdict::MAX_LEGEND},
         realtime_settings::words,
     },
 };
@@ -29,10 +29,9 @@ pub(super) fn page(data: &SleepDocument) -> Vec<Block> {
     let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::detail(format!(
         "Each row shows the overshoot of {samples} {}, timed with {}; the methods took turns. trim 1 %: mean without \
-         the largest 1 % of the samples. CPU %: CPU time of this thread as a percentage of elapsed time. max: {}. {thread}. {}",
+         the largest 1 % of the samples. CPU %: CPU time of this thread as a percentage of elapsed time. {MAX_LEGEND}. {thread}. {}",
         one_or_many(samples, "sleep", "sleeps"),
         data.source,
-        support_of_max(samples),
         machine_line(&data.head.machine)
     )));
     blocks.extend(conditions::details(&data.conditions));

@@ -157,7 +157,7 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
         let cells = |(source, fault): &(&str, &str)| vec![Cell((*source).to_owned(), Tone::Bad), Cell::plain(*fault)];
         blocks.push(Block::Section("First fault of each source".to_owned(), faults.iter().map(cells).collect()));
     }
-    blocks.extend(between_cpus(data).map(Block::Text));
+    blocks.extend(largest_error(data).into_iter().chain(between_cpus(data)).map(Block::Text));
     if !data.cores.is_empty() {
         let lines = data.cores.iter().map(|cores| {
             let (least, most) = (signed_time(cores.min_ns), signed_time(cores.max_ns));
@@ -195,12 +195,12 @@ fn between_cpus(data: &WatchSummaryDocument) -> Option<String> {
     let least = data.cores.iter().map(|cores| cores.min_ns).fold(f64::INFINITY, f64::min);
     let most = data.cores.iter().map(|cores| cores.max_ns).fold(f64::NEG_INFINITY, f64::max);
     let pairs = data.cores.len();
+    let what = if pairs == 1 { "offset".to_owned() } else { format!("offsets of {pairs} pairs") };
     Some(format!(
-        "{} on different CPUs: offsets between {} and {} ({pairs} {} of CPUs)",
+        "{} on different CPUs: the {what} cannot be below {} or above {} (bounds)",
         first.source,
         signed_time(least),
-        signed_time(most),
-        one_or_many(pairs as u64, "pair", "pairs")
+        signed_time(most)
     ))
 }
 
@@ -219,6 +219,17 @@ fn verdict(data: &WatchSummaryDocument) -> String {
     }
 }
 
+/// Formats the largest frequency error of an interval, with its bound and its source.
+fn largest_error(data: &WatchSummaryDocument) -> Option<String> {
+    let of_row = |row: &WatchSummaryRow| {
+        let both = [row.lowest_ppm.zip(row.lowest_bound_ppm), row.highest_ppm.zip(row.highest_bound_ppm)];
+        let source = row.source.clone();
+        both.into_iter().flatten().map(move |(ppm, bound)| (source.clone(), ppm, bound)).collect::<Vec<_>>()
+    };
+    let largest = data.sources.iter().flat_map(of_row).max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
+    largest.map(|(source, ppm, bound)| format!("Largest frequency error: {source}, {ppm:+.3} ± {bound:.3} ppm"))
+}
+
 /// Formats the legend, the limits, and the conditions of the measurement.
 fn provenance(data: &WatchSummaryDocument) -> String {
     let also = if data.limits.nominal_tolerance_added { " plus the uncertainty of the nominal frequency" } else { "" };
@@ -226,7 +237,7 @@ fn provenance(data: &WatchSummaryDocument) -> String {
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     format!(
-        "{} {} of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, step {step}, offset between CPUs {core_offset}. \
+        "{} {} of readings in {:.1} s against {}. Accepted limits: frequency error {} ppm{also}, and another 1000 ppm for a clock that a daemon may slew; step {step}, offset between CPUs {core_offset}. \
          offset: change relative to the reference at the nominal frequency, since the last interruption. min ppm, max ppm: smallest and largest frequency error of an interval, each with its bound. {cpu}. {}",
         data.rounds,
         one_or_many(data.rounds, "round", "rounds"),

@@ -136,7 +136,7 @@ pub(crate) fn sleep_curve(document: &SleepCurveDocument) -> Result<TitledChart, 
         provenance: about(
             &document.into(),
             &format!(
-                "{} per setting, in turn, timed with {}; thin lines: p99 at 95 % confidence",
+                "{} per setting, in turn, timed with {}; thin lines: p99 at 95 % confidence, if samples are independent",
                 counted(samples, "sleep", "sleeps"),
                 document.source
             ),

@@ -41,7 +41,7 @@ pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Ga
         of_rows(rows, cpu, ("hpt_wakeup_latency_mean", "seconds", "Mean wake-up latency"), |row| {
             Some(seconds(row.figures.mean_ns))
         }),
-        of_rows(rows, cpu, ("hpt_wakeup_samples", "", "Number of wake-ups measured"), |row| {
+        of_rows(rows, cpu, ("hpt_wakeup_samples", "", "Number of deadlines measured, including missed ones"), |row| {
             Some(whole(row.figures.samples))
         }),
         of_rows(

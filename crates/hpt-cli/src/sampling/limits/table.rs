@@ -81,9 +81,10 @@ pub(crate) mod tests {
             seen_count: None,
             worst_row: Some("CPU 1".to_owned()),
             samples: 1_000,
+            above: Some(0),
             rows: 2,
             held: Some(true),
-            reason: Some(crate::sampling::limits::verdict::support_of_max(1_000)),
+            reason: Some("none of 1000 samples exceeds it".to_owned()),
         };
         let exceeded = LimitRow {
             text: "missed=0".to_owned(),
@@ -92,6 +93,7 @@ pub(crate) mod tests {
             limit_count: Some(0),
             seen_ns: None,
             seen_count: Some(2),
+            above: None,
             held: Some(false),
             reason: None,
             ..held.clone()
@@ -101,6 +103,7 @@ pub(crate) mod tests {
             quantity: "p99.9".to_owned(),
             limit_ns: Some(50_000),
             seen_ns: None,
+            above: None,
             held: None,
             reason: Some("p99.9 needs 10000 samples, and there are 1000".to_owned()),
             ..held.clone()

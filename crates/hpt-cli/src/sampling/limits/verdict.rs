@@ -1,13 +1,15 @@
 //! Compares the rows of a result with limits: held, exceeded, or unknown. Prints nothing.
 
-use hpt_core::measure::Latencies;
+use hpt_core::{measure::Latencies, stats::Histogram};
 use hpt_document::limit::LimitRow;
 
 use super::quantity::{Limit, Most, Quantile, Quantity};
-use crate::output::{Answer, rounded, short_time};
+use crate::output::{Answer, one_or_many, rounded, short_time};
 
-/// The number of samples from which on the rule of three is close to the exact bound.
-const LEAST_FOR_SUPPORT: u64 = 10;
+/// The legend of a maximum. How often later samples exceed it is unknown: late samples come in bursts, so their number
+/// is not the number of independent observations.
+pub(crate) const MAX_LEGEND: &str = "max: the highest value of this run; a later run can exceed it";
+
 const NO_SAMPLES: &str = "there are no samples";
 
 /// The value of a quantity in one row.
@@ -19,12 +21,32 @@ pub(crate) enum Seen {
     AtMost(f64, String),
 }
 
-/// A row that limits apply to. `seen` returns the value of a quantity, or why there is none.
+/// The number of samples above a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Above {
+    Exactly(u64),
+    AtLeast(u64),
+}
+
+impl Above {
+    const fn least(self) -> u64 {
+        match self {
+            Self::Exactly(count) | Self::AtLeast(count) => count,
+        }
+    }
+}
+
+/// A row that limits apply to. `seen` returns the value of a quantity, or why there is none. `above` returns the number
+/// of samples above a time in nanoseconds. `each` is the singular and the plural of a sample.
 pub(crate) struct LimitedRow<'a> {
     pub(crate) name: String,
     pub(crate) samples: u64,
+    pub(crate) each: [&'static str; 2],
     pub(crate) seen: Box<dyn Fn(Quantity) -> Result<Seen, String> + 'a>,
+    pub(crate) above: Box<dyn Fn(u64) -> Above + 'a>,
 }
+
+const SAMPLES: [&str; 2] = ["sample", "samples"];
 
 impl<'a> LimitedRow<'a> {
     /// Returns the row of a latency distribution.
@@ -43,7 +65,8 @@ impl<'a> LimitedRow<'a> {
             };
             seen.ok_or_else(|| NO_SAMPLES.to_owned())
         };
-        Self { name, samples: counts.samples(), seen: Box::new(seen) }
+        let above = |limit_ns| above(counts, limit_ns);
+        Self { name, samples: counts.samples(), each: SAMPLES, seen: Box::new(seen), above: Box::new(above) }
     }
 
     /// Returns a row of times in nanoseconds. `nanos` returns the value of a quantity; `missing` says why one may be
@@ -52,13 +75,41 @@ impl<'a> LimitedRow<'a> {
         name: String,
         samples: u64,
         missing: &'a str,
-        nanos: impl Fn(Quantity) -> Option<f64> + 'a,
+        nanos: impl Fn(Quantity) -> Option<f64> + Clone + 'a,
     ) -> Self {
+        let of_quantiles = nanos.clone();
         let seen = move |quantity| {
             let missing = if samples == 0 { NO_SAMPLES } else { missing };
             nanos(quantity).map(Seen::Nanos).ok_or_else(|| missing.to_owned())
         };
-        Self { name, samples, seen: Box::new(seen) }
+        let above = move |limit_ns| above_by_quantiles(samples, limit_ns, &of_quantiles);
+        Self { name, samples, each: SAMPLES, seen: Box::new(seen), above: Box::new(above) }
+    }
+}
+
+/// Returns the number of samples of a histogram above a limit in its ticks.
+pub(crate) fn above(counts: &Histogram, limit: u64) -> Above {
+    let range = counts.samples_above(limit);
+    if range.start() == range.end() { Above::Exactly(*range.start()) } else { Above::AtLeast(*range.start()) }
+}
+
+/// Returns what the maximum and the usual quantiles say about the number of samples above a limit.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of the samples"
+)]
+fn above_by_quantiles(samples: u64, limit_ns: u64, nanos: &dyn Fn(Quantity) -> Option<f64>) -> Above {
+    let is_above = |quantity| nanos(quantity).is_some_and(|ns| ns > limit_ns as f64);
+    if !is_above(Quantity::Max) {
+        return Above::Exactly(0);
+    }
+    let lowest = Quantile::USUAL.into_iter().find(|&quantile| is_above(Quantity::Quantile(quantile)));
+    let share = lowest.map_or(0.0, |quantile| 1.0 - quantile.part());
+    match (samples as f64 * share).floor() as u64 {
+        _ if samples == 1 => Above::Exactly(1),
+        least => Above::AtLeast(least.max(1)),
     }
 }
 
@@ -68,24 +119,17 @@ pub(crate) fn usual_quantile(quantile: Quantile, [p50, p99, p999]: [Option<f64>;
     [p50, p99, p999].get(place).copied().flatten()
 }
 
-/// States what the maximum of this number of samples supports: the rule of three.
-pub(crate) fn support_of_max(samples: u64) -> String {
-    if samples < LEAST_FOR_SUPPORT {
-        return format!("{samples} samples are too few to say how often it is exceeded");
-    }
-    format!("at 95 % confidence, fewer than 3 in {samples} samples exceed it, if samples are independent")
-}
-
 /// The verdict on one row.
 struct Verdict {
     seen: Option<Seen>,
+    above: Option<Above>,
     held: Option<bool>,
     reason: Option<String>,
 }
 
 impl Verdict {
     fn unknown(reason: String) -> Self {
-        Self { seen: None, held: None, reason: Some(reason) }
+        Self { seen: None, above: None, held: None, reason: Some(reason) }
     }
 
     /// Orders the verdicts: the worst one is the greatest.
@@ -131,6 +175,7 @@ fn of_all(limit: &Limit, rows: &[LimitedRow<'_>]) -> LimitRow {
         seen_count,
         worst_row: row.map(|row| row.name.clone()),
         samples: row.map_or(0, |row| row.samples),
+        above: verdict.above.map(Above::least),
         rows: rows.len() as u64,
         held: verdict.held,
         reason: verdict.reason,
@@ -174,13 +219,33 @@ fn of_row(limit: &Limit, row: &LimitedRow<'_>) -> Verdict {
         Err(reason) => return Verdict::unknown(reason),
     };
     let is_within = is_within(&seen, limit.most);
-    let (held, reason) = match &seen {
-        Seen::AtMost(_, why) => (is_within.then_some(true), Some(why.clone())),
-        Seen::Nanos(_) | Seen::Count(_) => {
-            (Some(is_within), (limit.quantity == Quantity::Max).then(|| support_of_max(row.samples)))
-        }
-    };
-    Verdict { seen: Some(seen), held, reason }
+    if let Seen::AtMost(_, why) = &seen {
+        let (held, reason) = (is_within.then_some(true), Some(why.clone()));
+        return Verdict { seen: Some(seen), above: None, held, reason };
+    }
+    let above = above_in(limit, row);
+    let reason = above.map(|above| in_words(above, row));
+    Verdict { seen: Some(seen), above, held: Some(is_within), reason }
+}
+
+/// Returns the number of samples above a limit on a quantile or on the maximum.
+fn above_in(limit: &Limit, row: &LimitedRow<'_>) -> Option<Above> {
+    match (limit.quantity, limit.most) {
+        (Quantity::Quantile(_) | Quantity::Max, Most::Nanos(limit_ns)) => Some((row.above)(limit_ns)),
+        _ => None,
+    }
+}
+
+/// States how many samples exceed a limit: `3 of 1453 samples exceed it`.
+fn in_words(above: Above, row: &LimitedRow<'_>) -> String {
+    let [one, many] = row.each;
+    let of = format!("{} {}", row.samples, one_or_many(row.samples, one, many));
+    match above {
+        Above::Exactly(0) => format!("none of {of} exceeds it"),
+        Above::Exactly(1) => format!("1 of {of} exceeds it"),
+        Above::Exactly(count) => format!("{count} of {of} exceed it"),
+        Above::AtLeast(count) => format!("at least {count} of {of} exceed it"),
+    }
 }
 
 /// Judges a quantile with too few samples beyond it. It is exceeded if a lower quantile is; otherwise, it is unknown.
@@ -194,7 +259,13 @@ fn with_too_few_samples(limit: &Limit, quantile: Quantile, row: &LimitedRow<'_>)
     });
     match exceeded {
         Some((lower, Seen::Nanos(ns))) => Verdict {
-            reason: Some(format!("{} is already {}; {takes}", Quantity::Quantile(lower).name(), short_time(ns))),
+            reason: Some(format!(
+                "{} is already {}; {}; {takes}",
+                Quantity::Quantile(lower).name(),
+                short_time(ns),
+                above_in(limit, row).map(|above| in_words(above, row)).unwrap_or_default()
+            )),
+            above: above_in(limit, row),
             seen: Some(Seen::Nanos(ns)),
             held: Some(false),
         },
@@ -235,10 +306,10 @@ mod tests {
         measure::{Latencies, Wake},
     };
 
-    use super::{LimitedRow, Seen, answer, of_both_phases, support_of_max, verdicts};
+    use super::{Above, LimitedRow, SAMPLES, Seen, answer, of_both_phases, verdicts};
     use crate::{
         output::Answer,
-        sampling::limits::quantity::{Accepted, Limit},
+        sampling::limits::quantity::{Accepted, Limit, Quantity},
     };
 
     fn latencies(of: impl IntoIterator<Item = u64>) -> Latencies {
@@ -285,7 +356,10 @@ mod tests {
         let few = judged("p99.99=1s", &rows);
         assert_eq!(few.reason.as_deref(), Some("p99.99 needs 100000 samples, and there are 100"));
         let exceeded = judged("p99.99=49ns", &rows).reason;
-        assert_eq!(exceeded.as_deref(), Some("p50 is already 50 ns; p99.99 needs 100000 samples, and there are 100"));
+        assert_eq!(
+            exceeded.as_deref(),
+            Some("p50 is already 50 ns; 51 of 100 samples exceed it; p99.99 needs 100000 samples, and there are 100")
+        );
         let missed = judged("missed=0", &rows);
         assert_eq!((missed.held, missed.seen_count, missed.limit_count), (Some(true), Some(0), Some(0)));
     }
@@ -313,7 +387,9 @@ mod tests {
         let row = || LimitedRow {
             name: "CPU 1".to_owned(),
             samples: 0,
+            each: SAMPLES,
             seen: Box::new(|_| Ok(Seen::AtMost(10_000.0, "no stall".to_owned()))),
+            above: Box::new(|_| Above::Exactly(0)),
         };
         assert_eq!((judged("max=10us", &[row()]).held, judged("max=9us", &[row()]).held), (Some(true), None));
         assert_eq!(judged("max=9us", &[row()]).reason.as_deref(), Some("no stall"));
@@ -331,11 +407,38 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_states_what_it_supports() {
-        let words = "at 95 % confidence, fewer than 3 in 1000000 samples exceed it, if samples are independent";
-        assert_eq!(support_of_max(1_000_000), words);
-        assert!(support_of_max(9).contains("too few"));
-        // The exact bound for ten samples is 0.26, and the rule of three gives 0.3.
-        assert!(1.0 - 0.05_f64.powf(0.1) < 0.3);
+    fn a_limit_states_how_many_samples_exceed_it() {
+        let latencies = latencies(1..=100);
+        let rows = [LimitedRow::of_latencies("CPU 1".to_owned(), &latencies)];
+        for (text, above, words) in [
+            ("max=100ns", Some(0), Some("none of 100 samples exceeds it")),
+            ("max=99ns", Some(1), Some("1 of 100 samples exceeds it")),
+            ("max=1ns", Some(99), Some("99 of 100 samples exceed it")),
+            ("p90=89ns", Some(11), Some("11 of 100 samples exceed it")),
+            ("p90=1us", Some(0), Some("none of 100 samples exceeds it")),
+            // The mean and counts have no samples beyond them.
+            ("mean=1ns", None, None),
+            ("missed=0", None, None),
+        ] {
+            let judged = judged(text, &rows);
+            assert_eq!((judged.above, judged.reason.as_deref()), (above, words), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_known_only_from_quantiles_is_a_lower_bound() {
+        let nanos = |quantity| match quantity {
+            Quantity::Quantile(quantile) if quantile.part() < 0.9 => Some(10.0),
+            Quantity::Quantile(_) => Some(20.0),
+            Quantity::Max => Some(30.0),
+            _ => None,
+        };
+        let of =
+            |text: &str, samples| judged(text, &[LimitedRow::of_times("tsc".to_owned(), samples, "", nanos)]).reason;
+        assert_eq!(of("max=30ns", 1_000).as_deref(), Some("none of 1000 samples exceeds it"));
+        assert_eq!(of("max=29ns", 1_000).as_deref(), Some("at least 1 of 1000 samples exceed it"));
+        assert_eq!(of("max=19ns", 1_000).as_deref(), Some("at least 10 of 1000 samples exceed it"));
+        assert_eq!(of("max=9ns", 1_000).as_deref(), Some("at least 500 of 1000 samples exceed it"));
+        assert_eq!(of("max=9ns", 1).as_deref(), Some("1 of 1 sample exceeds it"));
     }
 }

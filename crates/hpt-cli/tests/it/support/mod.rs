@@ -194,6 +194,12 @@ fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts")
 }
 
+/// Returns the number of wake-ups of a row of `hpt latency timer` or `poll`: the samples without the missed deadlines.
+pub(crate) fn wake_ups(row: &Value) -> u64 {
+    let number = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row}"));
+    number("samples") - number("missed")
+}
+
 /// Returns the file of a captured machine.
 pub(crate) fn host(name: &str) -> String {
     let path = captures().join(format!("{name}.capture"));

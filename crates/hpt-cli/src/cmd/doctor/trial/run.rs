@@ -169,10 +169,16 @@ pub(crate) fn run(
         }
     }
     let is_any_tried = data.results.iter().any(|row| row.verdict != TryVerdict::NotPossible);
-    let is_unknown = !is_any_tried || (outcome.ended.is_some() && outcome.kept.is_empty());
+    let is_unknown = !is_any_tried || is_undecided(&data.results);
     let answer = if is_unknown || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data, &State::of(&left, options));
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns whether no fix was found to help, and a fix has no verdict. The time at which the run ended does not matter.
+fn is_undecided(results: &[TriedFix]) -> bool {
+    let has = |verdict| results.iter().any(|row| row.verdict == verdict);
+    has(TryVerdict::Unknown) && !has(TryVerdict::Helpful)
 }
 
 /// Returns the measurement, with a duration if the line has none.
@@ -419,11 +425,14 @@ fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
 #[cfg(test)]
 mod tests {
     use hpt_core::diagnose::Goal;
-    use hpt_document::doctor::DoctorGoal;
+    use hpt_document::{
+        doctor::DoctorGoal,
+        doctor_try::{TriedFix, TryVerdict},
+    };
 
     use super::{
         super::options::{Figure, TrialOptions},
-        Duration, Failure, Wanted, line, long_enough,
+        Duration, Failure, Wanted, is_undecided, line, long_enough,
     };
 
     fn options(with: &str) -> TrialOptions {
@@ -438,6 +447,17 @@ mod tests {
             yes: false,
             journal: None,
         }
+    }
+
+    #[test]
+    fn a_result_is_unknown_only_if_a_verdict_is() {
+        use TryVerdict::{Helpful, NotPossible, Unknown, WithinSpread, Worse};
+        let of = |verdicts: &[TryVerdict]| {
+            let rows = super::super::terminal::tests::example().results.into_iter().zip(verdicts);
+            is_undecided(&rows.map(|(row, &verdict)| TriedFix { verdict, ..row }).collect::<Vec<_>>())
+        };
+        assert!(!of(&[WithinSpread, Worse, NotPossible]) && !of(&[Helpful, Unknown]) && !of(&[Helpful]));
+        assert!(of(&[WithinSpread, Unknown]) && of(&[Unknown]));
     }
 
     #[test]

@@ -39,10 +39,16 @@ fn headline(data: &DoctorTryDocument, state: &State) -> String {
             format!("Ended early; each of these helped until then: {alone}. Without: {figure} {}", short_time(before))
         }
         (Some(before), _) => {
-            let spread = data.baseline_spread_ns.map(|ns| format!(", ± {} between rounds", short_time(ns / 2.0)));
-            let is_open = data.results.iter().any(|row| row.verdict == TryVerdict::Unknown);
-            let said = if is_open { "No fix was found to help" } else { "No fix helps" };
-            format!("{said}: {figure} is {}{}", short_time(before), spread.unwrap_or_default())
+            // A fix is found only if its effect exceeds the spread between rounds.
+            let unseen = data.baseline_spread_ns.map(|ns| {
+                format!(
+                    "; changes below {} cannot be seen in {} {} of this length (longer: --duration)",
+                    short_time(ns),
+                    data.rounds,
+                    one_or_many(data.rounds, "round", "rounds")
+                )
+            });
+            format!("No effect shown: {figure} is {}{}", short_time(before), unseen.unwrap_or_default())
         }
         (None, _) if data.results.is_empty() && state.is_unknown => "Unknown: some checks had no result".to_owned(),
         (None, _) if data.results.is_empty() => "Nothing to try".to_owned(),
@@ -56,7 +62,7 @@ fn verdict(row: &TriedFix, stays: bool) -> Cell {
         (TryVerdict::Helpful, true) if stays => Cell("helps, kept".to_owned(), Tone::Good),
         (TryVerdict::Helpful, true) => Cell("helps".to_owned(), Tone::Good),
         (TryVerdict::Helpful, false) => Cell::plain("helps alone, undone"),
-        (TryVerdict::WithinSpread, _) => Cell::faint("within spread, undone"),
+        (TryVerdict::WithinSpread, _) => Cell::faint("no effect shown, undone"),
         (TryVerdict::Worse, _) => Cell("worse, undone".to_owned(), Tone::Bad),
         (TryVerdict::NotPossible, _) => Cell::faint("not possible here"),
         (TryVerdict::Unknown, _) => Cell("unknown, undone".to_owned(), Tone::Strong),
@@ -266,9 +272,10 @@ pub(super) mod tests {
         let refused = with(&|row| (row.verdict, row.keep) = (TryVerdict::NotPossible, false));
         assert_eq!(refused, "Unknown: no fix could be applied");
         let none = with(&|row| (row.verdict, row.keep) = (TryVerdict::WithinSpread, false));
-        assert!(none.starts_with("No fix helps: p99 is 41 µs"), "{none}");
+        let unseen = "No effect shown: p99 is 41 µs; changes below 1.2 µs cannot be seen in 5 rounds of this length";
+        assert!(none.starts_with(unseen), "{none}");
         let open = with(&|row| (row.verdict, row.keep) = (TryVerdict::Unknown, false));
-        assert!(open.starts_with("No fix was found to help"), "{open}");
+        assert!(open.starts_with("No effect shown: p99 is 41 µs"), "{open}");
         let nothing = DoctorTryDocument { results: Vec::new(), baseline_ns: None, ..example() };
         assert_eq!(headline(&nothing, &State::default()), "Nothing to try");
         let unknown = State { is_unknown: true, ..State::default() };

@@ -15,7 +15,7 @@ use crate::{
     sampling::{
         conditions, cpu_absences, explain, histogram,
         latency_figures::{COLUMNS, cells, samples, words},
-        limits::{self, verdict::support_of_max},
+        limits::{self, verdict::MAX_LEGEND},
         not_run, realtime_settings,
         result_files::ended_by,
     },
@@ -134,13 +134,12 @@ fn provenance(data: &GpioLatencyDocument) -> String {
     format!(
         "Latency of edges at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
          that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two. The bars show the {} latency. {thread}. missed: edges that were skipped because the previous edge took longer than the interval. \
-         A percentile is printed only if ten samples lie beyond it (-). max: {}. Clock: \
+         A percentile is printed only if ten samples lie beyond it (-). {MAX_LEGEND}. Clock: \
          {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
         data.time.started_at,
         Figure::of_word(data.figure).head(),
-        support_of_max(data.results.iter().map(|row| row.figures.samples).min().unwrap_or(0)),
         data.measuring.source,
         short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)

@@ -91,7 +91,8 @@ pub(super) fn limited_row(ended: &ThreadOutcome) -> LimitedRow<'_> {
     let above = short_time(ended.above_ns as f64);
     let none = format!("there is no stall above {above}");
     let of_lengths = LimitedRow::of_latencies(place_of(ended.cpu), lengths);
-    let (samples, of_stalls) = (of_lengths.samples, of_lengths.seen);
+    let samples = of_lengths.samples;
+    let of_stalls = of_lengths.seen;
     let seen = move |quantity| match quantity {
         Quantity::Max if samples == 0 => {
             Ok(Seen::AtMost(ended.above_ns as f64, format!("{none}; shorter gaps are seen with a lower --above")))
@@ -99,7 +100,7 @@ pub(super) fn limited_row(ended: &ThreadOutcome) -> LimitedRow<'_> {
         Quantity::Quantile(_) | Quantity::Mean if samples == 0 => Err(none.clone()),
         other => of_stalls(other),
     };
-    LimitedRow { name: of_lengths.name, samples, seen: Box::new(seen) }
+    LimitedRow { each: ["stall", "stalls"], seen: Box::new(seen), ..of_lengths }
 }
 
 /// Returns the counter that was most often the most unusual one in the stalls with this cause.

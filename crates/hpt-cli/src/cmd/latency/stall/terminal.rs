@@ -12,7 +12,7 @@ use crate::{
         conditions, cpu_absences,
         cpu_options::name_of,
         explain, histogram, latency_figures,
-        limits::{self, verdict::support_of_max},
+        limits::{self, verdict::MAX_LEGEND},
         not_run,
         realtime_settings::words_of_threads,
         result_files::ended_by,
@@ -208,17 +208,15 @@ fn provenance(data: &StallDocument) -> String {
         + &cpu_absences::except(&data.end.cpu_absences)
         + &not_run::words(data.results.iter().map(|row| (row.cpu, &row.not_run)));
     let step = data.step_p90_ns.map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
-    let stalls = data.results.iter().map(|row| row.stalls).min().unwrap_or(0);
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     format!(
         "CPU stalls: gaps in a loop that only reads {} (read overhead {}{step}), for {:.1} s from {}. {thread}. blind: share of the time during which hpt read kernel counters \
-         instead of the time source; a stall during that time is detected only if it is longer than {}. A percentile is printed only if ten samples lie beyond it (-). max: {}. {}",
+         instead of the time source; a stall during that time is detected only if it is longer than {}. A percentile is printed only if ten samples lie beyond it (-). {MAX_LEGEND}. {}",
         data.measuring.source,
         short_time(data.read_ns),
         data.time.elapsed_s,
         data.time.started_at,
         short_time(blind_ns as f64),
-        support_of_max(stalls).replace("samples", "stalls"),
         machine_line(&data.head.machine)
     )
 }

@@ -25,7 +25,7 @@ use hpt_document::{
     explain::Explanation,
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
-    wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
+    wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument, WakeLatencyRow},
 };
 use jiff::Zoned;
 
@@ -50,6 +50,7 @@ use crate::{
         cpu_options::{CpuOptions, place_of},
         explain::{Awaited, ExplainOptions, Feed, Measured},
         gpio_pulse::Pulse,
+        late_deadlines::LateDeadlines,
         limits::{
             option::LimitOptions,
             quantity::Limit,
@@ -116,6 +117,12 @@ pub(crate) struct PollArguments {
     common: Common,
 }
 
+/// A tool that counts missed deadlines differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tool {
+    Cyclictest,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
     Kernel,
@@ -143,6 +150,12 @@ struct Common {
     /// the source that hpt's Instant uses]
     #[arg(short, long, value_name = "NAME", conflicts_with = "at", hide_short_help = true)]
     source: Option<String>,
+    /// Count like another tool: cyclictest
+    ///
+    /// cyclictest: a missed deadline is no sample. By default, a deadline that passed before the thread waited for it
+    /// is a sample: the time from the deadline until the thread ran.
+    #[arg(long = "as", value_enum, value_name = "TOOL", hide_possible_values = true, hide_short_help = true)]
+    as_tool: Option<Tool>,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -235,7 +248,7 @@ impl Found {
 
     fn record(&mut self, wake: Wake) {
         if !wake.clock_was_set {
-            self.time_series.record(wake.deadline.nanos_since(Instant::EPOCH), wake.latency_ns);
+            self.time_series.record(LateDeadlines::of(&wake));
             self.last_ns = Some(wake.latency_ns);
         }
         self.latencies.record(wake);
@@ -442,6 +455,7 @@ impl Asked<'_> {
             interval_ns: saturating_nanos(arguments.run_length.interval),
             at: at.map(|at| humantime::format_rfc3339(at).to_string()),
             wait_method: waited_by(waiting),
+            missed_deadlines: arguments.as_tool.map_or(MissedDeadlines::Counted, |_| MissedDeadlines::LeftOut),
             pulse,
             measuring: LatencyThread { thread: settings.thread, source: timed_by.to_string() },
             reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
@@ -520,7 +534,10 @@ fn measure(
     // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let mut thread_progress = ThreadProgress::of(arguments.run_length);
     let (mut warm_up, mut first_deadline) = (arguments.warm_up.of_thread(), None);
-    let each = |wake: Wake| {
+    let each = |mut wake: Wake| {
+        if arguments.as_tool.is_some() {
+            wake.period_ns = 0;
+        }
         if let Some(pulse) = pulse {
             pulse.toggle();
         }

@@ -3,20 +3,20 @@
 use hpt_core::measure::Latencies;
 use hpt_document::{
     latency::LatencyFigures,
-    wake_latency::{WaitMethod, WakeLatencyDocument},
+    wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument},
 };
 
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_percent, short_time},
     sampling::{
         conditions, cpu_absences,
         cpu_options::name_of,
         explain, histogram,
         latency_figures::{COLUMNS, cells, figures, samples, words},
-        limits::{self, verdict::support_of_max},
+        limits::{self, verdict::MAX_LEGEND},
         not_run,
-        realtime_settings::words_of_threads,
+        realtime_settings::{policy_of, words_of_threads},
         result_files::ended_by,
     },
 };
@@ -46,15 +46,28 @@ fn headline(data: &WakeLatencyDocument, all: &Latencies) -> String {
     };
     let worst = data.results.iter().max_by_key(|row| row.figures.max_ns).and_then(|row| row.cpu);
     let worst = worst.filter(|_| data.results.len() > 1).map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
-    let missed = match figures.missed {
-        0 => "no deadline missed".to_owned(),
-        count => format!("{count} {} missed", one_or_many(count, "deadline", "deadlines")),
-    };
+    let policy = policy_of(&data.measuring.thread).map_or_else(String::new, |policy| format!(", {policy}"));
     format!(
-        "{what}, {place}, {}: {}{worst}, {missed}",
+        "{what}, {place}{policy}, {}: {}{worst}, {}",
         samples(figures.samples),
-        words(figures.p50_ns, figures.p99_ns, figures.max_ns)
+        words(figures.p50_ns, figures.p99_ns, figures.max_ns),
+        missed(data, &figures)
     )
+}
+
+/// States how many deadlines were missed, as a share of all deadlines.
+#[expect(clippy::cast_precision_loss, reason = "a share for printing")]
+fn missed(data: &WakeLatencyDocument, figures: &LatencyFigures) -> String {
+    let is_left_out = data.missed_deadlines == MissedDeadlines::LeftOut;
+    let all = figures.samples.saturating_add(if is_left_out { figures.missed } else { 0 });
+    let share = short_percent(figures.missed as f64 / all.max(1) as f64);
+    match figures.missed {
+        0 => "no deadline missed".to_owned(),
+        count if is_left_out => {
+            format!("{count} missed {} ({share}) left out", one_or_many(count, "deadline", "deadlines"))
+        }
+        count => format!("{count} {} missed ({share})", one_or_many(count, "deadline", "deadlines")),
+    }
 }
 
 pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
@@ -98,10 +111,13 @@ fn provenance(data: &WakeLatencyDocument) -> String {
         .reads
         .clock_granularity_ns
         .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
-    let support = support_of_max(data.results.iter().map(|row| row.figures.samples).min().unwrap_or(0));
+    let counted = match data.missed_deadlines {
+        MissedDeadlines::Counted => "each is a sample: the time from the deadline until the thread ran",
+        MissedDeadlines::LeftOut => "they are no samples, as in cyclictest",
+    };
     format!(
-        "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them. \
-         A percentile is printed only if ten samples lie beyond it (-). max: {support}. \
+        "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them; {counted}. \
+         A percentile is printed only if ten samples lie beyond it (-). {MAX_LEGEND}. \
          Clock: {}; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
@@ -118,7 +134,7 @@ mod tests {
     use hpt_document::{
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
         not_run::NotRun,
-        wake_latency::{WaitMethod, WakeLatencyDocument},
+        wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument},
     };
 
     use super::page;
@@ -130,7 +146,8 @@ mod tests {
             latency_files::{self, ThreadLatencies},
         },
         sampling::{
-            conditions, cpu_absences, explain, limits, realtime_settings::tests::example, time_series::TimeSeries,
+            conditions, cpu_absences, explain, late_deadlines::LateDeadlines, limits,
+            realtime_settings::tests::example, time_series::TimeSeries,
         },
     };
 
@@ -142,7 +159,7 @@ mod tests {
         let mut time_series = TimeSeries::new();
         [(0, 500), (12_000_000, 25_000_000)]
             .into_iter()
-            .for_each(|(at_ns, latency_ns)| time_series.record(at_ns, latency_ns));
+            .for_each(|(at_ns, latency_ns)| time_series.record(LateDeadlines::one(at_ns, latency_ns)));
         let not_run = |cpu| NotRun {
             share: Some(if cpu == Some(1) { 0.0312 } else { 0.004 }),
             wall_s: 60.0,
@@ -154,6 +171,7 @@ mod tests {
             interval_ns: 1_000_000,
             at: None,
             wait_method: WaitMethod::Kernel,
+            missed_deadlines: MissedDeadlines::Counted,
             pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
             measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
             reads: ClockReads { clock_read_ns: 21, clock_granularity_ns: Some(10) },

@@ -1,4 +1,4 @@
-//! Compares reports, and finds the values that differ by more than the spread of their samples.
+//! Compares reports, and finds the values whose intervals do not overlap.
 
 mod page;
 mod ranking;
@@ -74,6 +74,7 @@ fn data(reports: &[Report], context: &Context) -> Result<ReportCompareDocument, 
         quantities: quantities.len(),
         coincidences: settings::coincidences(&names, &ranking, &settings),
         rules: rules::rules(reports)?,
+        conditions: settings::conditions(&compared),
         notes: notes(&names, reports, &values, context),
         reports: compared,
         results,

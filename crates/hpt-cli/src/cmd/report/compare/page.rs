@@ -92,11 +92,8 @@ fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery
     let found = differences(data);
     let mut pieces = Vec::new();
     if found.is_empty() {
-        let says = if has_shared_values(data) {
-            "No value differs by more than its spread."
-        } else {
-            "No value is in two of the reports."
-        };
+        let says =
+            if has_shared_values(data) { "No difference is shown." } else { "No value is in two of the reports." };
         pieces.push(Piece::Text(says.to_owned()));
     } else {
         let rows = found.iter().map(|rows| std::iter::once(full_name(&rows[0])).chain(cells(rows)).collect());
@@ -175,21 +172,11 @@ fn settings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
     if data.settings.is_empty() {
         return None;
     }
-    // The worst latency stands beside the settings.
-    let ns = |name: &str| {
-        let row = data.ranking.iter().find(|row| row.report == name)?;
-        row.wake_max_ns.map(super::super::summary::time)
-    };
-    let worst: Vec<Option<String>> = data.reports.iter().map(|report| ns(&report.name)).collect();
     let row = |setting: &str, missing: &str, values: &[Option<String>]| {
         let values = values.iter().map(|value| value.clone().unwrap_or_else(|| missing.to_owned()));
         std::iter::once(setting.to_owned()).chain(values).collect::<Vec<_>>()
     };
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    if worst.iter().any(Option::is_some) {
-        rows.push(row("worst wake-up", "not measured", &worst));
-    }
-    rows.extend(data.settings.iter().map(|setting| row(&setting.setting, "unknown", &setting.values)));
+    let rows = data.settings.iter().map(|setting| row(&setting.setting, "unknown", &setting.values)).collect();
     let head = std::iter::once("setting".to_owned()).chain(names.iter().map(|name| (*name).to_owned()));
     pieces.push(Piece::Table(Table {
         caption: "A setting that coincides with a difference is not necessarily its cause.".to_owned(),
@@ -228,9 +215,9 @@ fn of_part(
     let head: Vec<String> = std::iter::once("quantity".to_owned()).chain(head(names)).collect();
     let differing = rows.iter().filter(|rows| differs(rows)).count();
     let says = match differing {
-        0 => format!("no significant difference ({})", rows.len()),
+        0 => format!("no difference shown ({})", rows.len()),
         _ => format!(
-            "{differing} of {} values {} by more than {} spread",
+            "{differing} of {} values {} by more than {} intervals",
             rows.len(),
             one_or_many(differing, "differs", "differ"),
             one_or_many(differing, "its", "their")

@@ -49,6 +49,7 @@ fn of_quantity(quantity: &One, reports: &[(&str, Vec<One>)]) -> Vec<ComparedFigu
         max: one.and_then(|one| one.max),
         samples: one.map(|one| one.samples),
         ratio: ratio(first, *one),
+        resolution: if at == 0 { None } else { resolution(first, *one) },
         verdict: if at == 0 && one.is_some() { CompareVerdict::Reference } else { verdict(first, *one) },
         outlier: outliers[at],
     };
@@ -63,14 +64,21 @@ fn ratio(first: Option<&One>, one: Option<&One>) -> Option<f64> {
     Some(rounded(ratio * scale) / scale)
 }
 
-/// Compares a value with that of the first report. They differ if their ranges do not overlap.
+/// Returns the ratio to the first value from which on a value with an interval of the same relative width would differ.
+fn resolution(first: Option<&One>, one: Option<&One>) -> Option<f64> {
+    let (first, one) = first.zip(one).filter(|(first, one)| one.unit != "ppm" && first.value > 0.0)?;
+    let ((_, high), (low, _)) = first.range.zip(one.range)?;
+    (low > 0.0).then(|| rounded((high / first.value).max(1.0) * (one.value / low).max(1.0)))
+}
+
+/// Compares a value with that of the first report. They differ if their intervals do not overlap.
 fn verdict(first: Option<&One>, one: Option<&One>) -> CompareVerdict {
     match (first, one) {
         (Some(first), Some(one)) if !is_alike(first, one) => CompareVerdict::DifferentNominalRates,
         (Some(first), Some(one)) => match (first.range, one.range) {
             (Some(first), Some(one)) if first.1 < one.0 || one.1 < first.0 => CompareVerdict::Differs,
-            (Some(_), Some(_)) => CompareVerdict::WithinSpread,
-            _ => CompareVerdict::SpreadUnknown,
+            (Some(_), Some(_)) => CompareVerdict::NotShown,
+            _ => CompareVerdict::NoInterval,
         },
         (_, None) => CompareVerdict::Missing,
         (None, Some(_)) => CompareVerdict::NoReference,
@@ -131,7 +139,7 @@ mod tests {
         let kernel = rate("kernel", 2.4e9, 0.0);
         for (other, verdict) in [
             (rate("kernel", 2.2e9, 5.0), CompareVerdict::Differs),
-            (rate("kernel", 2.4e9, 0.1), CompareVerdict::WithinSpread),
+            (rate("kernel", 2.4e9, 0.1), CompareVerdict::NotShown),
             (rate("cpuid", 2.4e9, 5.0), CompareVerdict::DifferentNominalRates),
             (One { against: None, ..kernel.clone() }, CompareVerdict::DifferentNominalRates),
         ] {
@@ -151,8 +159,8 @@ mod tests {
         assert_eq!(
             verdicts,
             [
-                (Some(1.0), CompareVerdict::WithinSpread),
-                (Some(1.0), CompareVerdict::WithinSpread),
+                (Some(1.0), CompareVerdict::NotShown),
+                (Some(1.0), CompareVerdict::NotShown),
                 (None, CompareVerdict::Missing)
             ]
         );
@@ -183,9 +191,9 @@ mod tests {
             [
                 ("apart", CompareVerdict::Differs),
                 ("below", CompareVerdict::Differs),
-                ("touching", CompareVerdict::WithinSpread),
-                ("wide", CompareVerdict::WithinSpread),
-                ("unjudged", CompareVerdict::SpreadUnknown),
+                ("touching", CompareVerdict::NotShown),
+                ("wide", CompareVerdict::NotShown),
+                ("unjudged", CompareVerdict::NoInterval),
                 ("gone", CompareVerdict::Missing),
                 ("new", CompareVerdict::NoReference)
             ]

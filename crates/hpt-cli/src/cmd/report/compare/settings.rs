@@ -46,16 +46,23 @@ pub(super) fn settings(reports: &[ComparedReport], data: &[&Report]) -> Result<V
         condition("isolated CPUs", &|it| {
             it.isolated_cpus.clone().map(|list| if list.is_empty() { "none".to_owned() } else { list })
         }),
-        condition("load before", &|it| it.load_before.map(|load| load.to_string())),
         of_thread("policy", &|timer| timer.measuring.thread.policy.clone()),
         of_thread("timer slack", &|timer| timer.measuring.thread.timer_slack_ns.map(|ns| format!("{ns} ns"))),
         of_thread("turbo", &|timer| timer.measuring.thread.turbo.map(|on| if on { "on" } else { "off" }.to_owned())),
     ];
-    let differs = |row: &ComparedSettingRow| {
-        let known: Vec<&String> = row.values.iter().flatten().collect();
-        known.windows(2).any(|two| two[0] != two[1])
-    };
     Ok(all.into_iter().filter(differs).collect())
+}
+
+fn differs(row: &ComparedSettingRow) -> bool {
+    let known: Vec<&String> = row.values.iter().flatten().collect();
+    known.windows(2).any(|two| two[0] != two[1])
+}
+
+/// Returns the conditions of the measurements that differ. They are no settings: they change from run to run.
+pub(super) fn conditions(reports: &[ComparedReport]) -> Vec<ComparedSettingRow> {
+    let load = |report: &ComparedReport| Some(report.conditions.as_ref()?.load_before?.to_string());
+    let row = ComparedSettingRow { setting: "load before".to_owned(), values: reports.iter().map(load).collect() };
+    Some(row).filter(differs).into_iter().collect()
 }
 
 /// Returns a sentence for each setting that all slow reports share and none of the others has.

@@ -5,7 +5,7 @@ use hpt_document::report_compare::{CompareVerdict, ComparedFigureRow, RankedRepo
 use super::super::summary::time;
 use crate::output::{one_or_many, rounded, short_time};
 
-pub(super) const RULE: &str = "Two values differ if their ranges do not overlap. The range of a time extends from p50 to p99, or to the maximum if there are too few samples for p99; the range of a frequency error includes its bounds. Frequency errors are compared only if both nominal frequencies have the same origin. Ratios are relative to the first report.";
+pub(super) const RULE: &str = "Two values differ if the intervals that contain them at 99.9 % confidence do not overlap. An interval is about its own run: a difference between two runs is not yet one between two machines or settings. Values without an interval and maxima are not judged. The interval of a frequency error is that of its bounds. Frequency errors are compared only if both nominal frequencies have the same origin. Ratios are relative to the first report.";
 
 /// The largest number of reports for which each value is shown with its range.
 const WITH_RANGE: usize = 2;
@@ -102,11 +102,11 @@ pub(super) fn head(names: &[&str]) -> Vec<String> {
 /// Returns the value of each report, the ratio and the verdict.
 pub(super) fn cells(rows: &[ComparedFigureRow]) -> Vec<String> {
     let value = |row: &ComparedFigureRow| {
-        let middle = if row.unit == "ppm" { row.low.or(row.value) } else { row.value };
         let mark = if row.outlier { " (outlier)" } else { "" };
-        match row.high.filter(|_| rows.len() <= WITH_RANGE || row.unit == "ppm") {
-            Some(high) => format!("{} to {}", shown(middle, &row.unit), shown(Some(high), &row.unit)),
-            None => format!("{}{mark}", shown(middle, &row.unit)),
+        let ends = row.low.zip(row.high).filter(|_| rows.len() <= WITH_RANGE || row.unit == "ppm");
+        match ends {
+            Some((low, high)) => format!("{} to {}", shown(Some(low), &row.unit), shown(Some(high), &row.unit)),
+            None => format!("{}{mark}", shown(row.value, &row.unit)),
         }
     };
     let ratio = match rows {
@@ -125,21 +125,30 @@ fn verdict(rows: &[ComparedFigureRow]) -> String {
             format!("only in {}", second.report)
         }
         [first, second] if second.verdict == CompareVerdict::Missing => format!("only in {}", first.report),
+        [_, second] if second.verdict == CompareVerdict::NotShown => {
+            let unseen = second.resolution.map(|ratio| format!(" (from {} on, it would be)", ratio_text(ratio)));
+            second.verdict.name().to_owned() + &unseen.unwrap_or_default()
+        }
         [_, second] => second.verdict.name().to_owned(),
         _ => {
             let differing = rows.iter().filter(|row| row.verdict == CompareVerdict::Differs).count();
             let missing = rows.iter().filter(|row| row.value.is_none()).count();
             match (differing, missing) {
                 (0, 0) => {
-                    let unknown = [CompareVerdict::SpreadUnknown, CompareVerdict::DifferentNominalRates];
+                    let unknown = [CompareVerdict::NoInterval, CompareVerdict::DifferentNominalRates];
                     let row = rows.iter().find(|row| unknown.contains(&row.verdict));
-                    row.map_or("within spread", |row| row.verdict.name()).to_owned()
+                    row.map_or(CompareVerdict::NotShown, |row| row.verdict).name().to_owned()
                 }
                 (0, missing) => format!("missing in {missing}"),
                 (differing, _) => format!("{differing} {}", one_or_many(differing, "differs", "differ")),
             }
         }
     }
+}
+
+/// Returns whether the values of a quantity could be compared.
+fn is_judged(rows: &[ComparedFigureRow]) -> bool {
+    rows.iter().any(|row| [CompareVerdict::Differs, CompareVerdict::NotShown].contains(&row.verdict))
 }
 
 /// Returns whether at least two reports have a value of the same quantity.
@@ -150,7 +159,16 @@ pub(super) fn has_shared_values(data: &ReportCompareDocument) -> bool {
 /// Returns the result in a few sentences.
 pub(super) fn headline(data: &ReportCompareDocument) -> String {
     let count = data.differing;
-    let mut said = format!("{count} of {} values {}", data.quantities, one_or_many(count, "differs", "differ"));
+    let judged = quantities(data).filter(|rows| is_judged(rows)).count();
+    let these = if data.reports.len() == 2 { "These two runs" } else { "These runs" };
+    let mut said = match (count, judged) {
+        (_, 0) => format!("{these} have no value with an interval in two of them, so no difference can be shown"),
+        (0, _) => format!(
+            "{these} show no difference in the {judged} {} with an interval",
+            one_or_many(judged, "value", "values")
+        ),
+        _ => format!("{these} differ in {count} of {judged} {}", one_or_many(judged, "value", "values")),
+    };
     let is_cut = count > MOST_NAMED;
     if !has_shared_values(data) {
         return "No value is in two of the reports, so only settings and problems are compared.".to_owned();
@@ -246,6 +264,7 @@ mod tests {
             max: None,
             samples: None,
             ratio: None,
+            resolution: None,
             verdict,
             outlier: false,
         };
@@ -254,12 +273,12 @@ mod tests {
 
     #[test]
     fn the_furthest_ratio_is_of_a_value_that_differs() {
-        use CompareVerdict::{Differs, Reference, WithinSpread};
+        use CompareVerdict::{Differs, NotShown, Reference};
         let of = |unit: &str, first: f64| {
-            factor(&rows(unit, &[(first, Reference), (15.0, Differs), (2.5, Differs), (900.0, WithinSpread)]))
+            factor(&rows(unit, &[(first, Reference), (15.0, Differs), (2.5, Differs), (900.0, NotShown)]))
         };
         assert_eq!((of("ns", 10.0), of("ns", 0.0), of("ppm", 10.0)), (Some(0.25), None, None));
-        assert_eq!(factor(&rows("ns", &[(10.0, Reference), (20.0, WithinSpread), (30.0, WithinSpread)])), None);
+        assert_eq!(factor(&rows("ns", &[(10.0, Reference), (20.0, NotShown), (30.0, NotShown)])), None);
     }
 
     #[test]
@@ -286,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn a_value_without_a_spread_is_not_within_it() {
-        for verdict in [CompareVerdict::SpreadUnknown, CompareVerdict::DifferentNominalRates] {
-            let within = CompareVerdict::WithinSpread;
+    fn a_value_without_an_interval_is_not_judged() {
+        for verdict in [CompareVerdict::NoInterval, CompareVerdict::DifferentNominalRates] {
+            let within = CompareVerdict::NotShown;
             let cells = cells(&rows("ns", &[(1.0, CompareVerdict::Reference), (1.0, within), (9.0, verdict)]));
             assert_eq!(cells[3..], ["-", verdict.name()]);
         }

@@ -34,14 +34,16 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         }
         found
     };
-    if !data.settings.is_empty() {
-        let rows = data.settings.iter().map(|row| {
+    for (title, settings) in [("Settings that differ", &data.settings), ("Conditions that differ", &data.conditions)] {
+        let rows = settings.iter().map(|row| {
             let said = by_value(&row.values, "unknown");
             let said: Vec<_> =
                 said.into_iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
             vec![Cell::faint(format!("{} ", row.setting)), Cell::plain(said.join("; "))]
         });
-        blocks.push(Block::Section("Settings that differ".to_owned(), rows.collect()));
+        if !settings.is_empty() {
+            blocks.push(Block::Section(title.to_owned(), rows.collect()));
+        }
     }
     if data.coincidences.len() > 1 {
         // The headline names one of them.

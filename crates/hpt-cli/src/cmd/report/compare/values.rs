@@ -1,14 +1,19 @@
 //! The values of a report that can be compared with those of other reports.
 
 use hpt_document::{
-    bench::BenchDocument, experiment::ExperimentDocument, sleep::SleepDocument, stall::StallDocument,
-    wake_latency::WakeLatencyDocument, watch::WatchSummaryDocument,
+    bench::BenchDocument,
+    experiment::ExperimentDocument,
+    latency::LatencyFigures,
+    sleep::SleepDocument,
+    stall::StallDocument,
+    wake_latency::{QuantileInterval, WakeLatencyDocument, WakeLatencyRow},
+    watch::WatchSummaryDocument,
 };
 
 use super::super::data_file::Report;
 use crate::output::{chart::Unreadable, rounded, short_time};
 
-/// A value of one report: its central value, and the range that contains most samples.
+/// A value of one report, and the interval that contains it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct One {
     pub(super) part: &'static str,
@@ -26,13 +31,12 @@ pub(super) struct One {
     pub(super) earlier: usize,
 }
 
-/// A value, the range of most samples, and the number of samples.
-type Spread = (Option<f64>, Option<(f64, f64)>, u64);
+/// A value, the interval that contains it, and the number of samples.
+type Figure = (Option<f64>, Option<(f64, f64)>, u64);
 
 impl One {
-    /// Creates a value, or returns `None` if it was not measured. A range extends from p50 to p99,
-    /// because values below p50 hardly differ between runs.
-    fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Spread) -> Option<Self> {
+    /// Creates a value, or returns `None` if it was not measured.
+    fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Figure) -> Option<Self> {
         let value = value.filter(|value| value.is_finite())?;
         Some(Self { part, what, unit: unit.to_owned(), value, range, max: None, samples, against: None, earlier: 0 })
     }
@@ -46,8 +50,7 @@ pub(super) fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
             let by_call = row.read_path == "syscall" && ["monotonic", "perf-cycles"].contains(&row.id.as_str());
             let name = format!("{}{}", row.id, if by_call { " (syscall)" } else { "" });
             let (p50, samples) = (row.single.single_p50_ns, row.single.single_samples.unwrap_or(0));
-            let range = p50.zip(row.single.single_p99_ns);
-            let one = One::of("bench", format!("{name}, single read"), "ns", (p50, range, samples));
+            let one = One::of("bench", format!("{name}, single read, p50"), "ns", (p50, None, samples));
             found.extend(one.map(|one| One { max: row.single.single_max_ns, ..one }));
             let mean = (row.repeated.per_read_ns, None, row.repeated.reads);
             found.extend(One::of("bench", format!("{name}, back to back"), "ns", mean));
@@ -59,28 +62,28 @@ pub(super) fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
     };
     for (part, what) in [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")] {
         let Some(document) = report.document::<WakeLatencyDocument>(part)? else { continue };
-        found.extend(document.results.iter().filter_map(|row| {
-            let p50 = whole(row.figures.p50_ns);
-            let range = row.figures.p99_ns.map(|p99| (p50, whole(p99)));
+        found.extend(document.results.iter().flat_map(|row| {
             let what = of_cpu(what, row.cpu, document.results.len());
-            let one = One::of(part, what, "ns", (Some(p50), range, row.figures.samples))?;
-            Some(One { max: Some(whole(row.figures.max_ns)), ..one })
+            quantiles(row)
+                .filter_map(move |(quantile, value)| {
+                    let figure = (value, interval(row, quantile), row.figures.samples);
+                    let one = One::of(part, format!("{what}, {quantile}"), "ns", figure)?;
+                    Some(One { max: Some(whole(row.figures.max_ns)), ..one })
+                })
+                .collect::<Vec<_>>()
         }));
     }
     if let Some(document) = report.document::<StallDocument>("stall")? {
         found.extend(document.results.iter().filter_map(|row| {
-            let (p50, p99) = (row.p50_ns.map(whole), row.p99_ns.map(whole));
-            let what = of_cpu("stalls", row.cpu, document.results.len());
-            let one = One::of("stall", what, "ns", (p50, p50.zip(p99), row.stalls))?;
+            let what = format!("{}, p50", of_cpu("stalls", row.cpu, document.results.len()));
+            let one = One::of("stall", what, "ns", (row.p50_ns.map(whole), None, row.stalls))?;
             Some(One { max: row.max_ns.map(whole), ..one })
         }));
     }
     if let Some(document) = report.document::<SleepDocument>("sleep")? {
         found.extend(document.results.iter().filter_map(|row| {
-            let what = format!("{}, {}", short_time(whole(row.duration_ns)), row.method);
-            // A report has too few sleeps for p99.
-            let range = row.p50_ns.zip(row.p99_ns.or(row.max_ns));
-            let one = One::of("sleep", what, "ns", (row.p50_ns, range, row.samples))?;
+            let what = format!("{}, {}, p50", short_time(whole(row.duration_ns)), row.method);
+            let one = One::of("sleep", what, "ns", (row.p50_ns, None, row.samples))?;
             Some(One { max: row.max_ns, ..one })
         }));
     }
@@ -99,10 +102,26 @@ pub(super) fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
         found.extend(experiment.results.iter().filter_map(|row| {
             let what = format!("{}: {}", row.experiment, row.quantity);
             let middle = row.p50.or(row.measured);
-            One::of("experiment", what, &row.unit, (middle, row.p50.zip(row.p99.or(row.max)), row.samples))
+            One::of("experiment", what, &row.unit, (middle, None, row.samples))
         }));
     }
     Ok(numbered(found))
+}
+
+/// The confidence of the intervals that are compared. It is high, because many values are compared.
+const CONFIDENCE: f64 = 0.999;
+
+/// Returns the quantiles of a row, each with its name.
+fn quantiles(row: &WakeLatencyRow) -> impl Iterator<Item = (&'static str, Option<f64>)> {
+    let LatencyFigures { p50_ns, p99_ns, p999_ns, .. } = row.figures;
+    [("p50", Some(p50_ns)), ("p99", p99_ns), ("p99.9", p999_ns)].into_iter().map(|(name, ns)| (name, ns.map(whole)))
+}
+
+/// Returns the interval that contains a quantile.
+fn interval(row: &WakeLatencyRow, quantile: &str) -> Option<(f64, f64)> {
+    let is_it = |one: &&QuantileInterval| one.quantile == quantile && (one.confidence - CONFIDENCE).abs() < 1e-9;
+    let one = row.intervals.iter().find(is_it)?;
+    one.low_ns.zip(one.high_ns).map(|(low, high)| (whole(low), whole(high)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for comparing")]
