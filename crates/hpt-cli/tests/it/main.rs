@@ -17,6 +17,7 @@ mod interrupted;
 mod limits;
 mod live;
 mod load;
+mod machines;
 mod pages;
 mod pinning;
 mod realtime;
