@@ -216,7 +216,7 @@ pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns the kernel's own records about clocksources, for a capture. Record 0 is also included if it is available,
+/// Returns the kernel's own records about clocksources and the hypervisor, for a capture. Record 0 is also included if it is available,
 /// because it shows that the log is complete from its beginning; its text is omitted if it is about something else.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
@@ -225,7 +225,7 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
         let Some((head, said)) = text.split_once(';').filter(|_| !text.starts_with(' ')) else {
             continue;
         };
-        if is_of_the_kernel(head) && is_on_clock_sources(said) {
+        if is_of_the_kernel(head) && (is_on_clock_sources(said) || is_on_the_hypervisor(said)) {
             kept.extend_from_slice(line);
         } else if head.split(',').nth(1) == Some("0") {
             kept.extend_from_slice(head.as_bytes());
@@ -248,11 +248,19 @@ fn is_of_the_kernel(head: &str) -> bool {
 /// arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c, drivers/clocksource/{acpi_pm,arm_arch_timer}.c.
 const WORDS: [&str; 9] =
     ["clocksource", "tsc", "hpet", "kvm-clock", "pm-timer", "pmtimer", "arch_timer", "sched_clock", "timekeeping"];
+/// The beginnings of lines about the hypervisor, in lower case. Linux: arch/x86/kernel/cpu/hypervisor.c,
+/// arch/x86/kernel/paravirt.c.
+const ON_THE_HYPERVISOR: [&str; 2] = ["hypervisor detected: ", "booting paravirtualized kernel on "];
 
 fn is_on_clock_sources(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     // The line with the kernel command line is excluded because a capture contains the command line in another file.
     !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
+}
+
+fn is_on_the_hypervisor(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ON_THE_HYPERVISOR.iter().any(|beginning| text.starts_with(beginning))
 }
 
 /// Decodes escape sequences, which consist of `\x` and two hexadecimal digits, and represent unprintable bytes.

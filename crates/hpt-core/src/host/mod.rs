@@ -14,6 +14,7 @@ mod cpu_list;
 mod daemons;
 mod device_tree;
 mod emulation;
+mod hypervisor;
 mod interrupts;
 mod kernel;
 mod kernel_log;
@@ -332,11 +333,12 @@ impl Host {
     /// Returns the processor, as described by /proc/cpuinfo, the device tree and CPUID.
     #[must_use]
     pub fn cpu(&self) -> Cpu {
-        Cpu::parse(
-            &self.text("/proc/cpuinfo").unwrap_or_default(),
-            self.text("/proc/device-tree/model").as_deref(),
-            &self.facts.cpuid,
-        )
+        let cpuinfo = self.text("/proc/cpuinfo").unwrap_or_default();
+        let cpu = Cpu::parse(&cpuinfo, self.text("/proc/device-tree/model").as_deref(), &self.facts.cpuid);
+        match self.online_cpus() {
+            Some(online) => cpu.described_for(&cpuinfo, &online),
+            None => cpu,
+        }
     }
 
     /// Returns whether the machine has a device tree.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     clock::Discipline,
     host::{
-        ArchTimer, Architecture, BootParameter, Cores, CpuList, FAIR_SERVER, Host, Interrupt, KernelRelease,
+        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Host, Interrupt, KernelRelease,
         PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
@@ -77,7 +77,7 @@ impl MachineFacts {
             kernel: KernelRelease::parse(&facts.kernel_release),
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
-            hypervisor: host.runs_under(),
+            hypervisor: host.hypervisor().map(|hypervisor| Cpu::hypervisor_name(&hypervisor).to_owned()),
             emulator: host.emulator(),
             is_a_raspberry_pi: cpu.board().is_some_and(|board| board.starts_with("Raspberry Pi")),
             vdso: facts.vdso,
