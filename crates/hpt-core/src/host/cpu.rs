@@ -203,8 +203,9 @@ impl Cpu {
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {
         let stated =
             |frequency: Option<Frequency>, stated_by| frequency.map(|frequency| TscFrequency { frequency, stated_by });
-        stated(self.crystal_frequency(), TscStatement::Crystal)
-            .or_else(|| stated(self.hypervisor_frequency(), TscStatement::Hypervisor))
+        // Linux asks in the same order: `x86_platform.calibrate_tsc`, which hypervisors replace, then CPUID.
+        stated(self.hypervisor_frequency(), TscStatement::Hypervisor)
+            .or_else(|| stated(self.crystal_frequency(), TscStatement::Crystal))
             .or_else(|| stated(self.base_frequency(), TscStatement::BaseFrequency))
             .or_else(|| stated(self.bogomips_frequency(), TscStatement::BogoMips))
     }
@@ -440,6 +441,11 @@ mod tests {
         let khz = (0x4000_0010, [2_596_000, 0, 0, 0]);
         let stated = with(&[vmware, khz]).tsc_frequency().expect("stated");
         assert_eq!((stated.frequency.hertz(), stated.stated_by), (2_596_000_000, TscStatement::Hypervisor));
+        // The crystal's leaf may be a copy of the host's, from which the guest's TSC differs.
+        for crystal in [(0x15, [2, 168, 25_000_000, 0]), (0x15, [1, 2, 24_000_000, 0]), (0x15, [2, 168, 0, 0])] {
+            let stated = with(&[vmware, khz, crystal]).tsc_frequency().expect("stated");
+            assert_eq!((stated.frequency.hertz(), stated.stated_by), (2_596_000_000, TscStatement::Hypervisor));
+        }
         assert_eq!(with(&[other, khz]).tsc_frequency().expect("stated").stated_by, TscStatement::BogoMips);
     }
 

@@ -130,6 +130,14 @@ impl KernelLog {
         refined.or_else(|| was_told.then(detected).flatten())
     }
 
+    /// Returns the lines that report trapped reads of the ARM generic timer. An erratum without such a line does not
+    /// keep 64-bit programs from reading it. Linux, drivers/clocksource/arm_arch_timer.c: `arch_counter_set_user_access`,
+    /// `arch_timer_check_ool_workaround`.
+    pub(crate) fn trapped_counter_reads(&self) -> Vec<String> {
+        let traps = |text: &str| text.starts_with("arch_timer: ") && text.contains("Trapping CNTVCT access");
+        self.lines.iter().map(|line| &line.text).filter(|text| traps(text)).cloned().collect()
+    }
+
     /// Returns the lines about the kernel's clocksources.
     pub fn on_clock_sources(&self) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().filter(|line| is_on_clock_sources(&line.text))

@@ -448,6 +448,12 @@ impl Host {
         opened.and_then(NewLogLines::from_the_end_of).map_err(LogUnreadable::of)
     }
 
+    /// Returns the TSC rate that the kernel measured against another timer; `None` if its log is not readable or does not
+    /// report such a measurement.
+    pub(crate) fn refined_tsc_frequency(&self) -> Option<Frequency> {
+        self.kernel_log().ok()?.tsc_frequency(false)
+    }
+
     /// Returns the TSC rate that the kernel uses to convert readings to time, and the uncertainty of this rate. The
     /// source is the kernel log. If the kernel was given the rate and never refined it, `BogoMIPS` is another source.
     /// Returns `None` if neither is available.

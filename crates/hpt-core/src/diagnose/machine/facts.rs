@@ -10,6 +10,7 @@ use crate::{
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
+    source::{PosixClock, PosixId, ReadPath, TimeSource as _},
 };
 
 /// Linux, include/uapi/linux/capability.h.
@@ -28,6 +29,10 @@ pub struct MachineFacts {
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,
+    /// Whether the vDSO reads the clocksource; measured, and therefore `None` for a capture.
+    pub(super) reads_by_vdso: Option<bool>,
+    /// The lines of the kernel log that report trapped reads of the ARM generic timer.
+    pub(super) trapped: Vec<String>,
     pub(super) clock_sources: ClockSourceOutline,
     pub(super) tsc_runs_at_one_rate: Option<bool>,
     pub(super) arch_timer: Option<ArchTimer>,
@@ -81,6 +86,8 @@ impl MachineFacts {
             emulator: host.emulator(),
             is_a_raspberry_pi: cpu.board().is_some_and(|board| board.starts_with("Raspberry Pi")),
             vdso: facts.vdso,
+            reads_by_vdso: reads_by_vdso(host),
+            trapped: host.kernel_log().map(|log| log.trapped_counter_reads()).unwrap_or_default(),
             clock_sources: outline_clock_sources(host),
             tsc_runs_at_one_rate: cpu.tsc_runs_at_one_rate(),
             arch_timer: host.arch_timer(),
@@ -155,4 +162,10 @@ impl MachineFacts {
     pub(super) fn has(&self, capability: u32) -> Option<bool> {
         self.limits.has(capability)
     }
+}
+
+/// Measures whether the vDSO reads the clocksource; `None` for a capture.
+fn reads_by_vdso(host: &Host) -> Option<bool> {
+    let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
+    Some(clock.info().read_path == ReadPath::Vdso)
 }
