@@ -93,7 +93,11 @@ impl Cpu {
     /// online: some kernels number the processors there in another way.
     pub(super) fn described_for(mut self, cpuinfo: &str, online: &CpuList) -> Self {
         let number = |line: &str| line.strip_prefix("processor\t: ")?.trim().parse().ok();
-        let is_described = cpuinfo.lines().filter_map(number).all(|cpu: usize| online.contains(cpu));
+        let listed: Vec<usize> = cpuinfo.lines().filter_map(number).collect();
+        // On other architectures, the kernel numbers the processors as everywhere else.
+        let is_described = !cpuinfo.contains("CPU implementer")
+            || listed.is_empty()
+            || listed.into_iter().any(|cpu| online.contains(cpu));
         if let (Some(name), false) = (&mut self.name, is_described) {
             name.push_str(" + unnamed");
         }

@@ -59,7 +59,7 @@ pub(crate) use self::{
     acpi::{FADT, Latch, NoPmTimer},
     cores::{Core, Cores, IdleState},
     interrupts::Interrupt,
-    perf::PARANOID,
+    perf::{PARANOID, rdpmc_path},
     settings::{BOOST, FAIR_SERVER, NO_TURBO, RT_PERIOD, RT_RUNTIME, Stolen, Supply, Zone},
     soc::SYSTEM_TIMER,
     told::Told,

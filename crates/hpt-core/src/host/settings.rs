@@ -15,6 +15,7 @@ pub(crate) const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 pub(super) const STAT: &str = "/proc/stat";
 const REALTIME: &str = "/sys/kernel/realtime";
 const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
+const CONFIGURATION: &str = "/boot/config-";
 const SWAPS: &str = "/proc/swaps";
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const SAME_PAGES: &str = "/sys/kernel/mm/ksm/run";
@@ -97,6 +98,25 @@ impl Host {
     /// run time report it.
     pub(crate) fn preemption_in_force(&self) -> Told<String> {
         self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
+    }
+
+    /// Returns the preemption model for which the kernel was built, as `preempt=` names it; `None` if the file with the
+    /// kernel's configuration does not exist or is not readable.
+    pub(crate) fn preemption_built_with(&self) -> Option<String> {
+        let configuration = self.text(&self.kernel_configuration())?;
+        let is_set = |name: &str| configuration.lines().any(|line| line == format!("CONFIG_{name}=y"));
+        let models = [
+            ("PREEMPT_NONE", "none"),
+            ("PREEMPT_VOLUNTARY", "voluntary"),
+            ("PREEMPT", "full"),
+            ("PREEMPT_LAZY", "lazy"),
+        ];
+        models.into_iter().find(|(name, _)| is_set(name)).map(|(_, model)| model.to_owned())
+    }
+
+    /// Returns the path of the configuration of the running kernel.
+    fn kernel_configuration(&self) -> String {
+        format!("{CONFIGURATION}{}", self.facts().kernel_release)
     }
 
     /// Returns the setting for transparent huge pages: `always`, `madvise` or `never`.
@@ -186,6 +206,7 @@ impl Host {
 
     pub(super) fn setting_files(&self) -> Vec<String> {
         let mut files = FILES.map(str::to_owned).to_vec();
+        files.push(self.kernel_configuration());
         files.extend(self.throttled_files());
         for alarm in self.alarm_files() {
             files.push(alarm.replace(ALARM, "name"));
@@ -215,6 +236,7 @@ pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<Strin
     };
     match path {
         STAT => Some(only(&["cpu"])),
+        _ if path.starts_with(CONFIGURATION) => Some(only(&["CONFIG_PREEMPT"])),
         STATUS => Some(only(&["CapEff:"])),
         LIMITS => Some(only(&["Max locked memory", "Max realtime priority", "Max realtime timeout"])),
         // The path of a swap area may contain private names.

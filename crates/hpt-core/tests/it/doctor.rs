@@ -101,7 +101,10 @@ const HIGH: [(&str, &[&str]); 7] = [
     ("amd-epyc-zen4-kvm-as-root", &["wall-time", "stolen-time"]),
     ("amd-epyc-zen5-kvm-limited", &["wall-time", "cpu-quota", "stolen-time"]),
     ("derived-kvm-nothing-stolen", &["wall-time"]),
-    ("derived-pc-untuned", &["clock-source", "wall-time", "clock-rate", "time-daemons", "cpu-quota"]),
+    (
+        "derived-pc-untuned",
+        &["clock-source", "wall-time", "clock-rate", "time-daemons", "realtime-budget", "cpu-quota"],
+    ),
     ("derived-raspberry-pi-4-untuned", &["under-voltage", "held-back"]),
     ("derived-stated-crystal-hpet-in-use", &["clock-source"]),
     ("qemu-raspi3b-as-root", &["wall-time"]),
@@ -218,12 +221,13 @@ fn without_proc_and_sys_no_finding_is_certain() {
 }
 
 /// The programs that fixes name, with their packages in Debian, and therefore in Raspberry Pi OS.
-const PROGRAMS: [(&str, &str); 23] = [
+const PROGRAMS: [(&str, &str); 24] = [
     ("adjtimex", "adjtimex"),
     ("apt-cache", "apt"),
     ("apt-get", "apt"),
     ("cat", "coreutils"),
     ("echo", "coreutils"),
+    ("grep", "grep"),
     ("groupadd", "passwd"),
     ("hpt", "hpt itself"),
     ("kernel-install", "systemd"),

@@ -279,6 +279,7 @@ fn the_vdso_of_a_capture_is_known_only_by_what_its_kernel_states() {
             (of("other", "6.1.0", "timebase"), "pass", &[], &[]),
             (of("other", "6.1.0", "a-new-counter"), "unknown", &["hpt measures it"], &[]),
             (of("x86-64", "6.1.0", "hpet"), "low", &[], &[]),
+            (of("arm", "6.1.0", "mct-frc"), "low: the vDSO does not read mct-frc", &[], &[]),
             (of("aarch64", "6.1.0", "arch_sys_counter"), "pass", &[], &[]),
             (
                 of("aarch64", "6.1.0", "arch_sys_counter").log(&[
@@ -320,4 +321,256 @@ fn an_interrupt_of_each_cpu_is_not_moved() {
             (of("xen-dyn -event blkif"), "low", &["54 (blkif"], &[]),
         ],
     );
+}
+
+/// A CPU's cpufreq files: the limit, the hardware maximum, and the base frequency, in MHz.
+fn frequencies(machine: Machine, each: &[(u32, u32, Option<u32>)]) -> Machine {
+    each.iter().enumerate().fold(machine, |machine, (cpu, (allowed, highest, base))| {
+        let path = |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}");
+        let machine = machine
+            .file(&path("scaling_max_freq"), &format!("{allowed}000\n"))
+            .file(&path("cpuinfo_max_freq"), &format!("{highest}000\n"));
+        match base {
+            Some(base) => machine.file(&path("base_frequency"), &format!("{base}000\n")),
+            None => machine,
+        }
+    })
+}
+
+#[test]
+fn a_limit_is_compared_with_the_base_frequency_if_turbo_is_off_and_stated_for_each_group_of_cpus() {
+    let off = || Machine::pc().file("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
+    let on = || Machine::pc().file("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
+    check(
+        "frequency-limit",
+        None,
+        Goal::General,
+        vec![
+            (
+                frequencies(off(), &[(800, 4700, Some(1700)); 4]),
+                "low: limited to 800 MHz (base frequency: 1700 MHz) on CPUs 0-3",
+                &[],
+                &[],
+            ),
+            (frequencies(off(), &[(1700, 4700, Some(1700)); 4]), "pass: only turbo", &[], &[]),
+            (frequencies(off(), &[(2000, 4700, Some(1700)); 4]), "pass: only turbo", &[], &[]),
+            (
+                frequencies(off(), &[(800, 4700, None); 4]),
+                "unknown: limited to 800 MHz",
+                &["does not state the base"],
+                &[],
+            ),
+            (
+                frequencies(on(), &[(1700, 4700, Some(1700)); 4]),
+                "low: limited to 1700 MHz (hardware maximum: 4700 MHz)",
+                &[],
+                &[],
+            ),
+            (frequencies(on(), &[(4700, 4700, Some(1700)); 4]), "pass: no limit", &[], &[]),
+            (
+                frequencies(
+                    Machine::new("aarch64"),
+                    &[(1017, 2016, None), (1017, 2016, None), (1056, 2803, None), (998, 3187, None)],
+                ),
+                "low: limited to 1017 MHz (hardware maximum: 2016 MHz) on CPUs 0-1, 1056 MHz (hardware maximum: 2803 MHz) on CPU 2, 998 MHz (hardware maximum: 3187 MHz) on CPU 3",
+                &["echo 3187000"],
+                &[],
+            ),
+            (
+                frequencies(Machine::new("aarch64"), &[(1800, 1800, None), (1800, 1800, None), (1200, 2400, None)]),
+                "low: limited to 1200 MHz (hardware maximum: 2400 MHz) on CPU 2 [",
+                &[],
+                &["1800 MHz"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_idle_states_of_each_group_of_cpus_are_stated() {
+    let states = |each: &[(&str, u32)]| {
+        each.iter().enumerate().fold(Machine::new("aarch64"), |machine, (cpu, (name, latency))| {
+            let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state1");
+            machine
+                .file(&format!("{folder}/name"), name)
+                .file(&format!("{folder}/latency"), &latency.to_string())
+                .file(&format!("{folder}/disable"), "0")
+        })
+    };
+    check(
+        "idle-states",
+        None,
+        Goal::Realtime,
+        vec![
+            (
+                states(&[("silver", 1300), ("gold", 1900), ("gold", 1900)]),
+                "low: the deepest idle state is silver, with an exit latency of 1300 µs, on CPU 0; gold, with an exit latency of 1900 µs, on CPUs 1-2",
+                &[],
+                &[],
+            ),
+            (
+                states(&[("WFI", 1), ("cluster", 500)]),
+                "low: the deepest idle state is cluster, with an exit latency of 500 µs, on CPU 1",
+                &[],
+                &["WFI"],
+            ),
+            (
+                states(&[("C6", 133); 4]),
+                "low: the deepest idle state is C6, with an exit latency of 133 µs, on CPUs 0-3",
+                &[],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_sensor_that_cannot_be_true_is_no_problem() {
+    let zone = |machine: Machine, number: u32, temperature: i64, kind: &str, limit: i64| {
+        let path = |name: &str| format!("sys/class/thermal/thermal_zone{number}/{name}");
+        machine
+            .file(&path("type"), "acpitz")
+            .file(&path("temp"), &temperature.to_string())
+            .file(&path("trip_point_0_type"), kind)
+            .file(&path("trip_point_0_temp"), &limit.to_string())
+    };
+    let one = |temperature, kind, limit| zone(Machine::pc(), 0, temperature, kind, limit);
+    check(
+        "temperature",
+        None,
+        Goal::General,
+        vec![
+            (zone(one(16_800, "critical", 18_800), 1, 27_800, "critical", 119_000), "pass: acpitz: 27 °C", &[], &[]),
+            (one(16_800, "critical", 18_800), "unknown", &[], &["cooling"]),
+            (one(95_000, "critical", 90_000), "unknown", &["have been passed"], &[]),
+            (one(-273_000, "critical", 90_000), "unknown", &[], &[]),
+            (one(255_000, "passive", 256_000), "unknown", &[], &[]),
+            (one(84_000, "passive", 85_000), "low: acpitz: 84 °C", &[], &[]),
+            (one(86_000, "passive", 85_000), "low", &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn each_kind_of_core_has_its_own_setting_for_reads_of_its_counters() {
+    let pmus = |each: &[(&str, &str)]| {
+        each.iter().fold(Machine::pc(), |machine, (name, rdpmc)| {
+            let folder = format!("sys/bus/event_source/devices/{name}");
+            let machine = machine.file(&format!("{folder}/type"), "4");
+            if rdpmc.is_empty() { machine } else { machine.file(&format!("{folder}/rdpmc"), rdpmc) }
+        })
+    };
+    check(
+        "rdpmc",
+        None,
+        Goal::General,
+        vec![
+            (
+                pmus(&[("cpu_atom", "0"), ("cpu_core", "0")]),
+                "info: rdpmc is 0 for cpu_atom and cpu_core",
+                &["devices/cpu_core/rdpmc"],
+                &["devices/cpu/rdpmc"],
+            ),
+            (
+                pmus(&[("cpu_atom", "0"), ("cpu_core", "1")]),
+                "info: rdpmc is 0 for cpu_atom:",
+                &["devices/cpu_atom/rdpmc"],
+                &["devices/cpu_core"],
+            ),
+            (pmus(&[("cpu_atom", "1"), ("cpu_core", "2")]), "pass: rdpmc is 1", &[], &[]),
+            (pmus(&[("cpu", "0")]), "info: rdpmc is 0:", &["devices/cpu/rdpmc"], &[]),
+            (pmus(&[("cpu", "")]), "unknown", &[], &[]),
+            (pmus(&[("software", "")]), "not applicable", &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn offline_cpus_are_mentioned() {
+    let of = |online: &str, offline: &str, present: &str| {
+        let file = |name: &str| format!("sys/devices/system/cpu/{name}");
+        Machine::new("aarch64")
+            .file(&file("online"), online)
+            .file(&file("offline"), offline)
+            .file(&file("present"), present)
+            .file(&file("isolated"), "")
+    };
+    check(
+        "isolated-cpus",
+        None,
+        Goal::General,
+        vec![
+            (of("0", "1-7", "0-7"), "info: only one CPU is online (CPUs 1-7 are offline)", &[], &[]),
+            (of("0", "", "0"), "info: only one CPU is online:", &[], &["offline"]),
+            (of("0-2,4", "3", "0-4"), "info: none of the 4 online CPUs is isolated; CPU 3 is offline", &[], &[]),
+            // CPUs that the kernel could have, but that are not present.
+            (of("0-3", "4-63", "0-3"), "info: none of the 4 CPUs is isolated", &[], &["offline"]),
+        ],
+    );
+}
+
+#[test]
+fn a_small_budget_of_real_time_threads_is_a_problem_for_every_goal() {
+    let of = |runtime: i64, period: i64| {
+        Machine::pc()
+            .fact("kernel_release", json!("6.6.1"))
+            .file("proc/sys/kernel/sched_rt_runtime_us", &runtime.to_string())
+            .file("proc/sys/kernel/sched_rt_period_us", &period.to_string())
+    };
+    for goal in Goal::ALL {
+        check(
+            "realtime-budget",
+            None,
+            goal,
+            vec![
+                (
+                    of(1_000, 1_000_000),
+                    "high: allowed: 1 ms of every 1000 ms: all of them together are paused for up to 999 ms",
+                    &[],
+                    &[],
+                ),
+                (of(0, 1_000_000), "high: allowed: 0 ms", &[], &[]),
+                (of(500, 1_000), "high: allowed: 0.5 ms of every 1 ms", &[], &[]),
+                (of(950_000, 1_000_000), "pass", &[], &[]),
+                (of(-1, 1_000_000), "not applicable", &[], &[]),
+                (of(1_000, 1_000_000).fact("kernel_release", json!("6.14.0")), "not applicable", &[], &[]),
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_mode_of_preemption_is_named_and_judged_for_a_real_time_thread() {
+    let of = |version: &str| Machine::pc().fact("kernel_version", json!(version));
+    let configured =
+        |version: &str, line: &str| of(version).file("boot/config-6.12.0", &format!("CONFIG_X=y\n{line}\n"));
+    let mode = |modes: &str| of("#1 SMP PREEMPT_DYNAMIC").file("sys/kernel/debug/sched/preempt", modes);
+    check(
+        "preemption",
+        None,
+        Goal::Realtime,
+        vec![
+            (
+                mode("none (voluntary) full lazy\n"),
+                "high: PREEMPT_DYNAMIC, in mode `voluntary`",
+                &["preempt=full"],
+                &[],
+            ),
+            (mode("none voluntary (full) lazy\n"), "low: PREEMPT_DYNAMIC, in mode `full`", &[], &["preempt=full"]),
+            (mode("full (lazy)\n"), "low: PREEMPT_DYNAMIC, in mode `lazy`", &[], &[]),
+            (of("#1 SMP PREEMPT_DYNAMIC"), "low: PREEMPT_DYNAMIC; only root", &["preempt=full"], &[]),
+            (
+                configured("#1 SMP PREEMPT_DYNAMIC", "CONFIG_PREEMPT_NONE=y"),
+                "high: PREEMPT_DYNAMIC, in mode `none`",
+                &[],
+                &[],
+            ),
+            (configured("#1 SMP", "CONFIG_PREEMPT_NONE=y"), "high: built for the mode `none`", &[], &["preempt=full"]),
+            (of("#1 SMP"), "high: preemptible only at explicit points in its code (PREEMPT_NONE", &[], &[]),
+            (of("#1 SMP PREEMPT"), "low: preemptible outside of critical sections", &[], &[]),
+            (of("#1 SMP PREEMPT_RT"), "pass", &[], &[]),
+            (of(""), "unknown", &[], &[]),
+        ],
+    );
+    assert!(of("#1 SMP").says("preemption", None, Goal::Benchmarks).starts_with("info"));
 }

@@ -51,6 +51,8 @@ pub struct MachineFacts {
     pub(super) limits: Limits,
     pub(super) says_realtime: Told<bool>,
     pub(super) preemption: Told<String>,
+    /// The mode of preemption for which the kernel was built.
+    pub(super) built_with: Option<String>,
     pub(super) turbo: Option<bool>,
     pub(super) nmi_watchdog: Told<bool>,
     /// Whether timers of idle CPUs may expire on other CPUs.
@@ -102,6 +104,7 @@ impl MachineFacts {
             limits: Limits::of_this_thread(host),
             says_realtime: host.says_realtime(),
             preemption: host.preemption_in_force(),
+            built_with: host.preemption_built_with(),
             turbo: realtime::turbo(host),
             nmi_watchdog: host.nmi_watchdog(),
             timer_migration: host.timer_migration(),

@@ -323,7 +323,8 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     let errata = facts.arch_timer.as_ref().is_some_and(|timer| !timer.errata.is_empty());
     let since = IN_THE_VDSO.iter().find(|(name, _)| *name == current).map(|(_, since)| *since);
-    let is_a_device = facts.clock_sources.listed.iter().any(|source| source.current && source.known.is_some());
+    // The vDSO of these architectures reads no other clocksource.
+    let is_listed_completely = facts.architecture != Architecture::Other;
     match (facts.reads_by_vdso, since) {
         (Some(true), _) => Verdict::pass(format!("the vDSO reads {current}, as measured")),
         (Some(false), _) => not_read(", as measured"),
@@ -338,7 +339,7 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
             )),
             _ => Verdict::pass(format!("the vDSO reads {current}")),
         },
-        (None, None) if is_a_device => not_read(""),
+        (None, None) if is_listed_completely => not_read(""),
         (None, None) => Verdict::unknown(format!(
             "nothing in the capture states whether the vDSO reads {current}; on the machine itself, hpt measures it"
         )),
