@@ -23,6 +23,7 @@ mod perf;
 mod settings;
 mod situation;
 mod soc;
+mod system;
 mod told;
 mod uio;
 
@@ -53,6 +54,7 @@ pub use self::{
     perf::PerfEvents,
     situation::{DeviceFile, Situation},
     soc::ArchTimer,
+    system::System,
     uio::UioWindow,
 };
 pub(crate) use self::{
@@ -62,6 +64,7 @@ pub(crate) use self::{
     perf::{PARANOID, rdpmc_path},
     settings::{BOOST, FAIR_SERVER, NO_TURBO, RT_PERIOD, RT_RUNTIME, Stolen, Supply, Zone},
     soc::SYSTEM_TIMER,
+    system::Family,
     told::Told,
 };
 use crate::{

@@ -574,3 +574,76 @@ fn the_mode_of_preemption_is_named_and_judged_for_a_real_time_thread() {
     );
     assert!(of("#1 SMP").says("preemption", None, Goal::Benchmarks).starts_with("info"));
 }
+
+/// Describes the distribution of a machine whose services systemd starts.
+fn system(distributions: &Value, is_a_container: bool, has_kernel: bool) -> Value {
+    json!({ "distributions": distributions, "has_systemd": true, "is_a_container": is_a_container, "has_kernel": has_kernel })
+}
+
+#[test]
+fn fixes_are_commands_of_the_distribution_or_none() {
+    let of = |system: Value| {
+        Machine::pc()
+            .clock(UNSYNC, 10_000, 0, 16_000_000)
+            .situation("time_daemons", json!([]))
+            .situation("system", system)
+    };
+    check(
+        "wall-time",
+        None,
+        Goal::General,
+        vec![
+            (
+                of(system(&json!(["debian"]), false, true)),
+                "high",
+                &["sudo apt-get install chrony", "timedatectl set-ntp"],
+                &[],
+            ),
+            (of(system(&json!(["fedora", "rhel"]), false, true)), "high", &["sudo dnf install chrony"], &["apt-get"]),
+            (
+                of(system(&json!(["opensuse-leap", "suse"]), false, true)),
+                "high",
+                &["sudo zypper install chrony"],
+                &["apt-get"],
+            ),
+            (of(system(&json!(["nixos"]), false, true)), "high", &["Install a time daemon"], &["apt-get", "sudo dnf"]),
+            (of(Value::Null), "high", &["Install a time daemon"], &["apt-get", "timedatectl"]),
+        ],
+    );
+    check(
+        "preemption",
+        None,
+        Goal::Realtime,
+        vec![
+            (of(system(&json!(["debian"]), false, true)), "low", &["linux-image-rt-amd64"], &[]),
+            (
+                of(system(&json!(["ubuntu", "debian"]), false, true)),
+                "low",
+                &["sudo pro enable realtime-kernel"],
+                &["linux-image"],
+            ),
+            (
+                of(system(&json!(["fedora"]), false, true)),
+                "low",
+                &["if your distribution has one"],
+                &["linux-image", "apt-get"],
+            ),
+            (of(system(&json!(["debian"]), true, true)), "low", &["on the host of this container"], &["apt-get"]),
+            (of(system(&json!(["debian"]), false, false)), "low", &["no files of its kernel"], &["apt-get"]),
+            (of(Value::Null), "low", &["if your distribution has one"], &["apt-get"]),
+        ],
+    );
+    let two = |distribution: &str| {
+        of(system(&json!([distribution]), false, true))
+            .situation("time_daemons", json!(["systemd-timesyncd", "chronyd"]))
+    };
+    check(
+        "time-daemons",
+        None,
+        Goal::General,
+        vec![
+            (two("debian"), "high", &["disable --now chrony]"], &[]),
+            (two("fedora"), "high", &["disable --now chronyd]"], &[]),
+        ],
+    );
+}

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     clock::Discipline,
     host::{
-        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Host, Interrupt, KernelRelease,
-        PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Family, Host, Interrupt,
+        KernelRelease, PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
@@ -154,6 +154,16 @@ impl MachineFacts {
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    /// Returns the family of the distribution, whose commands are known.
+    pub(super) fn family(&self) -> Option<Family> {
+        self.situation.system.as_ref()?.family()
+    }
+
+    /// Returns whether systemd is known to start the services.
+    pub(super) fn has_systemd(&self) -> bool {
+        self.situation.system.as_ref().is_some_and(|system| system.has_systemd)
     }
 
     /// Returns whether the current user has all permissions.

@@ -3,7 +3,7 @@
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{
-    host::{Architecture, FAIR_SERVER, RT_RUNTIME, Told},
+    host::{Architecture, FAIR_SERVER, Family, RT_RUNTIME, Told},
     realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE},
 };
 
@@ -105,31 +105,54 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     let is_full = matches!(chosen, Some("full" | "lazy")) || (!dynamic && version.contains("PREEMPT"));
     let yields_late = !is_full && (chosen.is_some() || !dynamic);
     let mut finding = Finding::new(if yields_late { Severity::High } else { Severity::Low }, detail);
-    finding = if facts.is_a_raspberry_pi {
-        finding.steps(
-            "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT",
-            ["apt-cache search --names-only 'linux-image.*-rt'".to_owned()],
-        )
-    } else {
-        let package = match facts.architecture {
-            Architecture::X86_64 => Some("linux-image-rt-amd64"),
-            Architecture::Aarch64 => Some("linux-image-rt-arm64"),
-            Architecture::Arm => Some("linux-image-rt-armmp"),
-            Architecture::X86 => Some("linux-image-rt-686-pae"),
-            Architecture::Riscv64 | Architecture::Other => None,
-        };
-        match package {
-            Some(package) => {
-                finding.steps("Install a real-time kernel, then reboot", [format!("sudo apt-get install {package}")])
-            }
-            None => finding.fix("Build a kernel with CONFIG_PREEMPT_RT, if this architecture supports it", []),
-        }
-    };
+    finding = with_a_real_time_kernel(facts, finding);
     if dynamic && chosen != Some("full") {
         let (text, commands) = facts.at_boot("preempt=full");
         finding = finding.steps(format!("Get part of the improvement with the current kernel. {text}"), commands);
     }
     finding.problem()
+}
+
+/// Adds the way to a real-time kernel that can work on this machine.
+fn with_a_real_time_kernel(facts: &MachineFacts, finding: Finding) -> Finding {
+    let then_reboot = "Install a real-time kernel, then reboot";
+    let system = facts.situation.system.as_ref();
+    if system.is_some_and(|system| system.is_a_container) {
+        return finding.fix("Install a real-time kernel on the host of this container", []);
+    }
+    if system.is_some_and(|system| !system.has_kernel) {
+        return finding.fix(
+            "Have the host, or whatever starts this machine, start a real-time kernel: this system has no files of its kernel",
+            [],
+        );
+    }
+    let debians = match facts.architecture {
+        Architecture::X86_64 => Some("linux-image-rt-amd64"),
+        Architecture::Aarch64 => Some("linux-image-rt-arm64"),
+        Architecture::Arm => Some("linux-image-rt-armmp"),
+        Architecture::X86 => Some("linux-image-rt-686-pae"),
+        Architecture::Riscv64 | Architecture::Other => None,
+    };
+    match (facts.family(), debians) {
+        (Some(Family::Debian), _) if facts.is_a_raspberry_pi => finding.steps(
+            "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT",
+            ["apt-cache search --names-only 'linux-image.*-rt'".to_owned()],
+        ),
+        (Some(Family::Debian), Some(package)) => finding.steps(then_reboot, [Family::Debian.install(package)]),
+        (Some(Family::Ubuntu), _) => finding.steps(
+            "Install the real-time kernel of Ubuntu Pro, which needs a subscription, then reboot",
+            ["sudo pro enable realtime-kernel".to_owned()],
+        ),
+        (Some(Family::Suse), _) => finding.steps(then_reboot, [Family::Suse.install("kernel-rt")]),
+        (Some(Family::Arch), _) => finding.steps(
+            "Install a real-time kernel, add it to the boot loader, then reboot",
+            [Family::Arch.install("linux-rt")],
+        ),
+        _ => finding.fix(
+            "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT, if this architecture supports it",
+            [],
+        ),
+    }
 }
 
 fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {

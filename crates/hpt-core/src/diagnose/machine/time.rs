@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{
     clock::Discipline,
-    host::{Architecture, KernelRelease},
+    host::{Architecture, Family, KernelRelease},
     knobs::AbsentClockSource,
     units::Spaced,
 };
@@ -420,13 +420,22 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     let finding = Finding::new(Severity::High, observed);
     if running.is_empty() {
-        finding
-            .fix("Install the time daemon chrony", ["sudo apt-get install chrony".to_owned()])
-            .fix("Enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
-            .fix(elsewhere, [])
-            .problem()
-    } else {
+        let finding = match facts.family() {
+            Some(family) => finding.fix("Install the time daemon chrony", [family.install("chrony")]),
+            None => finding.fix("Install a time daemon, for example chrony, and let the system start it", []),
+        };
+        let finding = if facts.has_systemd() {
+            finding.fix("Enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
+        } else {
+            finding
+        };
+        finding.fix(elsewhere, []).problem()
+    } else if facts.has_systemd() {
         finding.steps("Check the status of the time daemon", ["timedatectl status".to_owned()]).problem()
+    } else {
+        finding
+            .fix("Check the status of the time daemon with its own command, for example `chronyc tracking`", [])
+            .problem()
     }
 }
 
@@ -492,17 +501,20 @@ fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
         several => Finding::new(Severity::High, format!("{} are running at the same time", several.join(" and ")))
             .fix(
                 "Stop all time daemons except one",
-                several[1..].iter().map(|name| format!("sudo systemctl disable --now {}", unit(name))),
+                several[1..]
+                    .iter()
+                    .filter(|_| facts.has_systemd())
+                    .map(|name| format!("sudo systemctl disable --now {}", service(name, facts.family()))),
             )
             .problem(),
     }
 }
 
-/// Returns the name of a daemon's service on Debian.
-fn unit(daemon: &str) -> &str {
-    match daemon {
-        "chronyd" => "chrony",
-        "ntpd" => "ntpsec",
-        other => other,
+/// Returns the name of a daemon's service.
+fn service(daemon: &str, family: Option<Family>) -> &str {
+    match (daemon, family) {
+        ("chronyd", Some(Family::Debian | Family::Ubuntu)) => "chrony",
+        ("ntpd", Some(Family::Debian | Family::Ubuntu)) => "ntpsec",
+        (other, _) => other,
     }
 }
