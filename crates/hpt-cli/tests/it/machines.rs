@@ -10,7 +10,7 @@ use std::{
 
 use hpt_core::{
     Host,
-    host::{Capture, CpuList},
+    host::{Capture, Cpu, CpuList},
 };
 use serde_json::Value;
 
@@ -55,7 +55,10 @@ fn conclusions(capture: &Path) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         ("online", online.map_or(Value::Null, |cpus| cpus.to_string().into())),
         ("cpu", probe["machine"]["cpu"].clone()),
-        ("hypervisor", probe["machine"]["hypervisor"].clone()),
+        (
+            "hypervisor",
+            probe["machine"]["hypervisor"].as_str().map_or(Value::Null, |name| Cpu::hypervisor_name(name).into()),
+        ),
         ("clocksource", probe["machine"]["clocksource"].clone()),
         ("vdso", vdso),
         ("tsc_hz", tsc.map_or(Value::Null, |tsc| tsc["frequency_hz"].clone())),
@@ -98,20 +101,20 @@ fn compare(key: &str, expected: &Value, concluded: &Value) -> Compared {
     if is_right { Compared::Right } else { Compared::Wrong }
 }
 
-/// Compares the conclusions about each machine in `captures` with its truth file in `truths`. Prints the counts, and
-/// returns the conclusions that are wrong or missing.
-fn examine(captures: &Path, truths: &Path) -> (usize, Vec<String>) {
-    let entries = fs::read_dir(truths).expect("the directory of truth files");
+/// Compares the conclusions about each captured machine in `folder` with its truth file. Prints the counts, and returns
+/// the number of right conclusions, and those that are wrong or missing.
+fn examine(folder: &Path) -> (usize, Vec<String>) {
+    let entries = fs::read_dir(folder).expect("the directory of truth files");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.sort();
-    assert!(!files.is_empty(), "no truth file in {}", truths.display());
+    assert!(!files.is_empty(), "no truth file in {}", folder.display());
     let mut counts: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     let mut differences = Vec::new();
     for file in &files {
         let name = file.file_stem().expect("a name").to_str().expect("UTF-8");
         let truth: Value = serde_json::from_slice(&fs::read(file).expect("readable")).expect("a truth file");
-        let concluded = conclusions(&captures.join(format!("{name}.capture")));
+        let concluded = conclusions(&folder.join(format!("{name}.capture")));
         for (key, expected) in truth["must_conclude"].as_object().expect("facts") {
             let concluded = concluded.get(key.as_str()).unwrap_or_else(|| panic!("{name}: {key} is not a fact"));
             let compared = compare(key, expected, concluded);
@@ -130,12 +133,26 @@ fn examine(captures: &Path, truths: &Path) -> (usize, Vec<String>) {
 }
 
 #[test]
+fn every_conclusion_about_each_kind_of_machine_is_right() {
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let (right, differences) = examine(&machines);
+    assert!(right > 50 && differences.is_empty(), "{right} right; not right:\n{}", differences.join("\n"));
+    for file in fs::read_dir(&machines).expect("the directory").map(|entry| entry.expect("readable").path()) {
+        if file.extension().is_some_and(|extension| extension == "capture") {
+            let capture = Capture::open(&file).expect("a capture");
+            assert!(capture.about().starts_with("Derived "), "{} does not say that it is derived", file.display());
+            assert!(file.with_extension("json").exists(), "{} has no truth file", file.display());
+        }
+    }
+}
+
+#[test]
 fn no_conclusion_about_a_real_machine_is_wrong() {
     let Some(corpus) = std::env::var_os("HPT_CORPUS") else {
         skipped!("HPT_CORPUS names no directory with captures of real machines and their truth files");
         return;
     };
-    let (right, differences) = examine(Path::new(&corpus), Path::new(&corpus));
+    let (right, differences) = examine(Path::new(&corpus));
     let wrong: Vec<&String> = differences.iter().filter(|difference| difference.contains(": Wrong: ")).collect();
     assert!(right > 0 && wrong.is_empty(), "{right} right; not right:\n{}", differences.join("\n"));
 }
