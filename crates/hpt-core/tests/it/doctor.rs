@@ -84,6 +84,23 @@ fn every_rule_fires_on_one_machine_and_passes_on_another() {
 }
 
 #[test]
+fn every_observed_finding_has_the_values_that_led_to_it() {
+    for name in all() {
+        for cpu in SUBJECTS {
+            for examined in examined(&host(&name), cpu) {
+                let is_observed = finding(&examined.verdict).is_some_and(|finding| finding.certain);
+                let has_values = examined.evidence.iter().any(|one| !one.value.is_empty());
+                // A vDSO, a device tree property and an emulator have no value in a file.
+                let has_a_file = !["clock-by-system-call", "counter-in-suspend", "timer-erratum", "virtual-machine"]
+                    .contains(&examined.rule.id);
+                assert!(!is_observed || has_values || !has_a_file, "{} on {name} {cpu:?}", examined.rule.id);
+                assert!(examined.evidence.iter().all(|one| one.value.chars().count() <= 200), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn tuned_machines_have_no_problems() {
     for name in ["derived-pc-tuned", "derived-raspberry-pi-4-tuned"] {
         for cpu in [None, Some(3)] {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::evidence::{self, Evidence};
+
 use crate::{
     clock::Discipline,
     host::{
@@ -40,6 +42,8 @@ pub struct MachineFacts {
     pub(super) discipline: Option<Discipline>,
     pub(super) situation: Situation,
     pub(super) cores: Cores,
+    /// The values of the files that each rule examines.
+    pub(super) evidence: BTreeMap<&'static str, Vec<Evidence>>,
     pub(super) interrupts: Told<Vec<Interrupt>>,
     pub(super) default_affinity: Told<CpuList>,
     pub(super) rt_runtime_us: Told<i64>,
@@ -80,6 +84,7 @@ impl MachineFacts {
         let node = host.device_node(SYSTEM_TIMER);
         let registers = node.as_ref().and_then(|node| node.registers);
         Self {
+            evidence: evidence::collect(host, &cores),
             architecture: facts.architecture,
             kernel: KernelRelease::parse(&facts.kernel_release),
             kernel_release: facts.kernel_release.clone(),
