@@ -22,7 +22,7 @@ pub(crate) fn machine_of(host: &Host) -> Machine {
         architecture: facts.architecture.name().to_owned(),
         cpu: cpu.name().map(str::to_owned),
         board: cpu.board().map(str::to_owned),
-        hypervisor: cpu.hypervisor(),
+        hypervisor: host.hypervisor(),
         emulated_by: host.emulator(),
         kernel_release: facts.kernel_release.clone(),
         kernel_version: facts.kernel_version.clone(),

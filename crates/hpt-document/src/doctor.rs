@@ -63,6 +63,9 @@ pub struct DoctorRule {
     pub certain: Option<bool>,
     /// The observation, or the reason why there is none.
     pub observed: String,
+    /// The values that the rule examined: files, and system calls with the section of their manual page.
+    #[serde(default)]
+    pub evidence: Vec<DoctorEvidence>,
     /// The reason why the problem matters.
     pub why: String,
     /// The programs or threads that are affected.
@@ -72,6 +75,18 @@ pub struct DoctorRule {
     /// Further reading, such as the kernel's documentation and manual pages.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub references: Vec<String>,
+}
+
+/// A value that a rule examined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DoctorEvidence {
+    /// The file, or the system call with the section of its manual page.
+    pub file: String,
+    /// The CPUs whose files have this value, as a list such as `0-3`; null if the file is not that of a CPU.
+    pub cpus: Option<String>,
+    /// The value.
+    pub value: String,
 }
 
 word_enum! {

@@ -20,6 +20,7 @@ mod interrupted;
 mod limits;
 mod live;
 mod load;
+mod machines;
 mod missed_deadlines;
 mod pages;
 mod pinning;

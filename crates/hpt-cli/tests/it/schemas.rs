@@ -138,10 +138,12 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
         (&["doctor"], "rules"),
     ] {
         let document = json(&run(&[arguments, &["--format", "json"]].concat()));
-        let keys = document[rows][0].as_object().expect("a row");
-        // Lists of lists or of objects are left out.
-        let nested = ["histogram_us", "histogram_ns", "intervals", "time_series", "heat_map", "fixes"];
-        let keys: Vec<&str> = keys.keys().map(String::as_str).filter(|key| !nested.contains(key)).collect();
+        let all = document[rows].as_array().expect("rows");
+        let keys = all[0].as_object().expect("a row").keys().map(String::as_str);
+        // Lists of lists or of objects are left out. The lists of these names are empty in short measurements.
+        let often_empty = ["histogram_us", "histogram_ns", "intervals", "time_series", "heat_map", "fixes"];
+        let is_nested = |key: &str| all.iter().any(|row| row[key][0].is_object() || row[key][0].is_array());
+        let keys: Vec<&str> = keys.filter(|key| !often_empty.contains(key) && !is_nested(key)).collect();
         let keys = keys.join(",");
         let csv = stdout(&run(&[arguments, &["--format", "csv"]].concat()));
         assert_eq!(csv.lines().next(), Some(keys.as_str()));

@@ -27,7 +27,7 @@ impl Surroundings {
     /// Returns the facts that `host` reports.
     #[must_use]
     pub fn new(host: &Host) -> Self {
-        Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
+        Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.hypervisor().is_some() }
     }
 }
 

@@ -16,8 +16,8 @@ pub use self::{
     expectation::{Expectation, Limits},
     expected::{Expected, Surroundings},
     machine::{
-        Examined, Finding, Fix, Gap, Gaps, Goal, MachineFacts, Relevance, Rule, RunTimeChange, RunTimeFix, Severity,
-        THEMES, Theme, Verdict, examine, prove, run_time_fixes,
+        Evidence, Examined, Finding, Fix, Gap, Gaps, Goal, MachineFacts, Relevance, Rule, RunTimeChange, RunTimeFix,
+        Severity, THEMES, Theme, Verdict, examine, prove, run_time_fixes,
     },
     marks::{Suspends, suspended_between},
     source::{Fault, FrequencyErrorLimits, Interval, SourceEvent, SourceOffset},

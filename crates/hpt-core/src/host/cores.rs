@@ -6,6 +6,7 @@ use super::{CpuList, Host, Told};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
+const OFFLINE: &str = "/sys/devices/system/cpu/offline";
 const PRESENT: &str = "/sys/devices/system/cpu/present";
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
@@ -22,12 +23,16 @@ const GOVERNOR: &str = "cpufreq/scaling_governor";
 const DRIVER: &str = "cpufreq/scaling_driver";
 const HIGHEST_ALLOWED: &str = "cpufreq/scaling_max_freq";
 const HIGHEST: &str = "cpufreq/cpuinfo_max_freq";
+/// The highest frequency without turbo, of the driver `intel_pstate`.
+const BASE: &str = "cpufreq/base_frequency";
 
 /// The CPUs of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Cores {
     /// The online CPUs, from sysfs or, without it, from /proc/stat.
     pub(crate) online: Told<CpuList>,
+    /// The CPUs that are present, but offline.
+    pub(crate) offline: CpuList,
     /// The CPUs isolated from the scheduler.
     pub(crate) isolated: Told<CpuList>,
     /// The CPUs on which the scheduler tick stops while only one thread runs.
@@ -46,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) highest_allowed_khz: Told<u64>,
     /// The highest frequency that the hardware supports, in kHz.
     pub(crate) highest_khz: Told<u64>,
+    /// The highest frequency without turbo, in kHz.
+    pub(crate) base_khz: Told<u64>,
     pub(crate) throttled: Told<u64>,
     pub(crate) idle: Vec<IdleState>,
 }
@@ -76,7 +83,11 @@ impl Host {
             (other, _) => other,
         };
         let each = online.is().into_iter().flat_map(CpuList::iter).map(|cpu| (cpu, self.core(cpu))).collect();
-        Cores { online, isolated, nohz_full: list(NOHZ_FULL), each }
+        let offline = match (list(OFFLINE), list(PRESENT)) {
+            (Told::Is(offline), Told::Is(present)) => offline.and(&present),
+            _ => CpuList::default(),
+        };
+        Cores { online, offline, isolated, nohz_full: list(NOHZ_FULL), each }
     }
 
     /// Returns the CPUs that are online now, from sysfs or, without it, from /proc/stat; `None` if neither can be read.
@@ -134,6 +145,7 @@ impl Host {
             driver: word(DRIVER),
             highest_allowed_khz: number(HIGHEST_ALLOWED),
             highest_khz: number(HIGHEST),
+            base_khz: number(BASE),
             throttled: number(THROTTLED),
             idle: self.idle_states(cpu),
         }
@@ -157,10 +169,10 @@ impl Host {
 
     /// Returns the paths of the files that this module reads. Files of a CPU are included only if they exist.
     pub(super) fn core_files(&self) -> Vec<String> {
-        let mut files = [ONLINE, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
+        let mut files = [ONLINE, OFFLINE, PRESENT, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
         for cpu in self.cores().each.keys() {
             let cpu = format!("{CPUS}/cpu{cpu}");
-            let names = [SIBLINGS, GOVERNOR, DRIVER, HIGHEST_ALLOWED, HIGHEST, THROTTLED];
+            let names = [SIBLINGS, GOVERNOR, DRIVER, HIGHEST_ALLOWED, HIGHEST, BASE, THROTTLED];
             let mut of_this: Vec<String> = names.iter().map(|name| format!("{cpu}/{name}")).collect();
             for state in self.list(&format!("{cpu}/cpuidle")) {
                 of_this.extend(["name", "latency", "disable"].map(|name| format!("{cpu}/cpuidle/{state}/{name}")));

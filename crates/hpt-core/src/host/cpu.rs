@@ -1,8 +1,9 @@
 //! Facts about the processor from /proc/cpuinfo, the device tree and CPUID. This module only parses: `Host` opens the
 //! files, and `sys::arch` executes CPUID.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::CpuList;
 use crate::units::Frequency;
 
 /// The result of a CPUID query.
@@ -28,6 +29,8 @@ const HYPERVISOR_TIMING: u32 = 0x4000_0010;
 const EXTENDED: u32 = 0x8000_0000;
 const EXTENDED_FEATURES: u32 = 0x8000_0001;
 const POWER_MANAGEMENT: u32 = 0x8000_0007;
+/// The name of a hypervisor that states none.
+pub(super) const UNNAMED: &str = "unnamed";
 /// Leaf 1, ECX bit 31: a hypervisor is present.
 const ECX_HYPERVISOR: u32 = 1 << 31;
 /// Leaf `0x8000_0007`, EDX bit 8: the TSC's rate does not change with the power state.
@@ -86,6 +89,21 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    /// Adds to the name that other processors have none, if /proc/cpuinfo does not describe the processors that are
+    /// online: some kernels number the processors there in another way.
+    pub(super) fn described_for(mut self, cpuinfo: &str, online: &CpuList) -> Self {
+        let number = |line: &str| line.strip_prefix("processor\t: ")?.trim().parse().ok();
+        let listed: Vec<usize> = cpuinfo.lines().filter_map(number).collect();
+        // On other architectures, the kernel numbers the processors as everywhere else.
+        let is_described = !cpuinfo.contains("CPU implementer")
+            || listed.is_empty()
+            || listed.into_iter().any(|cpu| online.contains(cpu));
+        if let (Some(name), false) = (&mut self.name, is_described) {
+            name.push_str(" + unnamed");
+        }
+        self
+    }
+
     pub(super) fn parse(cpuinfo: &str, board: Option<&str>, leaves: &[CpuidLeaf]) -> Self {
         let value = |wanted: &str| {
             cpuinfo.lines().find_map(|line| {
@@ -93,13 +111,9 @@ impl Cpu {
                 (key.trim() == wanted && !value.trim().is_empty()).then(|| value.trim())
             })
         };
-        let part = || {
-            let (implementer, part) = (value("CPU implementer")?, value("CPU part")?);
-            Some(format!("ARM implementer {implementer} part {part}"))
-        };
         let identity = ["vendor_id", "cpu family", "model", "stepping", "CPU implementer", "CPU part", "CPU revision"];
         Self {
-            name: value("model name").map(str::to_owned).or_else(part),
+            name: names(cpuinfo),
             board: board.or_else(|| value("Model")).map(str::to_owned),
             signature: identity.into_iter().filter_map(value).collect::<Vec<_>>().join("/"),
             flags: value("flags")
@@ -111,7 +125,8 @@ impl Cpu {
         }
     }
 
-    /// Returns the name of the processor, as reported by the kernel.
+    /// Returns the name of the processor, as reported by the kernel or, on ARM, by the processor's part number. If the
+    /// machine has several kinds of processors, the names are separated by ` + `.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -149,14 +164,15 @@ impl Cpu {
         let name: Vec<u8> =
             [ebx, ecx, edx].into_iter().flat_map(u32::to_le_bytes).filter(u8::is_ascii_graphic).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
-        Some(if name.is_empty() { "unnamed".to_owned() } else { name })
+        Some(if name.is_empty() { UNNAMED.to_owned() } else { name })
     }
 
     /// Returns the common name of the hypervisor with this signature, which [`hypervisor`](Self::hypervisor) returns.
-    /// An unknown signature is returned unchanged.
+    /// An unknown signature, or a name, is returned unchanged.
     #[must_use]
     pub fn hypervisor_name(signature: &str) -> &str {
         match signature {
+            UNNAMED => "an unnamed hypervisor",
             "KVMKVMKVM" | "LinuxKVMHv" => "KVM",
             "TCGTCGTCGTCG" => "QEMU (TCG)",
             "VMwareVMware" => "VMware",
@@ -191,8 +207,9 @@ impl Cpu {
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {
         let stated =
             |frequency: Option<Frequency>, stated_by| frequency.map(|frequency| TscFrequency { frequency, stated_by });
-        stated(self.crystal_frequency(), TscStatement::Crystal)
-            .or_else(|| stated(self.hypervisor_frequency(), TscStatement::Hypervisor))
+        // Linux asks in the same order: `x86_platform.calibrate_tsc`, which hypervisors replace, then CPUID.
+        stated(self.hypervisor_frequency(), TscStatement::Hypervisor)
+            .or_else(|| stated(self.crystal_frequency(), TscStatement::Crystal))
             .or_else(|| stated(self.base_frequency(), TscStatement::BaseFrequency))
             .or_else(|| stated(self.bogomips_frequency(), TscStatement::BogoMips))
     }
@@ -243,6 +260,149 @@ impl Cpu {
     }
 }
 
+/// Returns the kinds of processors that /proc/cpuinfo names, in its order, joined by ` + `.
+fn names(cpuinfo: &str) -> Option<String> {
+    let blocks: Vec<BTreeMap<&str, &str>> = cpuinfo.split("\n\n").map(fields).collect();
+    let mut names: Vec<String> = Vec::new();
+    for name in
+        blocks.iter().filter_map(|block| arm_name(block).or_else(|| riscv_name(block)).or_else(|| stated_name(block)))
+    {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(" + "))
+}
+
+/// Returns the fields of one processor. The first of several fields with the same name applies.
+fn fields(block: &str) -> BTreeMap<&str, &str> {
+    let fields = block.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()));
+    let mut first = BTreeMap::new();
+    for (key, value) in fields.filter(|(_, value)| !value.is_empty()) {
+        first.entry(key).or_insert(value);
+    }
+    first
+}
+
+/// The fields in which the kernel names a processor: x86; LoongArch; MIPS and Alpha; POWER and SPARC. Linux, the
+/// `show_cpuinfo` of each architecture.
+const NAMES: [&str; 4] = ["model name", "Model Name", "cpu model", "cpu"];
+
+fn stated_name(block: &BTreeMap<&str, &str>) -> Option<String> {
+    let of_s390 = || {
+        let (_, machine) = block.iter().find(|(key, _)| key.starts_with("processor "))?.1.rsplit_once("machine = ")?;
+        Some(format!("IBM machine {machine}"))
+    };
+    NAMES.iter().find_map(|key| block.get(key)).map(|name| (*name).to_owned()).or_else(of_s390)
+}
+
+/// Returns the name of the microarchitecture, or the numbers of a processor without one. Linux,
+/// arch/riscv/kernel/cpu.c.
+fn riscv_name(block: &BTreeMap<&str, &str>) -> Option<String> {
+    let numbers = || Some(format!("RISC-V vendor {} architecture {}", block.get("mvendorid")?, block.get("marchid")?));
+    block.get("uarch").map(|&name| name.to_owned()).or_else(numbers)
+}
+
+/// Returns the name of an ARM processor. The processor's own numbers take precedence over the `model name` of the
+/// kernel, which is often only the name of the architecture, and over `Processor`, which always is.
+fn arm_name(block: &BTreeMap<&str, &str>) -> Option<String> {
+    let (implementer, part) = (block.get("CPU implementer")?, block.get("CPU part")?);
+    let numbers = || format!("ARM implementer {implementer} part {part}");
+    let generic = |name: &str| name.contains("Processor rev ");
+    let stated = || block.get("model name").filter(|name| !generic(name)).map(|&name| name.to_owned());
+    let known = arm_part(hexadecimal(implementer)?, hexadecimal(part)?).map(str::to_owned);
+    Some(known.or_else(stated).unwrap_or_else(numbers))
+}
+
+fn hexadecimal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// Returns the name of an ARM processor by its implementer and part number. Linux, arch/arm64/include/asm/cputype.h and
+/// arch/arm/include/asm/cputype.h; the technical reference manuals, MIDR_EL1.
+fn arm_part(implementer: u32, part: u32) -> Option<&'static str> {
+    const ARM: u32 = 0x41;
+    let known = PARTS.iter().find(|(of, number, _)| (*of, *number) == (implementer, part));
+    let cortex = || CORTEX.iter().find(|(number, _)| implementer == ARM && *number == part).map(|(_, name)| *name);
+    known.map(|(_, _, name)| *name).or_else(cortex)
+}
+
+/// The processors of ARM itself.
+const CORTEX: [(u32, &str); 46] = [
+    (0xb76, "ARM1176"),
+    (0xc05, "Cortex-A5"),
+    (0xc07, "Cortex-A7"),
+    (0xc08, "Cortex-A8"),
+    (0xc09, "Cortex-A9"),
+    (0xc0d, "Cortex-A17"),
+    (0xc0e, "Cortex-A17"),
+    (0xc0f, "Cortex-A15"),
+    (0xd01, "Cortex-A32"),
+    (0xd02, "Cortex-A34"),
+    (0xd03, "Cortex-A53"),
+    (0xd04, "Cortex-A35"),
+    (0xd05, "Cortex-A55"),
+    (0xd06, "Cortex-A65"),
+    (0xd07, "Cortex-A57"),
+    (0xd08, "Cortex-A72"),
+    (0xd09, "Cortex-A73"),
+    (0xd0a, "Cortex-A75"),
+    (0xd0b, "Cortex-A76"),
+    (0xd0c, "Neoverse-N1"),
+    (0xd0d, "Cortex-A77"),
+    (0xd0e, "Cortex-A76AE"),
+    (0xd40, "Neoverse-V1"),
+    (0xd41, "Cortex-A78"),
+    (0xd42, "Cortex-A78AE"),
+    (0xd43, "Cortex-A65AE"),
+    (0xd44, "Cortex-X1"),
+    (0xd46, "Cortex-A510"),
+    (0xd47, "Cortex-A710"),
+    (0xd48, "Cortex-X2"),
+    (0xd49, "Neoverse-N2"),
+    (0xd4a, "Neoverse-E1"),
+    (0xd4b, "Cortex-A78C"),
+    (0xd4c, "Cortex-X1C"),
+    (0xd4d, "Cortex-A715"),
+    (0xd4e, "Cortex-X3"),
+    (0xd4f, "Neoverse-V2"),
+    (0xd80, "Cortex-A520"),
+    (0xd81, "Cortex-A720"),
+    (0xd82, "Cortex-X4"),
+    (0xd83, "Neoverse-V3AE"),
+    (0xd84, "Neoverse-V3"),
+    (0xd85, "Cortex-X925"),
+    (0xd87, "Cortex-A725"),
+    (0xd89, "Cortex-A720AE"),
+    (0xd8e, "Neoverse-N3"),
+];
+
+/// The processors of other implementers.
+const PARTS: [(u32, u32, &str); 22] = [
+    (0x42, 0x516, "Broadcom ThunderX2"),
+    (0x43, 0x0a1, "Cavium ThunderX"),
+    (0x43, 0x0af, "Cavium ThunderX2"),
+    (0x46, 0x001, "Fujitsu A64FX"),
+    (0x48, 0xd01, "HiSilicon TSV110"),
+    (0x48, 0xd40, "Cortex-A76 (HiSilicon)"),
+    (0x4e, 0x003, "NVIDIA Denver 2"),
+    (0x4e, 0x004, "NVIDIA Carmel"),
+    (0x51, 0x06f, "Qualcomm Krait"),
+    (0x51, 0x201, "Qualcomm Kryo"),
+    (0x51, 0x205, "Qualcomm Kryo"),
+    (0x51, 0x211, "Qualcomm Kryo"),
+    (0x51, 0x800, "Qualcomm Kryo 2xx Gold"),
+    (0x51, 0x801, "Qualcomm Kryo 2xx Silver"),
+    (0x51, 0x802, "Qualcomm Kryo 3xx Gold"),
+    (0x51, 0x803, "Qualcomm Kryo 3xx Silver"),
+    (0x51, 0x804, "Qualcomm Kryo 4xx Gold"),
+    (0x51, 0x805, "Qualcomm Kryo 4xx Silver"),
+    (0x61, 0x022, "Apple M1 Icestorm"),
+    (0x61, 0x023, "Apple M1 Firestorm"),
+    (0xc0, 0xac3, "Ampere-1"),
+    (0xc0, 0xac4, "Ampere-1a"),
+];
+
 /// Parses a number with two decimals as hundredths: `4500.00` becomes 450000.
 fn hundredths(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.')?;
@@ -256,7 +416,7 @@ fn hundredths(text: &str) -> Option<u64> {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Cpu, CpuidLeaf, TscStatement, leaves};
+    use super::{Cpu, CpuList, CpuidLeaf, TscStatement, leaves};
     use crate::units::Frequency;
 
     fn with(answers: &[(u32, [u32; 4])]) -> Cpu {
@@ -285,6 +445,11 @@ mod tests {
         let khz = (0x4000_0010, [2_596_000, 0, 0, 0]);
         let stated = with(&[vmware, khz]).tsc_frequency().expect("stated");
         assert_eq!((stated.frequency.hertz(), stated.stated_by), (2_596_000_000, TscStatement::Hypervisor));
+        // The crystal's leaf may be a copy of the host's, from which the guest's TSC differs.
+        for crystal in [(0x15, [2, 168, 25_000_000, 0]), (0x15, [1, 2, 24_000_000, 0]), (0x15, [2, 168, 0, 0])] {
+            let stated = with(&[vmware, khz, crystal]).tsc_frequency().expect("stated");
+            assert_eq!((stated.frequency.hertz(), stated.stated_by), (2_596_000_000, TscStatement::Hypervisor));
+        }
         assert_eq!(with(&[other, khz]).tsc_frequency().expect("stated").stated_by, TscStatement::BogoMips);
     }
 
@@ -320,9 +485,61 @@ mod tests {
             Some("Raspberry Pi 3 Model B"),
             &[],
         );
-        assert_eq!(cpu.name(), Some("ARM implementer 0x41 part 0xd03"));
+        assert_eq!(cpu.name(), Some("Cortex-A53"));
         assert_eq!(cpu.board(), Some("Raspberry Pi 3 Model B"));
         assert!(cpu.has_flag("asimd") && cpu.lists_flags());
+    }
+
+    #[test]
+    fn processors_that_cpuinfo_does_not_describe_are_not_claimed_to_be_of_the_same_kind() {
+        let cpuinfo = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd03\n";
+        let name = |online| {
+            let online = CpuList::parse(online).expect("a list");
+            Cpu::parse(cpuinfo, None, &[]).described_for(cpuinfo, &online).name().map(str::to_owned)
+        };
+        assert_eq!((name("0-3").as_deref(), name("0").as_deref()), (Some("Cortex-A53"), Some("Cortex-A53")));
+        assert_eq!(name("4-6,8").as_deref(), Some("Cortex-A53 + unnamed"));
+    }
+
+    #[test]
+    fn processors_are_named_on_every_architecture() {
+        for (cpuinfo, name) in [
+            ("model name\t: Intel(R) N100\n\nmodel name\t: Intel(R) N100\n", Some("Intel(R) N100")),
+            (
+                "cpu\t\t: POWER10, altivec supported\nrevision\t: 2.0 (pvr 0080 0200)\n",
+                Some("POWER10, altivec supported"),
+            ),
+            ("cpu\t\t: Niagara4\ntype\t\t: sun4v\n", Some("Niagara4")),
+            (
+                "vendor_id       : IBM/S390\nprocessor 0: version = FF,  identification = 012345,  machine = 8561\n",
+                Some("IBM machine 8561"),
+            ),
+            ("processor\t: 0\nuarch\t\t: thead,c910\nmvendorid\t: 0x5b7\n", Some("thead,c910")),
+            ("processor\t: 0\nmvendorid\t: 0x489\nmarchid\t\t: 0x7\n", Some("RISC-V vendor 0x489 architecture 0x7")),
+            ("system type\t: generic\n\nprocessor\t: 0\nModel Name\t: Loongson-3C6000\n", Some("Loongson-3C6000")),
+            ("system type\t: MT7621\nprocessor\t: 0\ncpu model\t: MIPS 1004Kc V2.15\n", Some("MIPS 1004Kc V2.15")),
+            (
+                "model name\t: ARMv7 Processor rev 5 (v7l)\nCPU implementer\t: 0x41\nCPU part\t: 0xc07\n",
+                Some("Cortex-A7"),
+            ),
+            ("model name\t: Ampere-X\nCPU implementer\t: 0xc0\nCPU part\t: 0xfff\n", Some("Ampere-X")),
+            (
+                "model name\t: ARMv8 Processor rev 1 (v8l)\nCPU implementer\t: 0xc0\nCPU part\t: 0xfff\n",
+                Some("ARM implementer 0xc0 part 0xfff"),
+            ),
+            (
+                "CPU implementer\t: 0x41\nCPU part\t: 0xd05\n\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n",
+                Some("Cortex-A55 + Cortex-A76"),
+            ),
+            (
+                "CPU implementer\t: 0x61\nCPU part\t: 0x022\n\nCPU implementer\t: 0x61\nCPU part\t: 0x023\n",
+                Some("Apple M1 Icestorm + Apple M1 Firestorm"),
+            ),
+            ("processor\t: 0\nflags\t: fpu\n", None),
+            ("", None),
+        ] {
+            assert_eq!(Cpu::parse(cpuinfo, None, &[]).name(), name, "{cpuinfo}");
+        }
     }
 
     proptest! {

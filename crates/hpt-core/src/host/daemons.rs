@@ -1,120 +1,181 @@
-//! Detects time daemons that are running, by process name. The daemons themselves are not queried.
+//! Detects time daemons that are running: processes of the system that execute the daemon's program or belong to its
+//! service. A process name alone proves nothing, because every program can choose it. The daemons themselves are not
+//! queried.
 
-use std::collections::BTreeSet;
+use std::{fs, ops::RangeInclusive};
 
 use super::Host;
 
-/// Process names, which the kernel truncates to 15 characters, and the daemons that they belong to.
-const DAEMONS: [(&str, &str); 9] = [
-    ("chronyd", "chronyd"),
-    ("ntpd", "ntpd"),
-    ("ntp-daemon", "ntpd-rs"),
-    ("openntpd", "openntpd"),
-    ("systemd-timesyn", "systemd-timesyncd"),
-    ("ptp4l", "ptp4l"),
-    ("phc2sys", "phc2sys"),
-    ("ts2phc", "ts2phc"),
-    ("timemaster", "timemaster"),
-];
-
-/// Returns the daemon with this process name.
-fn daemon(process_name: &str) -> Option<&'static str> {
-    DAEMONS.into_iter().find(|&(name, _)| name == process_name.trim_end()).map(|(_, daemon)| daemon)
+/// A daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Daemon {
+    name: &'static str,
+    /// The file name of its program.
+    program: &'static str,
+    /// The names of its service, without `.service`.
+    services: &'static [&'static str],
 }
 
-/// The process name of irqbalance, which moves interrupts between CPUs.
-pub(super) const IRQBALANCE: &str = "irqbalance";
+const DAEMONS: [Daemon; 9] = [
+    Daemon { name: "chronyd", program: "chronyd", services: &["chrony", "chronyd"] },
+    Daemon { name: "ntpd", program: "ntpd", services: &["ntp", "ntpd", "ntpsec", "openntpd"] },
+    Daemon { name: "ntpd-rs", program: "ntp-daemon", services: &["ntpd-rs"] },
+    Daemon { name: "openntpd", program: "openntpd", services: &["openntpd"] },
+    Daemon { name: "systemd-timesyncd", program: "systemd-timesyncd", services: &["systemd-timesyncd"] },
+    Daemon { name: "ptp4l", program: "ptp4l", services: &["ptp4l", "linuxptp"] },
+    Daemon { name: "phc2sys", program: "phc2sys", services: &["phc2sys"] },
+    Daemon { name: "ts2phc", program: "ts2phc", services: &["ts2phc"] },
+    Daemon { name: "timemaster", program: "timemaster", services: &["timemaster"] },
+];
+
+/// irqbalance, which moves interrupts between CPUs.
+const IRQBALANCE: Daemon = Daemon { name: "irqbalance", program: "irqbalance", services: &["irqbalance"] };
+
+/// The length to which the kernel truncates process names. Linux, include/linux/sched.h: `TASK_COMM_LEN`.
+const LONGEST_NAME: usize = 15;
+/// The last user ID of the system, and those that systemd assigns to its services. login.defs(5), `SYS_UID_MAX`;
+/// systemd, docs/UIDS-GIDS.md.
+const LAST_OF_THE_SYSTEM: u32 = 999;
+const OF_SERVICES: RangeInclusive<u32> = 61_184..=65_519;
+
+impl Daemon {
+    /// Returns whether a process may have this name if it executes the daemon's program.
+    fn is_called(self, process_name: &str) -> bool {
+        let length = self.program.len().min(LONGEST_NAME);
+        process_name.trim_end() == &self.program[..length]
+    }
+}
+
+/// The daemons that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) time_daemons: Vec<&'static str>,
+    pub(super) irqbalance: bool,
+    /// Whether a process has the name of a daemon, but this user may not see what it executes.
+    pub(super) has_doubtful: bool,
+}
 
 impl Host {
     /// Returns the time daemons that are running, without duplicates; `None` if /proc shows no processes. Daemons
-    /// in other PID namespaces are not visible. Also returns `None` if only an ordinary user runs a program with the name of
-    /// a daemon, because any user can do so.
+    /// in other PID namespaces are not visible.
     #[must_use]
     pub fn time_daemons(&self) -> Option<Vec<&'static str>> {
-        let processes = self.processes();
-        let of = |wanted: bool| {
-            let some = processes.iter().filter(move |(_, is_of_the_system)| *is_of_the_system == wanted);
-            some.filter_map(|(name, _)| daemon(name)).collect::<BTreeSet<_>>()
-        };
-        let (of_the_system, of_others) = (of(true), of(false));
-        // Any user can start a program with the name of a daemon, and a daemon may run as an ordinary user.
-        let is_known = !processes.is_empty() && of_others.is_subset(&of_the_system);
-        is_known.then(|| of_the_system.into_iter().collect())
+        self.daemons().map(|seen| seen.time_daemons)
     }
 
-    /// Returns whether a process of the system has this name.
-    pub(super) fn runs(&self, name: &str) -> bool {
-        self.processes().iter().any(|(process, is_of_the_system)| *is_of_the_system && process.trim_end() == name)
-    }
-
-    /// Returns the names of all processes, and whether each runs a program of that name as root or as a system user.
-    fn processes(&self) -> Vec<(String, bool)> {
-        let numbers = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-        let process = |number: String| {
-            let name = self.text(&format!("/proc/{number}/comm"))?;
-            let is_of_the_system = daemon(&name).is_none() && name.trim_end() != IRQBALANCE
-                || self.is_of_the_system(&number, name.trim_end());
-            Some((name, is_of_the_system))
-        };
-        numbers.filter_map(process).collect()
-    }
-
-    /// Returns whether a process runs the program `name` as root or as a system user. Without permission to see the
-    /// program, the user alone decides.
-    fn is_of_the_system(&self, number: &str, name: &str) -> bool {
-        let status = self.text(&format!("/proc/{number}/status")).unwrap_or_default();
-        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        let user = users.and_then(|users| users.split_whitespace().nth(1)?.parse::<u32>().ok());
-        if user.is_none_or(|user| user >= FIRST_ORDINARY_USER) {
-            return false;
+    /// Returns the daemons that are running; `None` if /proc shows no processes.
+    pub(super) fn daemons(&self) -> Option<Seen> {
+        let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let names: Vec<(String, String)> =
+            processes.filter_map(|number| Some((self.text(&format!("/proc/{number}/comm"))?, number))).collect();
+        let mut seen = Seen::default();
+        for (name, number) in &names {
+            let Some(daemon) = DAEMONS.into_iter().chain([IRQBALANCE]).find(|daemon| daemon.is_called(name)) else {
+                continue;
+            };
+            match self.executes(number, daemon) {
+                Some(true) if daemon == IRQBALANCE => seen.irqbalance = true,
+                Some(true) => seen.time_daemons.push(daemon.name),
+                Some(false) => {}
+                None => seen.has_doubtful = true,
+            }
         }
-        let program = self.is_live().then(|| std::fs::read_link(format!("/proc/{number}/exe")).ok()).flatten();
-        program.is_none_or(|program| program.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name)))
+        seen.time_daemons.sort_unstable();
+        seen.time_daemons.dedup();
+        (!names.is_empty()).then_some(seen)
+    }
+
+    /// Returns whether a process belongs to the system and executes the daemon's program, or belongs to its service;
+    /// `None` if this user may not see it.
+    fn executes(&self, number: &str, daemon: Daemon) -> Option<bool> {
+        let status = self.text(&format!("/proc/{number}/status"))?;
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())?;
+        if uid > LAST_OF_THE_SYSTEM && !OF_SERVICES.contains(&uid) {
+            return Some(false);
+        }
+        let groups = self.text(&format!("/proc/{number}/cgroup")).unwrap_or_default();
+        let is_service = daemon
+            .services
+            .iter()
+            .any(|service| groups.lines().any(|group| group.ends_with(&format!("/system.slice/{service}.service"))));
+        let executable = self.locate(&format!("/proc/{number}/exe")).and_then(|path| fs::read_link(path).ok());
+        let is_program = executable.map(|path| {
+            let path = path.to_string_lossy();
+            path.strip_suffix(" (deleted)").unwrap_or(&path).rsplit('/').next() == Some(daemon.program)
+        });
+        if is_service { Some(true) } else { is_program }
     }
 }
 
-/// The first number of an ordinary user. login.defs(5), UID_MIN.
-const FIRST_ORDINARY_USER: u32 = 1_000;
-
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{fs, os::unix::fs::symlink, path::Path};
 
-    use super::{DAEMONS, daemon};
+    use super::{DAEMONS, Seen};
     use crate::host::{Facts, Host};
 
-    #[test]
-    fn the_names_of_daemons_fit_the_kernels_limit() {
-        for (name, whose) in DAEMONS {
-            assert!(name.len() <= 15, "{name}");
-            assert_eq!(daemon(&format!("{name}\n")), Some(whose));
+    /// A process: its number, name, user, executable and control group.
+    type Process<'a> = (&'a str, &'a str, u32, &'a str, &'a str);
+
+    fn seen(processes: &[Process<'_>]) -> Option<Seen> {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for (number, name, uid, executable, group) in processes {
+            let path = folder.path().join("proc").join(number);
+            fs::create_dir_all(&path).expect("ours");
+            fs::write(path.join("comm"), format!("{name}\n")).expect("ours");
+            fs::write(path.join("status"), format!("Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")).expect("ours");
+            fs::write(path.join("cgroup"), format!("0::{group}\n")).expect("ours");
+            if !executable.is_empty() {
+                symlink(executable, path.join("exe")).expect("ours");
+            }
         }
-        assert_eq!(daemon("ntpdate"), None);
+        Host::below(folder.path(), Facts::live()).daemons()
+    }
+
+    fn found(process: Process<'_>) -> (Vec<&'static str>, bool) {
+        let seen = seen(&[("1", "init", 0, "/sbin/init", "/init.scope"), process]).expect("processes");
+        (seen.time_daemons, seen.has_doubtful)
     }
 
     #[test]
-    fn only_numbered_directories_are_processes() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let process = |number: &str, name: &str| {
-            let path = folder.path().join("proc").join(number);
-            fs::create_dir_all(&path).expect("ours");
-            fs::write(path.join("comm"), name).expect("ours");
-            let user = if number == "74" { "65534" } else { "0" };
-            fs::write(path.join("status"), format!("Name:\tany\nUid:\t{user}\t{user}\t0\t0\n")).expect("ours");
-        };
-        let daemons = |root: &Path| Host::below(root, Facts::live()).time_daemons();
-        assert_eq!(daemons(folder.path()), None);
-        for (number, name) in
-            [("1", "init\n"), ("72", "chronyd\n"), ("73", "chronyd\n"), ("self", "ptp4l\n"), ("9", "phc2sys\n")]
-        {
-            process(number, name);
-        }
-        assert_eq!(daemons(folder.path()), Some(vec!["chronyd", "phc2sys"]));
-        // A user starts a program that is called like a daemon that runs, and one like a daemon that may run.
-        process("74", "chronyd\n");
-        assert_eq!(daemons(folder.path()), Some(vec!["chronyd", "phc2sys"]));
-        process("74", "systemd-timesyn\n");
-        assert_eq!(daemons(folder.path()), None);
+    fn a_process_is_a_daemon_by_its_program_and_its_user() {
+        let chronyd = |uid, executable, group| found(("7", "chronyd", uid, executable, group));
+        let yes = || (vec!["chronyd"], false);
+        let no = || (Vec::new(), false);
+        assert_eq!(chronyd(0, "/usr/sbin/chronyd", "/"), yes());
+        assert_eq!(chronyd(105, "/usr/sbin/chronyd", "/"), yes(), "sysvinit");
+        assert_eq!(chronyd(0, "/usr/sbin/chronyd (deleted)", "/"), yes(), "after an upgrade");
+        assert_eq!(chronyd(105, "", "/system.slice/chrony.service"), yes(), "seen by an ordinary user");
+        assert_eq!(chronyd(61_200, "", "/system.slice/chronyd.service"), yes());
+        // A copy of another program, by any user.
+        assert_eq!(chronyd(65_534, "/tmp/chronyd", "/user.slice"), no());
+        assert_eq!(chronyd(1000, "/home/alice/chronyd", "/user.slice/user-1000.slice"), no());
+        assert_eq!(chronyd(1000, "/tmp/chronyd", "/system.slice/cron.service"), no());
+        assert_eq!(chronyd(0, "/usr/bin/sleep", "/system.slice/cron.service"), no());
+        assert_eq!(chronyd(33, "", "/system.slice/apache2.service"), (Vec::new(), true), "unknown");
+        let timesyncd = ("9", "systemd-timesyn", 997, "", "/system.slice/systemd-timesyncd.service");
+        assert_eq!(found(timesyncd), (vec!["systemd-timesyncd"], false));
+        assert_eq!(found(("9", "systemd-timesyn", 65_534, "/tmp/systemd-timesyncd", "/")), no());
+    }
+
+    #[test]
+    fn irqbalance_is_no_time_daemon_and_directories_without_a_number_are_no_processes() {
+        let irqbalance = ("8", "irqbalance", 0, "/usr/sbin/irqbalance", "/system.slice/irqbalance.service");
+        let seen_here = seen(&[irqbalance, ("self", "ptp4l", 0, "/usr/sbin/ptp4l", "/")]).expect("a process");
+        assert_eq!(seen_here, Seen { irqbalance: true, ..Seen::default() });
+        let two = [("7", "ptp4l", 0, "/usr/sbin/ptp4l", "/"), ("8", "ptp4l", 0, "/usr/sbin/ptp4l", "/")];
+        assert_eq!(seen(&two).expect("processes").time_daemons, ["ptp4l"]);
+        assert_eq!(seen(&[]), None);
         assert!(Host::live().time_daemons().is_some() || !Path::new("/proc/1").exists());
+    }
+
+    #[test]
+    fn every_daemon_is_found_by_the_name_that_the_kernel_shows() {
+        for daemon in DAEMONS {
+            let name: String = daemon.program.chars().take(15).collect();
+            let path = format!("/usr/sbin/{}", daemon.program);
+            assert_eq!(found(("7", &name, 0, &path, "/")), (vec![daemon.name], false), "{daemon:?}");
+        }
+        assert_eq!(found(("7", "ntpdate", 0, "/usr/sbin/ntpdate", "/")), (Vec::new(), false));
     }
 }

@@ -11,8 +11,20 @@ const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 /// capture could list millions of interrupts.
 const MOST_INTERRUPTS: usize = 16_384;
 
-/// Prefixes of the names of per-CPU interrupts, which cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
-/// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
+/// The beginnings of the names of chips whose interrupts all belong to one CPU each, or to every CPU. Linux:
+/// drivers/xen/events/events_base.c, `xen_percpu_chip`; drivers/irqchip/irq-bcm2836.c, irq-riscv-intc.c,
+/// irq-loongarch-cpu.c and irq-mips-cpu.c.
+const CHIPS_OF_EACH_CPU: [&str; 7] =
+    [PER_CPU, "xen-percpu", "bcm2836-", "RISC-V INTC", "riscv-intc", "CPUINTC", "MIPS "];
+/// The chip of such an interrupt in a capture, which has no other names of chips.
+const PER_CPU: &str = "per-cpu";
+const OTHER: &str = "chip";
+/// The interrupts of an ARM GIC that belong to each CPU. ARM GIC Architecture Specification, 2.2.1: PPIs.
+const PPIS: std::ops::Range<u32> = 16..32;
+
+/// Prefixes of the names of per-CPU interrupts, for captures that do not state the chip. Linux,
+/// drivers/clocksource/arm_arch_timer.c, drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic,
+/// kernel/time/tick-sched.c.
 const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
 
 /// A device interrupt.
@@ -31,8 +43,23 @@ pub(crate) struct Interrupt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     number: u32,
+    /// The words between the counts and the name: the chip, its line number, and the trigger type.
+    chip: String,
     name: String,
     counts: BTreeMap<usize, u64>,
+}
+
+impl Line {
+    /// Returns whether the interrupt belongs to each CPU, so that it cannot move.
+    fn is_of_each_cpu(&self) -> bool {
+        let of_gic = || {
+            let mut words = self.chip.split_whitespace();
+            let is_gic = words.next().is_some_and(|chip| chip.starts_with("GIC"));
+            is_gic && words.next().and_then(|number| number.parse().ok()).is_some_and(|number| PPIS.contains(&number))
+        };
+        let by_name = || self.chip == OTHER && OF_EACH_CPU.iter().any(|name| self.name.starts_with(name));
+        CHIPS_OF_EACH_CPU.iter().any(|chip| self.chip.starts_with(chip)) || of_gic() || by_name()
+    }
 }
 
 impl Host {
@@ -43,8 +70,7 @@ impl Host {
     /// Linux, Documentation/core-api/irq/irq-affinity.rst; proc_interrupts(5).
     pub(crate) fn interrupts(&self) -> Told<Vec<Interrupt>> {
         self.told(INTERRUPTS).parsed(|text| {
-            let movable =
-                lines(&text)?.into_iter().filter(|line| !OF_EACH_CPU.iter().any(|name| line.name.starts_with(name)));
+            let movable = lines(&text)?.into_iter().filter(|line| !line.is_of_each_cpu());
             let interrupts = movable.map(|line| Interrupt {
                 goes_to: self.goes_to(line.number),
                 number: line.number,
@@ -101,7 +127,8 @@ pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
         for cpu in &cpus {
             kept.push_str(&format!(" {}", line.counts.get(cpu).unwrap_or(&0)));
         }
-        kept.push_str(&format!(" chip {}\n", common_name(&line.name)));
+        let chip = if line.is_of_each_cpu() { PER_CPU } else { OTHER };
+        kept.push_str(&format!(" {chip} {}\n", common_name(&line.name)));
     }
     Some(kept)
 }
@@ -194,7 +221,8 @@ fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
     let words: Vec<&str> = words.collect();
     let last = words.len().checked_sub(1)?;
     let first = (0..last).rev().take_while(|&index| words[index].ends_with(',')).last().unwrap_or(last);
-    Some(Line { number: number.trim().parse().ok()?, name: words[first..].join(" "), counts })
+    let (number, chip) = (number.trim().parse().ok()?, words[..first].join(" "));
+    Some(Line { number, chip, name: words[first..].join(" "), counts })
 }
 
 #[cfg(test)]
@@ -212,6 +240,36 @@ mod tests {
         let told: Vec<_> = read.iter().map(|line| (line.number, line.name.as_str(), line.counts[&1])).collect();
         assert_eq!(told, [(1, "i8042", 0), (33, "wlan-of-alice", 3_768_467), (17, "mmc0, mmc1", 5)]);
         assert_eq!((lines(""), lines("nothing of the kind\n")), (None, None));
+    }
+
+    #[test]
+    fn interrupts_of_each_cpu_are_recognized_by_their_chip() {
+        let of_each_cpu =
+            |rest: &str| lines(&format!("CPU0 CPU1\n 9: 1 2 {rest}\n")).expect("a table")[0].is_of_each_cpu();
+        for rest in [
+            "xen-percpu    -virq      timer1",
+            "xen-percpu    -ipi       callfuncsingle1",
+            "GICv3  27 Level     vtimer-of-a-vendor",
+            "GICv2  30 Level     arch_timer",
+            "GIC-0  29 Edge      twd",
+            "bcm2836-timer   1 Edge      arch_timer",
+            "RISC-V INTC   5 Edge      riscv-timer",
+            "CPUINTC  11 Edge      timer",
+            "MIPS   7  timer",
+        ] {
+            assert!(of_each_cpu(rest), "{rest}");
+            let kept = without_names("/proc/interrupts", &format!("CPU0 CPU1\n 9: 1 2 {rest}\n")).expect("this file");
+            assert!(lines(&kept).expect("a table")[0].is_of_each_cpu(), "{kept}");
+        }
+        for rest in [
+            "xen-dyn-lateeoi     -event     vif0-q0-tx",
+            "GICv3  39 Level     uart-pl011",
+            "IO-APIC   8-edge      rtc0",
+            "SiFive PLIC  10 Edge      virtio0",
+            "PCI-MSIX-0000:00:02.0   1-edge      kvm-of-alice",
+        ] {
+            assert!(!of_each_cpu(rest), "{rest}");
+        }
     }
 
     #[test]

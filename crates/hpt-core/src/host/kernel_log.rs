@@ -130,6 +130,14 @@ impl KernelLog {
         refined.or_else(|| was_told.then(detected).flatten())
     }
 
+    /// Returns the lines that report trapped reads of the ARM generic timer. An erratum without such a line does not
+    /// keep 64-bit programs from reading it. Linux, drivers/clocksource/arm_arch_timer.c: `arch_counter_set_user_access`,
+    /// `arch_timer_check_ool_workaround`.
+    pub(crate) fn trapped_counter_reads(&self) -> Vec<String> {
+        let traps = |text: &str| text.starts_with("arch_timer: ") && text.contains("Trapping CNTVCT access");
+        self.lines.iter().map(|line| &line.text).filter(|text| traps(text)).cloned().collect()
+    }
+
     /// Returns the lines about the kernel's clocksources.
     pub fn on_clock_sources(&self) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().filter(|line| is_on_clock_sources(&line.text))
@@ -216,7 +224,7 @@ pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns the kernel's own records about clocksources, for a capture. Record 0 is also included if it is available,
+/// Returns the kernel's own records about clocksources and the hypervisor, for a capture. Record 0 is also included if it is available,
 /// because it shows that the log is complete from its beginning; its text is omitted if it is about something else.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
@@ -225,7 +233,7 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
         let Some((head, said)) = text.split_once(';').filter(|_| !text.starts_with(' ')) else {
             continue;
         };
-        if is_of_the_kernel(head) && is_on_clock_sources(said) {
+        if is_of_the_kernel(head) && (is_on_clock_sources(said) || is_on_the_hypervisor(said)) {
             kept.extend_from_slice(line);
         } else if head.split(',').nth(1) == Some("0") {
             kept.extend_from_slice(head.as_bytes());
@@ -270,6 +278,9 @@ const BEGINNINGS: [&str; 20] = [
     "acpi: reserving hpet table ",
     "pm-timer ",
 ];
+/// The beginnings of lines about the hypervisor, in lower case. Linux: arch/x86/kernel/cpu/hypervisor.c,
+/// arch/x86/kernel/paravirt.c.
+const ON_THE_HYPERVISOR: [&str; 2] = ["hypervisor detected: ", "booting paravirtualized kernel on "];
 
 fn is_on_clock_sources(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
@@ -280,6 +291,11 @@ fn is_on_clock_sources(text: &str) -> bool {
     };
     let is_a_warp = |text: &str| text.starts_with("measured ") && text.contains(" cycles tsc warp between cpus");
     BEGINNINGS.iter().any(|begin| text.starts_with(begin)) || is_of_an_hpet(text) || is_a_warp(text)
+}
+
+fn is_on_the_hypervisor(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ON_THE_HYPERVISOR.iter().any(|beginning| text.starts_with(beginning))
 }
 
 /// Decodes escape sequences, which consist of `\x` and two hexadecimal digits, and represent unprintable bytes.

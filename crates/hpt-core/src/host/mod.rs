@@ -14,6 +14,7 @@ mod cpu_list;
 mod daemons;
 mod device_tree;
 mod emulation;
+mod hypervisor;
 mod interrupts;
 mod kernel;
 mod kernel_log;
@@ -22,6 +23,7 @@ mod perf;
 mod settings;
 mod situation;
 mod soc;
+mod system;
 mod told;
 mod uio;
 
@@ -55,15 +57,17 @@ pub use self::{
     perf::PerfEvents,
     situation::{DeviceFile, Situation},
     soc::ArchTimer,
+    system::System,
     uio::UioWindow,
 };
 pub(crate) use self::{
     acpi::{FADT, Latch, NoPmTimer},
     cores::{Core, Cores, IdleState},
     interrupts::Interrupt,
-    perf::PARANOID,
+    perf::{PARANOID, rdpmc_path},
     settings::{BOOST, FAIR_SERVER, NO_TURBO, RT_PERIOD, RT_RUNTIME, Stolen, Supply, Zone},
     soc::SYSTEM_TIMER,
+    system::Family,
     told::Told,
 };
 use crate::{
@@ -348,11 +352,12 @@ impl Host {
     /// Returns the processor, as described by /proc/cpuinfo, the device tree and CPUID.
     #[must_use]
     pub fn cpu(&self) -> Cpu {
-        Cpu::parse(
-            &self.text("/proc/cpuinfo").unwrap_or_default(),
-            self.text("/proc/device-tree/model").as_deref(),
-            &self.facts.cpuid,
-        )
+        let cpuinfo = self.text("/proc/cpuinfo").unwrap_or_default();
+        let cpu = Cpu::parse(&cpuinfo, self.text("/proc/device-tree/model").as_deref(), &self.facts.cpuid);
+        match self.online_cpus() {
+            Some(online) => cpu.described_for(&cpuinfo, &online),
+            None => cpu,
+        }
     }
 
     /// Returns whether the machine has a device tree.
@@ -460,6 +465,12 @@ impl Host {
             Root::Capture(_) => Err(nothing_moves()),
         };
         opened.and_then(NewLogLines::from_the_end_of).map_err(LogUnreadable::of)
+    }
+
+    /// Returns the TSC rate that the kernel measured against another timer; `None` if its log is not readable or does not
+    /// report such a measurement.
+    pub(crate) fn refined_tsc_frequency(&self) -> Option<Frequency> {
+        self.kernel_log().ok()?.tsc_frequency(false)
     }
 
     /// Returns the TSC rate that the kernel uses to convert readings to time, and the uncertainty of this rate. The

@@ -1,7 +1,9 @@
 //! Facts about perf events from the kernel's files: permissions, the counters of the cores, and the frequency of a
 //! core. This module does not count events.
 
-use super::Host;
+use std::collections::BTreeMap;
+
+use super::{Host, Told};
 use crate::units::Frequency;
 
 pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -24,8 +26,8 @@ pub struct PerfEvents {
     /// `kernel.perf_user_access`, on ARM: whether programs may read the counter of their own event.
     pub user_access: Option<bool>,
     /// The `rdpmc` setting of the core, on x86: 0 allows no process to read a counter, 1 allows processes with a mapped
-    /// event, and 2 allows all processes.
-    pub rdpmc: Option<u8>,
+    /// event, and 2 allows all processes. Each kind of core of a hybrid processor has its own setting.
+    pub rdpmc: BTreeMap<String, u8>,
     /// The kernel's names for the counters of the cores; empty in many virtual machines.
     pub core_pmus: Option<Vec<String>>,
 }
@@ -41,11 +43,16 @@ impl Host {
     pub fn perf_events(&self) -> PerfEvents {
         let devices = self.list(DEVICES);
         let number = |path: &str| self.text(path)?.parse::<i32>().ok();
+        let cores: Vec<String> = devices.iter().filter(|name| counts_cores(name)).cloned().collect();
+        let rdpmc = cores.iter().filter_map(|pmu| {
+            let value = number(&rdpmc_path(pmu)).and_then(|value| u8::try_from(value).ok())?;
+            Some((pmu.clone(), value))
+        });
         PerfEvents {
             paranoid: number(PARANOID),
             user_access: number(USER_ACCESS).map(|value| value != 0),
-            rdpmc: number(&format!("{DEVICES}/cpu/rdpmc")).and_then(|value| u8::try_from(value).ok()),
-            core_pmus: (!devices.is_empty()).then(|| devices.into_iter().filter(|name| counts_cores(name)).collect()),
+            rdpmc: rdpmc.collect(),
+            core_pmus: (!devices.is_empty()).then_some(cores),
         }
     }
 
@@ -66,13 +73,20 @@ impl Host {
     /// included.
     pub(super) fn perf_files(&self) -> Vec<String> {
         let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
-        let types = pmus.map(|name| format!("{DEVICES}/{name}/type"));
+        let of_pmu = pmus
+            .flat_map(|name| [format!("{DEVICES}/{name}/type"), format!("{DEVICES}/{name}/cpus"), rdpmc_path(&name)]);
+        let of_pmu: Vec<String> =
+            of_pmu.filter(|file| file.ends_with("type") || self.told(file) != Told::Absent).collect();
         let mut files =
             vec![PARANOID.to_owned(), USER_ACCESS.to_owned(), HPT_CYCLES.to_owned(), core_frequency_path(0)];
-        files.push(format!("{DEVICES}/cpu/rdpmc"));
-        files.extend(types);
+        files.extend(of_pmu);
         files
     }
+}
+
+/// Returns the path of the `rdpmc` setting of these counters.
+pub(crate) fn rdpmc_path(pmu: &str) -> String {
+    format!("{DEVICES}/{pmu}/rdpmc")
 }
 
 fn core_frequency_path(cpu: usize) -> String {
@@ -134,7 +148,8 @@ mod tests {
         write("sys/bus/event_source/devices/software/type", "1\n");
         write("sys/devices/system/cpu/cpu3/cpufreq/scaling_cur_freq", "600000\n");
         let told = host.perf_events();
-        assert_eq!((told.paranoid, told.user_access, told.rdpmc), (Some(-1), Some(true), Some(2)));
+        assert_eq!((told.paranoid, told.user_access), (Some(-1), Some(true)));
+        assert_eq!(told.rdpmc.get("cpu"), Some(&2));
         assert_eq!(told.core_pmus, Some(vec!["cpu".to_owned()]));
         assert_eq!(host.core_frequency(3), Frequency::from_hertz(600_000_000));
         assert_eq!(host.opened_cycles(), None);

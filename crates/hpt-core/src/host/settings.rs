@@ -1,7 +1,7 @@
 //! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
 //! supply of a board, and steal time. This module does not change settings.
 
-use super::{Cpu, Host, Told};
+use super::{Host, Told};
 
 /// The time that all real-time threads together may use in each period. Linux,
 /// Documentation/scheduler/sched-rt-group.rst.
@@ -15,6 +15,7 @@ pub(crate) const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 pub(super) const STAT: &str = "/proc/stat";
 const REALTIME: &str = "/sys/kernel/realtime";
 const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
+const CONFIGURATION: &str = "/boot/config-";
 const SWAPS: &str = "/proc/swaps";
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const SAME_PAGES: &str = "/sys/kernel/mm/ksm/run";
@@ -23,11 +24,6 @@ const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
 const TIMER_MIGRATION: &str = "/proc/sys/kernel/timer_migration";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
-/// The manufacturer of a PC, or of the hypervisor that emulates a PC. Linux, drivers/firmware/dmi-id.c: serial numbers
-/// are in other files.
-const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
-const TREE_COMPATIBLE: &str = "/proc/device-tree/compatible";
-const TREE_HYPERVISOR: &str = "/proc/device-tree/hypervisor/compatible";
 /// The driver for the firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c. Without its file,
 /// the voltage alarm is read: Linux, drivers/hwmon/raspberrypi-hwmon.c.
 const FIRMWARE: &str = "/sys/bus/platform/drivers/raspberrypi-firmware";
@@ -37,7 +33,7 @@ const ALARM: &str = "in0_lcrit_alarm";
 const ZONES: &str = "/sys/class/thermal";
 
 /// Files with the same path on every machine.
-const FILES: [&str; 20] = [
+const FILES: [&str; 17] = [
     RT_RUNTIME,
     RT_PERIOD,
     NO_TURBO,
@@ -53,9 +49,6 @@ const FILES: [&str; 20] = [
     TIMER_MIGRATION,
     STATUS,
     LIMITS,
-    VENDOR,
-    TREE_COMPATIBLE,
-    TREE_HYPERVISOR,
     "/sys/devices/system/node/online",
     "/sys/devices/system/cpu/smt/active",
 ];
@@ -107,6 +100,25 @@ impl Host {
         self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
     }
 
+    /// Returns the preemption model for which the kernel was built, as `preempt=` names it; `None` if the file with the
+    /// kernel's configuration does not exist or is not readable.
+    pub(crate) fn preemption_built_with(&self) -> Option<String> {
+        let configuration = self.text(&self.kernel_configuration())?;
+        let is_set = |name: &str| configuration.lines().any(|line| line == format!("CONFIG_{name}=y"));
+        let models = [
+            ("PREEMPT_NONE", "none"),
+            ("PREEMPT_VOLUNTARY", "voluntary"),
+            ("PREEMPT", "full"),
+            ("PREEMPT_LAZY", "lazy"),
+        ];
+        models.into_iter().find(|(name, _)| is_set(name)).map(|(_, model)| model.to_owned())
+    }
+
+    /// Returns the path of the configuration of the running kernel.
+    fn kernel_configuration(&self) -> String {
+        format!("{CONFIGURATION}{}", self.facts().kernel_release)
+    }
+
     /// Returns the setting for transparent huge pages: `always`, `madvise` or `never`.
     pub(crate) fn huge_pages(&self) -> Told<String> {
         self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
@@ -139,31 +151,6 @@ impl Host {
     /// Returns the total steal time and the total CPU time of all CPUs. proc_stat(5).
     pub(crate) fn stolen(&self) -> Told<Stolen> {
         self.told(STAT).parsed(|text| stolen(&text))
-    }
-
-    /// Returns the hypervisor of the machine, from CPUID, the device tree or the firmware; `None` if none is
-    /// identified, as on bare hardware.
-    pub(crate) fn runs_under(&self) -> Option<String> {
-        /// The beginnings of manufacturer names that only virtual machines report.
-        const MAKERS: [&str; 7] = ["QEMU", "KVM", "VMware", "innotek", "Xen", "Parallels", "OpenStack"];
-        /// The beginnings of manufacturer names that both virtual machines and real hardware report. CPUID, if
-        /// available, distinguishes between them.
-        const MAKERS_OF_BOTH: [&str; 2] = ["Amazon EC2", "Google"];
-        let cannot_tell = self.facts().cpuid.is_empty();
-        let makes_virtual_ones = |vendor: &str| {
-            let both = MAKERS_OF_BOTH.iter().filter(|_| cannot_tell);
-            MAKERS.iter().chain(both).any(|maker| vendor.starts_with(maker))
-        };
-        let tree = |path: &str| {
-            let names = self.text(path)?;
-            names.split('\0').next().map(str::to_owned).filter(|name| !name.is_empty())
-        };
-        self.cpu()
-            .hypervisor()
-            .map(|signature| Cpu::hypervisor_name(&signature).to_owned())
-            .or_else(|| tree(TREE_HYPERVISOR))
-            .or_else(|| self.text(VENDOR).filter(|vendor| makes_virtual_ones(vendor)))
-            .or_else(|| tree(TREE_COMPATIBLE).filter(|name| name == "linux,dummy-virt").map(|_| "QEMU".to_owned()))
     }
 
     /// Returns the firmware's report about the power supply of a Raspberry Pi; `None` on other machines.
@@ -219,6 +206,7 @@ impl Host {
 
     pub(super) fn setting_files(&self) -> Vec<String> {
         let mut files = FILES.map(str::to_owned).to_vec();
+        files.push(self.kernel_configuration());
         files.extend(self.throttled_files());
         for alarm in self.alarm_files() {
             files.push(alarm.replace(ALARM, "name"));
@@ -248,6 +236,7 @@ pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<Strin
     };
     match path {
         STAT => Some(only(&["cpu"])),
+        _ if path.starts_with(CONFIGURATION) => Some(only(&["CONFIG_PREEMPT"])),
         STATUS => Some(only(&["CapEff:"])),
         LIMITS => Some(only(&["Max locked memory", "Max realtime priority", "Max realtime timeout"])),
         // The path of a swap area may contain private names.

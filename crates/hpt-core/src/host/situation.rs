@@ -1,7 +1,7 @@
 //! Facts about a machine's state that no single file contains: the result of adjtimex, the running programs, and the
 //! accessible devices. This module does not open devices.
 
-use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
+use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, System};
 use crate::sys::{
     adjtime::{self, Timex},
     process,
@@ -21,6 +21,8 @@ pub struct Situation {
     /// Whether irqbalance, which moves interrupts, is running; also `None` if it was not found and not all processes
     /// were visible.
     pub balances_interrupts: Option<bool>,
+    /// The distribution, and how it starts services and its kernel.
+    pub system: Option<System>,
     /// The boot loader that passes the command line to the kernel.
     pub boot_loader: Option<BootLoader>,
     /// The limits from control groups.
@@ -56,6 +58,7 @@ impl Host {
             kernel_threads,
             time_daemons,
             balances_interrupts,
+            system: self.look_at_the_system(),
             boot_loader: self.look_at_the_boot_loader(),
             control_groups: self.look_at_control_groups(),
             devices: self.look_at_devices(),
@@ -66,10 +69,11 @@ impl Host {
     /// (hidepid, a PID namespace), a program that was not found may still be running. In this case, the corresponding
     /// result is `None`.
     fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
-        let daemons = self.time_daemons();
-        let balances = daemons.as_ref().map(|_| self.runs(daemons::IRQBALANCE));
-        let names = daemons.map(|daemons| daemons.into_iter().map(str::to_owned).collect::<Vec<_>>());
-        (names.filter(|names| all_are_seen || !names.is_empty()), balances.filter(|&runs| all_are_seen || runs))
+        let Some(seen) = self.daemons() else { return (None, None) };
+        let all_are_seen = all_are_seen && !seen.has_doubtful;
+        let names: Vec<String> = seen.time_daemons.into_iter().map(str::to_owned).collect();
+        let time_daemons = (all_are_seen || !names.is_empty()).then_some(names);
+        (time_daemons, (all_are_seen || seen.irqbalance).then_some(seen.irqbalance))
     }
 
     fn look_at_devices(&self) -> Vec<DeviceFile> {
@@ -104,7 +108,7 @@ fn is_gpio_chip(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::unix::fs::symlink};
 
     use super::is_gpio_chip;
     use crate::host::{Facts, Host};
@@ -136,6 +140,7 @@ mod tests {
             fs::create_dir_all(&path).expect("ours");
             fs::write(path.join("comm"), name).expect("ours");
             fs::write(path.join("status"), "Uid:\t0\t0\t0\t0\n").expect("ours");
+            symlink(format!("/usr/sbin/{}", name.trim_end()), path.join("exe")).expect("ours");
         };
         let look = |all_are_seen| Host::below(folder.path(), Facts::live()).look_at_daemons(all_are_seen);
         assert_eq!((look(true), look(false)), ((None, None), (None, None)));

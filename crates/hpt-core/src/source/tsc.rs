@@ -104,7 +104,9 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         return Err(NO_FEATURE_BIT);
     }
     let mut info = SourceInfo::new(ID);
-    info.nominal = cpu.tsc_frequency().map(|stated| Nominal {
+    // If the kernel refined the rate, it uses neither the rate that CPUID states nor the rounded `BogoMIPS`.
+    let refined = host.refined_tsc_frequency().map(|frequency| Nominal { frequency, stated_by: StatedBy::Kernel });
+    let stated = cpu.tsc_frequency().map(|stated| Nominal {
         frequency: stated.frequency,
         stated_by: match stated.stated_by {
             TscStatement::Crystal | TscStatement::BaseFrequency => StatedBy::Cpuid,
@@ -112,6 +114,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
             TscStatement::BogoMips => StatedBy::BogoMips,
         },
     });
+    info.nominal = refined.or(stated);
     info.read_path = ReadPath::Register;
     let is_constant = cpu.tsc_runs_at_one_rate().unwrap_or(false);
     info.rate = if is_constant { RateKind::Constant } else { RateKind::Variable };

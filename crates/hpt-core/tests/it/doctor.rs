@@ -84,6 +84,23 @@ fn every_rule_fires_on_one_machine_and_passes_on_another() {
 }
 
 #[test]
+fn every_observed_finding_has_the_values_that_led_to_it() {
+    for name in all() {
+        for cpu in SUBJECTS {
+            for examined in examined(&host(&name), cpu) {
+                let is_observed = finding(&examined.verdict).is_some_and(|finding| finding.certain);
+                let has_values = examined.evidence.iter().any(|one| !one.value.is_empty());
+                // A vDSO, a device tree property and an emulator have no value in a file.
+                let has_a_file = !["clock-by-system-call", "counter-in-suspend", "timer-erratum", "virtual-machine"]
+                    .contains(&examined.rule.id);
+                assert!(!is_observed || has_values || !has_a_file, "{} on {name} {cpu:?}", examined.rule.id);
+                assert!(examined.evidence.iter().all(|one| one.value.chars().count() <= 200), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn tuned_machines_have_no_problems() {
     for name in ["derived-pc-tuned", "derived-raspberry-pi-4-tuned"] {
         for cpu in [None, Some(3)] {
@@ -101,7 +118,10 @@ const HIGH: [(&str, &[&str]); 7] = [
     ("amd-epyc-zen4-kvm-as-root", &["wall-time", "stolen-time"]),
     ("amd-epyc-zen5-kvm-limited", &["wall-time", "cpu-quota", "stolen-time"]),
     ("derived-kvm-nothing-stolen", &["wall-time"]),
-    ("derived-pc-untuned", &["clock-source", "wall-time", "time-daemons", "cpu-quota"]),
+    (
+        "derived-pc-untuned",
+        &["clock-source", "wall-time", "clock-rate", "time-daemons", "realtime-budget", "cpu-quota"],
+    ),
     ("derived-raspberry-pi-4-untuned", &["under-voltage", "held-back"]),
     ("derived-stated-crystal-hpet-in-use", &["clock-source"]),
     ("qemu-raspi3b-as-root", &["wall-time"]),
@@ -218,11 +238,13 @@ fn without_proc_and_sys_no_finding_is_certain() {
 }
 
 /// The programs that fixes name, with their packages in Debian, and therefore in Raspberry Pi OS.
-const PROGRAMS: [(&str, &str); 22] = [
+const PROGRAMS: [(&str, &str); 24] = [
+    ("adjtimex", "adjtimex"),
     ("apt-cache", "apt"),
     ("apt-get", "apt"),
     ("cat", "coreutils"),
     ("echo", "coreutils"),
+    ("grep", "grep"),
     ("groupadd", "passwd"),
     ("hpt", "hpt itself"),
     ("kernel-install", "systemd"),
@@ -538,7 +560,7 @@ fn rcu_nocbs_is_ignored_if_no_thread_runs_the_callbacks() {
 
 #[test]
 fn an_unsynchronized_clock_counts_as_wrong_time() {
-    assert_eq!(found(&host("qemu-raspi3b-as-root"), None).get("wall-time"), Some(&(Severity::High, true)));
+    assert!(with_severity("qemu-raspi3b-as-root", Goal::Timekeeping, Severity::High).contains(&"wall-time"));
 }
 
 /// The verdict of `throttling` on a machine whose control groups have this version, and no setting
@@ -598,10 +620,13 @@ fn no_claim_about_time_daemons_is_made_if_processes_are_hidden() {
         )
     };
     let (observed, fixes) = said(serde_json::json!([]));
-    assert!(observed.contains("no known time daemon is running") && fixes.contains("install chrony"), "{observed}");
+    assert!(
+        observed.contains("no known time daemon is running") && fixes.contains("Install a time daemon"),
+        "{observed}"
+    );
     let (observed, fixes) = said(serde_json::Value::Null);
     assert!(observed.contains("is not visible here"), "{observed}");
-    assert!(!fixes.is_empty() && !fixes.contains("install"), "{fixes}");
+    assert!(!fixes.is_empty() && !fixes.to_lowercase().contains("install"), "{fixes}");
 }
 
 #[test]

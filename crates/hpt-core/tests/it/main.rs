@@ -19,4 +19,6 @@ mod instants;
 mod laws;
 #[cfg(feature = "realtime")]
 mod live;
+#[cfg(all(feature = "diagnose", feature = "serde"))]
+mod rules;
 mod sleeps;

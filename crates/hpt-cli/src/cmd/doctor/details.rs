@@ -67,6 +67,9 @@ fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
     by_text.into_iter().map(|(observed, rules)| vec![Cell::plain(rules.join(", ")), Cell::faint(observed)]).collect()
 }
 
+/// The number of values that are shown with a finding. Those of a machine with many devices would hide the rest.
+const SHOWN: usize = 6;
+
 fn rule_block(row: &DoctorRule, title: &str) -> Block {
     let is_problem = matches!(row.severity, Some(DoctorSeverity::High | DoctorSeverity::Low));
     let observed = match row.certain {
@@ -79,6 +82,10 @@ fn rule_block(row: &DoctorRule, title: &str) -> Block {
         line("why", &row.why, Tone::Plain),
         line("affects", &row.affects, Tone::Plain),
     ];
+    lines.extend(row.evidence.iter().take(SHOWN).map(|one| {
+        let cpus = one.cpus.as_ref().map(|cpus| format!(" (CPUs {cpus})")).unwrap_or_default();
+        line("evidence", &format!("{}{cpus}: {}", one.file, one.value), Tone::Faint)
+    }));
     if row.severity == Some(DoctorSeverity::Info) && !row.goals.is_empty() {
         let goals: Vec<_> = row.goals.iter().map(|goal| format!("--for {}", DoctorGoal::name(*goal))).collect();
         lines.push(line("counts", &format!("as a problem with {}", goals.join(" or ")), Tone::Plain));

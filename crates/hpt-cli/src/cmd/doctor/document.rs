@@ -5,7 +5,7 @@ use hpt_core::{
     diagnose::{Examined, Finding, Goal, MachineFacts, Severity, Verdict},
 };
 use hpt_document::doctor::{
-    DoctorDocument, DoctorFix, DoctorGoal, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict,
+    DoctorDocument, DoctorEvidence, DoctorFix, DoctorGoal, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict,
 };
 
 use crate::{document_head::head_of, output::Answer};
@@ -98,6 +98,15 @@ fn row(examined: &Examined) -> DoctorRule {
         severity: finding.map(|finding| severity_word(finding.severity)),
         certain: finding.map(|finding| finding.certain),
         observed,
+        evidence: examined
+            .evidence
+            .iter()
+            .map(|one| DoctorEvidence {
+                file: one.file.clone(),
+                cpus: one.cpus.as_ref().map(ToString::to_string),
+                value: one.value.clone(),
+            })
+            .collect(),
         why: rule.why.to_owned(),
         affects: rule.affects.to_owned(),
         fixes: fixes.iter().map(fix).collect(),

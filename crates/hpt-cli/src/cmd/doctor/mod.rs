@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_check_without_a_result_leaves_the_answer_unknown_if_it_may_find_such_a_problem() {
         let mut examined = examine(&MachineFacts::new(&golden::host()), None, Goal::Realtime);
-        examined.retain(|examined| examined.rule.id == "preemption");
+        examined.retain(|examined| examined.rule.id == "governor");
         for (needs_root, is_unlikely, expected) in [
             (false, false, [Answer::Unknown, Answer::Unknown]),
             (true, false, [Answer::Yes, Answer::Unknown]),

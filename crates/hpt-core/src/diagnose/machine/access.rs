@@ -2,7 +2,7 @@
 
 use super::facts::CAP_SYS_ADMIN;
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::DeviceFile;
+use crate::host::{DeviceFile, rdpmc_path};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -114,17 +114,30 @@ fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
 }
 
 fn rdpmc(facts: &MachineFacts, _: &Subject) -> Verdict {
-    match facts.perf.rdpmc {
-        _ if !facts.architecture.is_x86() => Verdict::not_applicable("this is not an x86 machine"),
-        None => Verdict::not_applicable("the kernel exposes no performance counters of the cores"),
-        Some(0) => Finding::new(Severity::Info, "rdpmc is 0: every read of an event counter needs a system call")
-            .fix(
-                "Allow reads without a system call for programs with an open event, until reboot",
-                ["echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc".to_owned()],
-            )
-            .problem(),
-        Some(1) => Verdict::pass("rdpmc is 1: programs with an open event may read counters without a system call"),
-        Some(other) => Verdict::pass(format!("rdpmc is {other}: all programs may read counters without a system call")),
+    if !facts.architecture.is_x86() {
+        return Verdict::not_applicable("this is not an x86 machine");
+    }
+    let each = &facts.perf.rdpmc;
+    let Some(&least) = each.values().min() else {
+        return if no_counter(facts) {
+            Verdict::not_applicable("the kernel exposes no performance counters of the cores")
+        } else {
+            Verdict::unknown("no core's counters have the file rdpmc")
+        };
+    };
+    let closed: Vec<&str> = each.iter().filter(|(_, rdpmc)| **rdpmc == 0).map(|(pmu, _)| pmu.as_str()).collect();
+    match least {
+        0 => {
+            let of = if closed == ["cpu"] { String::new() } else { format!(" for {}", closed.join(" and ")) };
+            Finding::new(Severity::Info, format!("rdpmc is 0{of}: every read of an event counter needs a system call"))
+                .fix(
+                    "Allow reads without a system call for programs with an open event, until reboot",
+                    closed.iter().map(|pmu| format!("echo 1 | sudo tee {}", rdpmc_path(pmu))),
+                )
+                .problem()
+        }
+        1 => Verdict::pass("rdpmc is 1: programs with an open event may read counters without a system call"),
+        other => Verdict::pass(format!("rdpmc is {other}: all programs may read counters without a system call")),
     }
 }
 

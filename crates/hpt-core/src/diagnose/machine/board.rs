@@ -97,16 +97,39 @@ fn held_back(facts: &MachineFacts, _: &Subject) -> Verdict {
         .problem()
 }
 
+/// The lowest temperature at which a processor may be throttled or shut down, in thousandths of a degree. A lower limit,
+/// which a warm room reaches, is a fault in the table of the firmware.
+const LOWEST_LIMIT: i64 = 40_000;
+/// Temperatures of working sensors, in thousandths of a degree.
+const MEASURABLE: std::ops::Range<i64> = -40_000..150_000;
+
+/// Returns whether a sensor and its limits may be true. A machine at its shutdown temperature would be off.
+fn is_plausible(zone: &Zone) -> bool {
+    let limits = [zone.slowed_from, zone.off_from];
+    let has_passed_the_end = zone.off_from.is_some_and(|limit| zone.millidegrees >= limit);
+    MEASURABLE.contains(&zone.millidegrees)
+        && !has_passed_the_end
+        && limits.into_iter().flatten().all(|limit| limit >= LOWEST_LIMIT)
+}
+
 fn temperature(facts: &MachineFacts, _: &Subject) -> Verdict {
     let limit = |zone: &Zone| {
         let by_firmware = facts.is_a_raspberry_pi.then_some(OF_THE_FIRMWARE);
         let slowed = [zone.slowed_from, by_firmware].into_iter().flatten().min();
         slowed.map(|limit| (limit, "throttled")).or(zone.off_from.map(|limit| (limit, "shut down")))
     };
-    let with_a_limit = facts.temperatures.iter().filter_map(|zone| Some((zone, limit(zone)?)));
+    let (sound, faulty): (Vec<&Zone>, Vec<&Zone>) = facts.temperatures.iter().partition(|zone| is_plausible(zone));
+    let with_a_limit = sound.into_iter().filter_map(|zone| Some((zone, limit(zone)?)));
     let nearest = with_a_limit.min_by_key(|(zone, (limit, _))| limit.saturating_sub(zone.millidegrees));
     let Some((zone, (limit, what))) = nearest else {
-        return Verdict::not_applicable("the kernel reports no temperature with a limit");
+        return match faulty.first() {
+            Some(zone) => Verdict::unknown_and_unlikely(format!(
+                "{}: {} °C; the firmware states limits that no processor has, or that have been passed",
+                zone.name,
+                zone.millidegrees / 1000
+            )),
+            None => Verdict::not_applicable("the kernel reports no temperature with a limit"),
+        };
     };
     let observed =
         format!("{}: {} °C; the machine is {what} at {} °C", zone.name, zone.millidegrees / 1000, limit / 1000);

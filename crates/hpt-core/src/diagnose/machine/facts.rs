@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use super::evidence::{self, Evidence};
+
 use crate::{
     clock::Discipline,
     host::{
-        ArchTimer, Architecture, BootParameter, Cores, CpuList, FAIR_SERVER, Host, Interrupt, KernelRelease,
-        PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Family, Host, Interrupt,
+        KernelRelease, PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
+    source::{PosixClock, PosixId, ReadPath, TimeSource as _},
 };
 
 /// Linux, include/uapi/linux/capability.h.
@@ -28,6 +31,10 @@ pub struct MachineFacts {
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,
+    /// Whether the vDSO reads the clocksource; measured, and therefore `None` for a capture.
+    pub(super) reads_by_vdso: Option<bool>,
+    /// The lines of the kernel log that report trapped reads of the ARM generic timer.
+    pub(super) trapped: Vec<String>,
     pub(super) clock_sources: ClockSourceOutline,
     pub(super) tsc_runs_at_one_rate: Option<bool>,
     pub(super) arch_timer: Option<ArchTimer>,
@@ -35,6 +42,8 @@ pub struct MachineFacts {
     pub(super) discipline: Option<Discipline>,
     pub(super) situation: Situation,
     pub(super) cores: Cores,
+    /// The values of the files that each rule examines.
+    pub(super) evidence: BTreeMap<&'static str, Vec<Evidence>>,
     pub(super) interrupts: Told<Vec<Interrupt>>,
     pub(super) default_affinity: Told<CpuList>,
     pub(super) rt_runtime_us: Told<i64>,
@@ -46,6 +55,8 @@ pub struct MachineFacts {
     pub(super) limits: Limits,
     pub(super) says_realtime: Told<bool>,
     pub(super) preemption: Told<String>,
+    /// The mode of preemption for which the kernel was built.
+    pub(super) built_with: Option<String>,
     pub(super) turbo: Option<bool>,
     pub(super) nmi_watchdog: Told<bool>,
     /// Whether timers of idle CPUs may expire on other CPUs.
@@ -73,14 +84,17 @@ impl MachineFacts {
         let node = host.device_node(SYSTEM_TIMER);
         let registers = node.as_ref().and_then(|node| node.registers);
         Self {
+            evidence: evidence::collect(host, &cores),
             architecture: facts.architecture,
             kernel: KernelRelease::parse(&facts.kernel_release),
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
-            hypervisor: host.runs_under(),
+            hypervisor: host.hypervisor().map(|hypervisor| Cpu::hypervisor_name(&hypervisor).to_owned()),
             emulator: host.emulator(),
             is_a_raspberry_pi: cpu.board().is_some_and(|board| board.starts_with("Raspberry Pi")),
             vdso: facts.vdso,
+            reads_by_vdso: reads_by_vdso(host),
+            trapped: host.kernel_log().map(|log| log.trapped_counter_reads()).unwrap_or_default(),
             clock_sources: outline_clock_sources(host),
             tsc_runs_at_one_rate: cpu.tsc_runs_at_one_rate(),
             arch_timer: host.arch_timer(),
@@ -95,6 +109,7 @@ impl MachineFacts {
             limits: Limits::of_this_thread(host),
             says_realtime: host.says_realtime(),
             preemption: host.preemption_in_force(),
+            built_with: host.preemption_built_with(),
             turbo: realtime::turbo(host),
             nmi_watchdog: host.nmi_watchdog(),
             timer_migration: host.timer_migration(),
@@ -146,6 +161,16 @@ impl MachineFacts {
         .collect()
     }
 
+    /// Returns the family of the distribution, whose commands are known.
+    pub(super) fn family(&self) -> Option<Family> {
+        self.situation.system.as_ref()?.family()
+    }
+
+    /// Returns whether systemd is known to start the services.
+    pub(super) fn has_systemd(&self) -> bool {
+        self.situation.system.as_ref().is_some_and(|system| system.has_systemd)
+    }
+
     /// Returns whether the current user has all permissions.
     pub(super) fn is_root(&self) -> bool {
         self.has(CAP_SYS_ADMIN) == Some(true)
@@ -155,4 +180,10 @@ impl MachineFacts {
     pub(super) fn has(&self, capability: u32) -> Option<bool> {
         self.limits.has(capability)
     }
+}
+
+/// Measures whether the vDSO reads the clocksource; `None` for a capture.
+fn reads_by_vdso(host: &Host) -> Option<bool> {
+    let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
+    Some(clock.info().read_path == ReadPath::Vdso)
 }

@@ -76,12 +76,19 @@ fn proposal(facts: &MachineFacts, subject: &Subject) -> CpuList {
     subject.named.or(highest).map(CpuList::only).unwrap_or_default()
 }
 
+fn are(cpus: &CpuList) -> String {
+    format!("{} {}", Subject::in_words(cpus), if cpus.len() == 1 { "is" } else { "are" })
+}
+
 fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let Told::Is(online) = &facts.cores.online else {
         return Verdict::without(&facts.cores.online, "/sys/devices/system/cpu/online");
     };
     if online.len() < 2 {
-        return Finding::new(Severity::Info, "only one CPU is online: it cannot be isolated, because everything runs on it")
+        let offline = &facts.cores.offline;
+        let others = if offline.is_empty() { String::new() } else { format!(" ({} offline)", are(offline)) };
+        let observed = format!("only one CPU is online{others}: it cannot be isolated, because everything runs on it");
+        return Finding::new(Severity::Info, observed)
             .fix(
                 "Run your program under a real-time policy, so that it preempts all ordinary threads",
                 ["sudo hpt run --fifo 80 -- PROGRAM".to_owned()],
@@ -100,7 +107,11 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Some(cpu) if isolated.contains(cpu) => return Verdict::pass(format!("CPU {cpu} is isolated")),
         Some(cpu) => format!("CPU {cpu} is not isolated"),
         None if !isolated.is_empty() => return Verdict::pass(format!("isolated: {}", Subject::in_words(isolated))),
-        None => format!("none of the {} CPUs is isolated", online.len()),
+        None if facts.cores.offline.is_empty() => format!("none of the {} CPUs is isolated", online.len()),
+        None => {
+            let offline = are(&facts.cores.offline);
+            format!("none of the {} online CPUs is isolated; {offline} offline", online.len())
+        }
     };
     let (text, commands) = facts.at_boot_also("isolcpus", &cpu);
     let wanted = Subject { in_question: cpu, ..subject.clone() };

@@ -15,6 +15,7 @@
 
 mod access;
 mod board;
+mod evidence;
 mod facts;
 mod goal;
 mod interrupts;
@@ -28,9 +29,11 @@ mod realtime;
 mod run_time;
 mod themes;
 mod time;
+mod values;
 mod virtual_machine;
 
 pub use self::{
+    evidence::Evidence,
     facts::MachineFacts,
     goal::{Goal, Relevance, Severity},
     proof::{Gap, Gaps, prove},
@@ -192,6 +195,8 @@ pub struct Examined {
     pub theme: &'static str,
     /// The verdict of the rule.
     pub verdict: Verdict,
+    /// The values that the rule examined.
+    pub evidence: Vec<Evidence>,
 }
 
 impl Examined {

@@ -119,41 +119,89 @@ fn governor(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .problem()
 }
 
+/// The frequencies of a CPU, in kHz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Frequencies {
+    highest: u64,
+    allowed: u64,
+    base: Option<u64>,
+}
+
+impl Frequencies {
+    /// Returns whether a setting limits the frequency: to less than the hardware maximum or, while turbo is off, to less
+    /// than the base frequency. The result is `None` if turbo is off, and the base frequency is not known.
+    fn is_limited(self, turbo: Option<bool>) -> Option<bool> {
+        let is_below = |limit: u64| self.allowed.saturating_mul(100) < limit.saturating_mul(99);
+        match (is_below(self.highest), turbo, self.base) {
+            (false, ..) => Some(false),
+            (true, Some(false), None) => None,
+            (true, Some(false), Some(base)) => Some(is_below(base)),
+            (true, ..) => Some(true),
+        }
+    }
+
+    fn in_words(self, turbo: Option<bool>) -> String {
+        let mhz = |khz: u64| khz / 1000;
+        match self.base.filter(|_| turbo == Some(false)) {
+            Some(base) => format!("{} MHz (base frequency: {} MHz)", mhz(self.allowed), mhz(base)),
+            None => format!("{} MHz (hardware maximum: {} MHz)", mhz(self.allowed), mhz(self.highest)),
+        }
+    }
+}
+
+/// Groups CPUs that have the same value, in the order of the first CPU of each group.
+fn grouped<T: PartialEq>(each: impl IntoIterator<Item = (usize, T)>) -> Vec<(T, CpuList)> {
+    let mut groups: Vec<(T, Vec<usize>)> = Vec::new();
+    for (cpu, value) in each {
+        match groups.iter_mut().find(|(of, _)| *of == value) {
+            Some((_, cpus)) => cpus.push(cpu),
+            None => groups.push((value, vec![cpu])),
+        }
+    }
+    groups.into_iter().map(|(value, cpus)| (value, cpus.into_iter().collect())).collect()
+}
+
 fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
-    let known: Vec<(usize, u64, u64)> = cores(facts, subject)
-        .filter_map(|(cpu, core)| Some((cpu, *core.highest_allowed_khz.is()?, *core.highest_khz.is()?)))
+    let known: Vec<(usize, Frequencies)> = cores(facts, subject)
+        .filter_map(|(cpu, core)| {
+            let (allowed, highest) = (*core.highest_allowed_khz.is()?, *core.highest_khz.is()?);
+            Some((cpu, Frequencies { highest, allowed, base: core.base_khz.is().copied() }))
+        })
         .collect();
     if known.is_empty() {
         return no_control(facts);
     }
-    // If turbo is off, the highest frequencies are unavailable. This is not a limit that should be removed.
-    let limited =
-        |&&(_, allowed, highest): &&(usize, u64, u64)| allowed.saturating_mul(100) < highest.saturating_mul(99);
-    let Some((_, allowed, highest)) = known.iter().find(limited) else {
-        return Verdict::pass("no limit");
-    };
-    if facts.turbo == Some(false) {
-        return Verdict::pass("only turbo frequencies exceed the limit, and turbo is off");
+    let limited: Vec<(usize, Frequencies)> =
+        known.iter().filter(|(_, one)| one.is_limited(facts.turbo) == Some(true)).copied().collect();
+    if limited.is_empty() {
+        let is_unclear = known.iter().any(|(_, one)| one.is_limited(facts.turbo).is_none());
+        let below_turbo = known.iter().any(|(_, one)| one.allowed.saturating_mul(100) < one.highest.saturating_mul(99));
+        return match (is_unclear, below_turbo) {
+            (true, _) => {
+                let stated = grouped(known)
+                    .into_iter()
+                    .map(|(one, cpus)| format!("{} on {}", one.in_words(None), Subject::in_words(&cpus)));
+                let stated = stated.collect::<Vec<_>>().join(", ");
+                Verdict::unknown_and_unlikely(format!(
+                    "limited to {stated}; turbo is off, and the driver does not state the base frequency, below which the limit would be a problem"
+                ))
+            }
+            (false, true) => Verdict::pass("only turbo frequencies exceed the limit, and turbo is off"),
+            (false, false) => Verdict::pass("no limit"),
+        };
     }
-    let cpus: CpuList = known.iter().filter(limited).map(|(cpu, ..)| *cpu).collect();
     // If the CPUs differ, use the maximum of the fastest CPU: the kernel reduces the value for each slower CPU, whereas
     // the maximum of a slower CPU would limit the faster CPUs.
-    let most = known.iter().map(|(.., highest)| highest).max().unwrap_or(highest);
+    let most = known.iter().map(|(_, one)| one.highest).max().unwrap_or(0);
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
-    Finding::new(
-        Severity::Low,
-        format!(
-            "limited to {} MHz (hardware maximum: {} MHz) on {}",
-            allowed / 1000,
-            highest / 1000,
-            Subject::in_words(&cpus)
-        ),
-    )
-    .fix(
-        "Remove the limit until reboot, if it is not intentional",
-        [format!("echo {most} | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq")],
-    )
-    .problem()
+    let groups = grouped(limited).into_iter();
+    let groups = groups.map(|(one, cpus)| format!("{} on {}", one.in_words(facts.turbo), Subject::in_words(&cpus)));
+    Finding::new(Severity::Low, format!("limited to {}", groups.collect::<Vec<_>>().join(", ")))
+        .fix(
+            "Remove the limit until reboot, if it is not intentional",
+            [format!("echo {most} | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq")],
+        )
+        .problem()
 }
 
 fn turbo(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -203,16 +251,13 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
             state.name, state.latency_us
         ));
     }
-    let cpus: CpuList = known.iter().filter(|(_, state)| state.latency_us > SHORT_US).map(|(cpu, _)| *cpu).collect();
-    let finding = Finding::new(
-        Severity::Low,
-        format!(
-            "the deepest idle state is {}, with an exit latency of {} µs, on {}",
-            state.name,
-            state.latency_us,
-            Subject::in_words(&cpus)
-        ),
-    )
+    let slow = known.iter().filter(|(_, state)| state.latency_us > SHORT_US);
+    let groups = grouped(slow.map(|(cpu, state)| (*cpu, (state.name.as_str(), state.latency_us))));
+    let groups = groups.into_iter().map(|((name, latency_us), cpus)| {
+        format!("{name}, with an exit latency of {latency_us} µs, on {}", Subject::in_words(&cpus))
+    });
+    let groups = groups.collect::<Vec<_>>().join("; ");
+    let finding = Finding::new(Severity::Low, format!("the deepest idle state is {groups}"))
     .fix(
         "Let hpt disable deep idle states while your program runs; or let your program write 0 to /dev/cpu_dma_latency, and keep the file open",
         ["sudo hpt run --dma-latency 0 -- PROGRAM".to_owned()],

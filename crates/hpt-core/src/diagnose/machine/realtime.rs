@@ -3,7 +3,7 @@
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{
-    host::{Architecture, FAIR_SERVER, RT_RUNTIME, Told},
+    host::{Architecture, FAIR_SERVER, Family, RT_RUNTIME, Told},
     realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE},
 };
 
@@ -12,13 +12,13 @@ pub(super) const RULES: &[Rule] = &[
         id: "preemption",
         title: "Kernel is not PREEMPT_RT",
         about: "whether the kernel is a real-time kernel (PREEMPT_RT)",
-        why: "Without PREEMPT_RT, non-preemptible kernel code delays wake-ups: usually by microseconds, sometimes by hundreds of microseconds, with no guaranteed maximum.",
+        why: "Without PREEMPT_RT, non-preemptible kernel code delays wake-ups, with no guaranteed maximum: usually by microseconds and sometimes by hundreds of them with full preemption, and by milliseconds where the kernel is preemptible only at explicit points.",
         affects: "threads that need a bound on their wake-up latency",
         references: &[
             "Documentation/core-api/real-time/theory.rst",
             "Documentation/admin-guide/kernel-parameters.txt: preempt",
         ],
-        relevance: Relevance::NOTE.realtime(Severity::Low),
+        relevance: Relevance::NOTE.realtime(Severity::High),
         judge: preemption,
     },
     Rule {
@@ -34,6 +34,16 @@ pub(super) const RULES: &[Rule] = &[
         ],
         relevance: Relevance::NOTE.realtime(Severity::High),
         judge: throttling,
+    },
+    Rule {
+        id: "realtime-budget",
+        title: "Real-time threads get little CPU time",
+        about: "how much of each period all real-time threads of a CPU together may run (sched_rt_runtime_us)",
+        why: "When the time is used up, every real-time thread of the CPU is paused for the rest of the period, also one that blocks: audio, time daemons and the threads of the kernel that handle interrupts.",
+        affects: "all SCHED_FIFO and SCHED_RR threads",
+        references: &["Documentation/scheduler/sched-rt-group.rst", "sched(7)"],
+        relevance: Relevance::all(Severity::High),
+        judge: budget,
     },
     Rule {
         id: "fair-server",
@@ -76,41 +86,73 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
         return Verdict::unknown("uname reports no version");
     }
     let chosen = facts.preemption.is().map(String::as_str).or_else(|| facts.parameter("preempt"));
+    // `CONFIG_PREEMPT_DYNAMIC` is built with the mode in which it starts.
+    let chosen = chosen.or(facts.built_with.as_deref());
     let dynamic = version.contains("PREEMPT_DYNAMIC");
     let detail = match (dynamic, chosen) {
         (true, Some(mode)) => format!("PREEMPT_DYNAMIC, in mode `{mode}`"),
         (true, None) => {
-            "PREEMPT_DYNAMIC; the mode was set when the kernel was built, and can be changed at boot".to_owned()
+            "PREEMPT_DYNAMIC; only root can read the mode, which was set when the kernel was built, and can be changed at boot"
+                .to_owned()
         }
         (false, _) if version.contains("PREEMPT") => "preemptible outside of critical sections (PREEMPT)".to_owned(),
-        (false, _) => "preemptible only at explicit points in its code".to_owned(),
+        (false, _) => match facts.built_with.as_deref() {
+            Some(mode) => format!("built for the mode `{mode}`: preemptible only at explicit points in its code"),
+            None => "preemptible only at explicit points in its code (PREEMPT_NONE or PREEMPT_VOLUNTARY)".to_owned(),
+        },
     };
-    let mut finding = Finding::new(Severity::Low, detail);
-    finding = if facts.is_a_raspberry_pi {
-        finding.steps(
-            "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT",
-            ["apt-cache search --names-only 'linux-image.*-rt'".to_owned()],
-        )
-    } else {
-        let package = match facts.architecture {
-            Architecture::X86_64 => Some("linux-image-rt-amd64"),
-            Architecture::Aarch64 => Some("linux-image-rt-arm64"),
-            Architecture::Arm => Some("linux-image-rt-armmp"),
-            Architecture::X86 => Some("linux-image-rt-686-pae"),
-            Architecture::Riscv64 | Architecture::Other => None,
-        };
-        match package {
-            Some(package) => {
-                finding.steps("Install a real-time kernel, then reboot", [format!("sudo apt-get install {package}")])
-            }
-            None => finding.fix("Build a kernel with CONFIG_PREEMPT_RT, if this architecture supports it", []),
-        }
-    };
+    // Only with full preemption does the kernel yield to a real-time thread while it runs ordinary code.
+    let is_full = matches!(chosen, Some("full" | "lazy")) || (!dynamic && version.contains("PREEMPT"));
+    let yields_late = !is_full && (chosen.is_some() || !dynamic);
+    let mut finding = Finding::new(if yields_late { Severity::High } else { Severity::Low }, detail);
+    finding = with_a_real_time_kernel(facts, finding);
     if dynamic && chosen != Some("full") {
         let (text, commands) = facts.at_boot("preempt=full");
         finding = finding.steps(format!("Get part of the improvement with the current kernel. {text}"), commands);
     }
     finding.problem()
+}
+
+/// Adds the way to a real-time kernel that can work on this machine.
+fn with_a_real_time_kernel(facts: &MachineFacts, finding: Finding) -> Finding {
+    let then_reboot = "Install a real-time kernel, then reboot";
+    let system = facts.situation.system.as_ref();
+    if system.is_some_and(|system| system.is_a_container) {
+        return finding.fix("Install a real-time kernel on the host of this container", []);
+    }
+    if system.is_some_and(|system| !system.has_kernel) {
+        return finding.fix(
+            "Have the host, or whatever starts this machine, start a real-time kernel: this system has no files of its kernel",
+            [],
+        );
+    }
+    let debians = match facts.architecture {
+        Architecture::X86_64 => Some("linux-image-rt-amd64"),
+        Architecture::Aarch64 => Some("linux-image-rt-arm64"),
+        Architecture::Arm => Some("linux-image-rt-armmp"),
+        Architecture::X86 => Some("linux-image-rt-686-pae"),
+        Architecture::Riscv64 | Architecture::Other => None,
+    };
+    match (facts.family(), debians) {
+        (Some(Family::Debian), _) if facts.is_a_raspberry_pi => finding.steps(
+            "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT",
+            ["apt-cache search --names-only 'linux-image.*-rt'".to_owned()],
+        ),
+        (Some(Family::Debian), Some(package)) => finding.steps(then_reboot, [Family::Debian.install(package)]),
+        (Some(Family::Ubuntu), _) => finding.steps(
+            "Install the real-time kernel of Ubuntu Pro, which needs a subscription, then reboot",
+            ["sudo pro enable realtime-kernel".to_owned()],
+        ),
+        (Some(Family::Suse), _) => finding.steps(then_reboot, [Family::Suse.install("kernel-rt")]),
+        (Some(Family::Arch), _) => finding.steps(
+            "Install a real-time kernel, add it to the boot loader, then reboot",
+            [Family::Arch.install("linux-rt")],
+        ),
+        _ => finding.fix(
+            "Install a real-time kernel if your distribution has one; otherwise build one with CONFIG_PREEMPT_RT, if this architecture supports it",
+            [],
+        ),
+    }
 }
 
 fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -143,13 +185,48 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
             ))
         };
     }
-    let finding = Finding::new(Severity::High, format!("allowed: {} ms of every {} ms", runtime / 1000, period / 1000));
+    let finding =
+        Finding::new(Severity::High, format!("allowed: {} ms of every {} ms", millis(*runtime), millis(*period)));
     let finding = if facts.kernel.is_some() { finding } else { finding.uncertain() };
     finding
         .fix("Let hpt disable throttling while your program runs", ["sudo hpt run --fifo 80 --no-throttling -- PROGRAM".to_owned()])
         .fix(
             "If ordinary threads need not run on the CPU of a real-time thread that never blocks, disable throttling until reboot, or permanently in a file in /etc/sysctl.d",
             ["sudo sysctl -w kernel.sched_rt_runtime_us=-1".to_owned()],
+        )
+        .problem()
+}
+
+/// Returns microseconds as milliseconds.
+fn millis(us: i64) -> String {
+    let (whole, thousandths) = (us / 1000, us % 1000);
+    if thousandths == 0 {
+        whole.to_string()
+    } else {
+        format!("{whole}.{thousandths:03}").trim_end_matches('0').to_owned()
+    }
+}
+
+fn budget(facts: &MachineFacts, subject: &Subject) -> Verdict {
+    let Verdict::Problem(finding) = throttling(facts, subject) else {
+        return Verdict::not_applicable("the kernel does not throttle real-time threads: see throttling");
+    };
+    let (Told::Is(runtime), Told::Is(period)) = (&facts.rt_runtime_us, &facts.rt_period_us) else {
+        return Verdict::without(&facts.rt_runtime_us, RT_RUNTIME);
+    };
+    // By default, 5 % is left to ordinary threads, which only a thread that never blocks notices.
+    if runtime.saturating_mul(100) >= period.saturating_mul(95) {
+        return Verdict::pass(finding.observed);
+    }
+    let paused = millis(period - runtime);
+    Finding::new(Severity::High, format!("{}: all of them together are paused for up to {paused} ms", finding.observed))
+        .fix(
+            "Restore the default, 950 ms of every second, until reboot",
+            ["sudo sysctl -w kernel.sched_rt_period_us=1000000 kernel.sched_rt_runtime_us=950000".to_owned()],
+        )
+        .steps(
+            "Find the file that sets it",
+            ["grep -r sched_rt_ /etc/sysctl.conf /etc/sysctl.d /usr/lib/sysctl.d".to_owned()],
         )
         .problem()
 }

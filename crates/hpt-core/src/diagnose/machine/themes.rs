@@ -25,7 +25,13 @@ pub const THEMES: &[Theme] = &[
 pub fn examine(facts: &MachineFacts, cpu: Option<usize>, goal: Goal) -> Vec<Examined> {
     let subject = Subject::of(facts, cpu);
     let all = THEMES.iter().flat_map(|theme| theme.rules.iter().map(|rule| (theme.title, rule)));
-    all.map(|(theme, rule)| Examined { rule, theme, verdict: judged(rule, facts, &subject, goal) }).collect()
+    all.map(|(theme, rule)| Examined {
+        rule,
+        theme,
+        verdict: judged(rule, facts, &subject, goal),
+        evidence: facts.evidence_of(rule.id),
+    })
+    .collect()
 }
 
 /// Applies a rule, and limits the severity of its finding to the highest severity that the rule has for `goal`.

@@ -1,8 +1,15 @@
 //! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. They do not
 //! measure anything.
 
+use std::time::Duration;
+
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::{host::Architecture, units::Spaced};
+use crate::{
+    clock::Discipline,
+    host::{Architecture, Family, KernelRelease},
+    knobs::AbsentClockSource,
+    units::Spaced,
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -31,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "timer-erratum",
         title: "ARM timer erratum affects counter reads",
-        about: "whether the device tree lists errata of the ARM generic timer",
+        about: "whether the device tree or the kernel log reports errata of the ARM generic timer",
         why: "To work around such an erratum, the kernel traps or corrects every read of the counter, and the vDSO does not read the counter.",
         affects: "all programs that read a clock or the counter",
         references: &[
@@ -58,8 +65,18 @@ pub(super) const RULES: &[Rule] = &[
         why: "Without a time daemon, the crystal is free-running: CLOCK_REALTIME drifts by seconds a day, and the rate of CLOCK_MONOTONIC is off by tens of ppm.",
         affects: "programs that need the time of day, or rates more accurate than tens of ppm",
         references: &["adjtimex(2)", "timedatectl(1)"],
-        relevance: Relevance::all(Severity::High),
+        relevance: Relevance::all(Severity::High).realtime(Severity::Info),
         judge: wall_time,
+    },
+    Rule {
+        id: "clock-rate",
+        title: "Kernel's clocks run at a wrong rate",
+        about: "by how much the rate of the kernel's clocks is corrected (adjtimex: tick, frequency)",
+        why: "Every interval that a program measures is wrong by that much, unless the counter of the clocksource itself is.",
+        affects: "all programs that measure intervals or sleep",
+        references: &["adjtimex(2)", "adjtimex(8)", "chrony.conf(5): maxslewrate"],
+        relevance: Relevance::all(Severity::High),
+        judge: rate,
     },
     Rule {
         id: "time-daemons",
@@ -73,11 +90,23 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Clocksources that the vDSO reads. Linux: arch/x86/entry/vdso, arch/x86/include/asm/vdso/clocksource.h,
-/// drivers/clocksource/arm_arch_timer.c.
-const IN_THE_VDSO: [&str; 5] = ["tsc", "tsc-early", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
-/// The best clocksources, which read a counter of the processor.
-const BEST: [&str; 4] = ["tsc", "tsc-early", "arch_sys_counter", "riscv_clocksource"];
+/// Clocksources that the vDSO of these kernels reads, in captures. Linux: arch/x86/entry/vdso,
+/// arch/x86/include/asm/vdso/clocksource.h, drivers/clocksource/arm_arch_timer.c, drivers/clocksource/timer-riscv.c (since
+/// 5.8), arch/powerpc/kernel/vdso, arch/s390/kernel/time.c, arch/loongarch/kernel/time.c.
+const IN_THE_VDSO: [(&str, (u32, u32)); 9] = [
+    ("tsc", (0, 0)),
+    ("tsc-early", (0, 0)),
+    ("kvm-clock", (0, 0)),
+    ("hyperv_clocksource_tsc_page", (4, 12)),
+    ("arch_sys_counter", (0, 0)),
+    ("riscv_clocksource", (5, 8)),
+    ("timebase", (0, 0)),
+    ("tod", (0, 0)),
+    ("Constant", (5, 19)),
+];
+/// Clocksources that read a counter of the processor.
+const OF_THE_PROCESSOR: [&str; 7] =
+    ["tsc", "tsc-early", "arch_sys_counter", "riscv_clocksource", "timebase", "tod", "Constant"];
 /// Clocksources of hypervisors that offer nothing better; the vDSO reads them.
 const OF_A_HYPERVISOR: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 
@@ -97,7 +126,7 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(current) = current(facts) else {
         return no_sysfs();
     };
-    if BEST.contains(&current) {
+    if OF_THE_PROCESSOR.contains(&current) {
         return Verdict::pass(current);
     }
     let best = match facts.architecture {
@@ -106,56 +135,13 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
         _ => "arch_sys_counter",
     };
     if OF_A_HYPERVISOR.contains(&current) {
-        let tsc = offered(facts, "tsc") && facts.tsc_runs_at_one_rate == Some(true);
-        return if tsc {
-            Finding::new(
-                Severity::Info,
-                format!(
-                    "{current} is in use although tsc, which has a constant rate here, is available: each read takes a few nanoseconds longer than with tsc"
-                ),
-            )
-            .fix(
-                "Switch the clocksource to tsc until reboot or `hpt restore`",
-                ["sudo hpt clocksource set tsc".to_owned()],
-            )
-            .problem()
-        } else {
-            Verdict::pass(format!(
-                "{current} is in use; it is the clock of the hypervisor and the best available clocksource"
-            ))
-        };
+        return of_a_hypervisor(facts, current);
     }
     if offered(facts, best) {
-        return Finding::new(Severity::High, format!("{current} is in use, although the kernel offers {best}"))
-            .fix(
-                format!("Switch the clocksource to {best} until reboot or `hpt restore`"),
-                [format!("sudo hpt clocksource set {best}")],
-            )
-            .fix(
-                "If clocksource= on the kernel command line selects the current clocksource, remove that parameter",
-                [],
-            )
-            .problem();
+        return not_chosen(facts, current, best);
     }
     if let Some(missing) = facts.clock_sources.absent.iter().find(|source| source.name == best) {
-        let why = match (missing.said.first(), &facts.clock_sources.log) {
-            (Some(said), _) => format!("; the kernel log reports: {}", said.text),
-            (None, Ok(_)) => "; the kernel log gives no reason".to_owned(),
-            (None, Err(_)) => "; the kernel log, which may give the reason, was not read".to_owned(),
-        };
-        let (text, commands) = facts.at_boot("tsc=reliable");
-        return Finding::new(
-            Severity::High,
-            format!("{current} is in use; the kernel does not offer {best} although {}{why}", missing.had),
-        )
-        .steps("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
-        .steps(
-            format!(
-                "Make the kernel trust {best}, but only if it is known to be reliable: otherwise, the time may become wrong without warning. {text}"
-            ),
-            commands,
-        )
-        .problem();
+        return given_up(facts, current, missing);
     }
     if facts.arch_timer.is_some() {
         return Finding::new(
@@ -170,11 +156,159 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
     Verdict::not_applicable(format!("{current} is in use, and hpt knows of no better clocksource on this machine"))
 }
 
+fn of_a_hypervisor(facts: &MachineFacts, current: &str) -> Verdict {
+    if !(offered(facts, "tsc") && facts.tsc_runs_at_one_rate == Some(true)) {
+        return Verdict::pass(format!(
+            "{current} is in use; it is the clock of the hypervisor and the best available clocksource"
+        ));
+    }
+    Finding::new(
+        Severity::Info,
+        format!(
+            "{current} is in use although tsc, which has a constant rate here, is available: each read takes a few nanoseconds longer than with tsc"
+        ),
+    )
+    .fix("Switch the clocksource to tsc until reboot or `hpt restore`", ["sudo hpt clocksource set tsc".to_owned()])
+    .problem()
+}
+
+/// Returns the verdict for a kernel that offers `best`, but uses another clocksource.
+fn not_chosen(facts: &MachineFacts, current: &str, best: &str) -> Verdict {
+    let is_constant = if best == "tsc" { facts.tsc_runs_at_one_rate } else { Some(true) };
+    match is_constant {
+        Some(true) => {}
+        Some(false) => {
+            return Verdict::not_applicable(format!(
+                "{current} is in use; tsc is no better: the processor does not state that its rate is constant in every state (constant_tsc, nonstop_tsc)"
+            ));
+        }
+        None => {
+            return Verdict::unknown(format!(
+                "{current} is in use, and the kernel offers tsc; whether its rate is constant is in neither CPUID nor /proc/cpuinfo"
+            ));
+        }
+    }
+    let finding = Finding::new(Severity::High, format!("{current} is in use, although the kernel offers {best}")).fix(
+        format!("Switch the clocksource to {best} until reboot or `hpt restore`"),
+        [format!("sudo hpt clocksource set {best}")],
+    );
+    match facts.parameter("clocksource") {
+        Some(chosen) if chosen == current => {
+            finding.fix(format!("Remove clocksource={chosen} from the kernel command line, which selects it"), [])
+        }
+        None if facts.parameters.is_none() => finding.fix(
+            "If clocksource= on the kernel command line selects the current clocksource, remove that parameter",
+            [],
+        ),
+        _ => finding,
+    }
+    .problem()
+}
+
+/// The reason why the kernel stopped using the TSC, as its log states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenUp {
+    /// The processor stops it in idle states.
+    HaltsInIdle,
+    /// It differs between CPUs.
+    Differs,
+    /// Its rate follows the frequency of the processor.
+    RateVaries,
+    /// Its rate could not be determined.
+    RateUnknown,
+    /// The user gave it up.
+    ByParameter,
+    /// The watchdog compared it with the kernel's tick, the only other clocksource.
+    ComparedWithTheTick,
+    /// The watchdog compared it with another clocksource.
+    ComparedWithADevice,
+}
+
+impl GivenUp {
+    /// Returns the reason in a line of the kernel log. Linux: arch/x86/kernel/tsc.c and tsc_sync.c,
+    /// drivers/acpi/processor_idle.c, kernel/time/clocksource.c.
+    fn of(line: &str) -> Option<Self> {
+        let line = line.to_ascii_lowercase();
+        let reasons: [(Self, &[&str]); 6] = [
+            (Self::HaltsInIdle, &["halts in idle"]),
+            (Self::Differs, &["tsc warp", "check_tsc_sync", "tsc adjust", "multiple sockets"]),
+            (Self::RateVaries, &["cpufreq changes", "frequency change"]),
+            (Self::RateUnknown, &["could not calculate tsc", "unable to calibrate", "fail to calibrate"]),
+            (Self::ByParameter, &["boot parameter", "command line"]),
+            (Self::ComparedWithTheTick, &["'jiffies'", "'refined-jiffies'", "wd 'tsc-early'"]),
+        ];
+        let stated = reasons.into_iter().find(|(_, words)| words.iter().any(|word| line.contains(word)));
+        let by_watchdog = ["watchdog", "unstable (delta", "skew"].iter().any(|word| line.contains(word));
+        stated.map(|(reason, _)| reason).or(by_watchdog.then_some(Self::ComparedWithADevice))
+    }
+
+    /// Returns what follows for the user. Linux, arch/x86/kernel/tsc.c: `tsc=reliable` only turns the watchdog off.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::HaltsInIdle => {
+                "Keep this clocksource: the processor stops its TSC in deep idle states. Only a processor that never enters them can use the TSC (processor.max_cstate=1), at the cost of power"
+            }
+            Self::Differs => {
+                "Keep this clocksource: the TSCs of the CPUs differ, and reads on two CPUs would go backward"
+            }
+            Self::RateVaries => "Keep this clocksource: the rate of the TSC follows the frequency of the processor",
+            Self::RateUnknown => {
+                "Keep this clocksource: the kernel could not determine the rate of the TSC at boot. Check for a firmware update"
+            }
+            Self::ByParameter => {
+                "Remove tsc=unstable or notsc from the kernel command line, if the TSC is known to be reliable"
+            }
+            Self::ComparedWithTheTick => {
+                "Let the kernel use the timers of ACPI (remove acpi=off, nohpet or acpi_pm=off from the kernel command line): it compared the TSC only with its own tick"
+            }
+            Self::ComparedWithADevice => "",
+        }
+    }
+}
+
+/// Returns the verdict for a kernel that no longer offers the TSC, which the processor has.
+fn given_up(facts: &MachineFacts, current: &str, missing: &AbsentClockSource) -> Verdict {
+    let best = &missing.name;
+    let why = match (missing.said.first(), &facts.clock_sources.log) {
+        (Some(said), _) => format!("; the kernel log reports: {}", said.text),
+        (None, Ok(_)) => "; the kernel log gives no reason".to_owned(),
+        (None, Err(_)) => "; the kernel log, which may give the reason, was not read".to_owned(),
+    };
+    let observed = format!("{current} is in use; the kernel does not offer {best} although {}{why}", missing.had);
+    let show = |finding: Finding| {
+        finding.steps("Show all available information about the clocksources", ["hpt clocksource".to_owned()])
+    };
+    let logged = missing.said.iter().filter_map(|said| GivenUp::of(&said.text));
+    let is_parameter = facts.parameter("tsc") == Some("unstable") || facts.parameter("notsc").is_some();
+    let is_without_evidence = missing.said.is_empty() && facts.tsc_runs_at_one_rate != Some(true);
+    // The watchdog reports what another line explains.
+    match logged.min_by_key(|reason| *reason == GivenUp::ComparedWithADevice) {
+        _ if is_parameter => {
+            show(Finding::new(Severity::High, observed).fix(GivenUp::ByParameter.advice(), [])).problem()
+        }
+        Some(GivenUp::ComparedWithADevice) => {
+            let (text, commands) = facts.at_boot("tsc=reliable");
+            let caution = format!(
+                "Make the kernel trust {best}, but only if it is known to be reliable: otherwise, the time may become wrong without warning. {text}"
+            );
+            show(Finding::new(Severity::High, observed)).steps(caution, commands).problem()
+        }
+        Some(reason @ (GivenUp::ByParameter | GivenUp::ComparedWithTheTick)) => {
+            show(Finding::new(Severity::High, observed).fix(reason.advice(), [])).problem()
+        }
+        // Nothing better exists on this machine.
+        Some(reason) => show(Finding::new(Severity::Info, observed).fix(reason.advice(), [])).problem(),
+        None if is_without_evidence => Verdict::not_applicable(format!(
+            "{observed}; the processor does not state that the rate of its TSC is constant in every state"
+        )),
+        None => show(Finding::new(Severity::High, observed)).problem(),
+    }
+}
+
 fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(current) = current(facts) else {
         return no_sysfs();
     };
-    let errata = facts.arch_timer.as_ref().is_some_and(|timer| !timer.errata.is_empty());
     if !facts.vdso {
         let finding = Finding::new(Severity::Low, "the kernel provides no vDSO: every clock read is a system call");
         return match facts.parameter("vdso") {
@@ -183,14 +317,33 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
         }
         .problem();
     }
-    if IN_THE_VDSO.contains(&current) && !(current == "arch_sys_counter" && errata) {
-        return Verdict::pass(format!("the vDSO reads {current}"));
+    let not_read = |why: &str| {
+        let observed = format!("the vDSO does not read {current}{why}: every clock read is a system call");
+        directly(facts, Finding::new(Severity::Low, observed)).problem()
+    };
+    let errata = facts.arch_timer.as_ref().is_some_and(|timer| !timer.errata.is_empty());
+    let since = IN_THE_VDSO.iter().find(|(name, _)| *name == current).map(|(_, since)| *since);
+    // The vDSO of these architectures reads no other clocksource.
+    let is_listed_completely = facts.architecture != Architecture::Other;
+    match (facts.reads_by_vdso, since) {
+        (Some(true), _) => Verdict::pass(format!("the vDSO reads {current}, as measured")),
+        (Some(false), _) => not_read(", as measured"),
+        (None, Some(_)) if current == "arch_sys_counter" && !facts.trapped.is_empty() => {
+            not_read(&format!(" (the kernel log reports: {})", facts.trapped[0]))
+        }
+        (None, Some(_)) if current == "arch_sys_counter" && errata => not_read(" because of a timer erratum"),
+        (None, Some((major, minor))) => match facts.kernel {
+            Some(kernel) if kernel < KernelRelease::new(major, minor) => not_read(" in this kernel"),
+            None if major > 0 => Verdict::unknown(format!(
+                "the vDSO reads {current} since Linux {major}.{minor}; the kernel release has an unexpected format"
+            )),
+            _ => Verdict::pass(format!("the vDSO reads {current}")),
+        },
+        (None, None) if is_listed_completely => not_read(""),
+        (None, None) => Verdict::unknown(format!(
+            "nothing in the capture states whether the vDSO reads {current}; on the machine itself, hpt measures it"
+        )),
     }
-    let known = facts.clock_sources.listed.iter().any(|source| source.current && source.known.is_some());
-    let finding =
-        Finding::new(Severity::Low, format!("the vDSO does not read {current}: every clock read is a system call"));
-    let finding = if known { finding } else { finding.uncertain() };
-    directly(facts, finding).problem()
 }
 
 /// Adds fixes for a kernel whose clock reads need a system call.
@@ -206,6 +359,11 @@ fn directly(facts: &MachineFacts, finding: Finding) -> Finding {
 }
 
 fn erratum(facts: &MachineFacts, _: &Subject) -> Verdict {
+    if let Some(said) = facts.trapped.first() {
+        return Finding::new(Severity::Low, format!("the kernel log reports: {said}"))
+            .steps("Measure the read overhead", ["hpt bench --source arm-counter,monotonic".to_owned()])
+            .problem();
+    }
     match &facts.arch_timer {
         None => Verdict::not_applicable("no device tree describes an ARM generic timer"),
         Some(timer) if timer.errata.is_empty() => Verdict::pass("the device tree lists no erratum"),
@@ -232,8 +390,15 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(discipline) = facts.discipline else {
         return Verdict::unknown("adjtimex was not called, or failed");
     };
-    if discipline.synchronized {
-        return Verdict::pass(format!("synchronized, with a maximum error of {}", Spaced(discipline.maximum_error)));
+    let error = discipline.maximum_error;
+    if error < NOT_UPDATED {
+        let flag = if discipline.synchronized {
+            ""
+        } else {
+            "; the kernel's flag STA_UNSYNC is set, which some daemons leave so (chronyd without rtcsync)"
+        };
+        let rate = if is_rate_far_off(discipline) { "; its rate is far off: see clock-rate" } else { "" };
+        return Verdict::pass(format!("synchronized, with a maximum error of {}{flag}{rate}", Spaced(error)));
     }
     let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the clock of the host";
     let Some(running) = facts.situation.time_daemons.as_deref() else {
@@ -255,14 +420,69 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     let finding = Finding::new(Severity::High, observed);
     if running.is_empty() {
-        finding
-            .fix("Install the time daemon chrony", ["sudo apt-get install chrony".to_owned()])
-            .fix("Enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
-            .fix(elsewhere, [])
-            .problem()
-    } else {
+        let finding = match facts.family() {
+            Some(family) => finding.fix("Install the time daemon chrony", [family.install("chrony")]),
+            None => finding.fix("Install a time daemon, for example chrony, and let the system start it", []),
+        };
+        let finding = if facts.has_systemd() {
+            finding.fix("Enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
+        } else {
+            finding
+        };
+        finding.fix(elsewhere, []).problem()
+    } else if facts.has_systemd() {
         finding.steps("Check the status of the time daemon", ["timedatectl status".to_owned()]).problem()
+    } else {
+        finding
+            .fix("Check the status of the time daemon with its own command, for example `chronyc tracking`", [])
+            .problem()
     }
+}
+
+/// The maximum error of a clock that no daemon has updated for hours. The kernel increases the error by 500 ppm of the
+/// time since the last update, up to this limit. Linux, include/linux/timex.h: `NTP_PHASE_LIMIT`; kernel/time/ntp.c,
+/// `second_overflow`. systemd uses the same limit: src/basic/time-util.c, `ntp_synced`.
+const NOT_UPDATED: Duration = Duration::from_secs(16);
+
+/// The largest rate correction that is not far off, in parts per million. The kernel limits `frequency` to half of it,
+/// because no working crystal is off by more. Linux, include/linux/timex.h: `MAXFREQ`.
+const FAR_OFF_PPM: f64 = 1_000.0;
+
+fn corrected_ppm(discipline: Discipline) -> f64 {
+    discipline.tick_ppm + discipline.frequency_ppm
+}
+
+fn is_rate_far_off(discipline: Discipline) -> bool {
+    corrected_ppm(discipline).abs() > FAR_OFF_PPM
+}
+
+fn rate(facts: &MachineFacts, _: &Subject) -> Verdict {
+    let Some(discipline) = facts.discipline else {
+        return Verdict::unknown("adjtimex was not called, or failed");
+    };
+    let Discipline { tick_ppm, frequency_ppm, .. } = discipline;
+    let observed = format!("tick {tick_ppm:+.0} ppm, frequency {frequency_ppm:+.1} ppm");
+    if !is_rate_far_off(discipline) {
+        return Verdict::pass(observed);
+    }
+    let percent = corrected_ppm(discipline) / 1e4;
+    let direction = if percent < 0.0 { "slow" } else { "fast" };
+    Finding::new(
+        Severity::High,
+        format!(
+            "CLOCK_REALTIME and CLOCK_MONOTONIC run {:.1} % {direction} against the counter of the clocksource: {observed}",
+            percent.abs()
+        ),
+    )
+    .steps(
+        "Find out what corrects the rate: a daemon that corrects a large offset at the moment, or one that follows a wrong reference or a counter with a wrong rate",
+        ["hpt calibrate".to_owned()],
+    )
+    .steps(
+        "If no daemon needs the correction, reset it",
+        ["sudo adjtimex --tick 10000 --frequency 0".to_owned()],
+    )
+    .problem()
 }
 
 fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -274,21 +494,27 @@ fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
     let ntp: Vec<&str> = running.iter().map(String::as_str).filter(|name| OF_NTP.contains(name)).collect();
     match ntp.as_slice() {
         [] | [_] if running.is_empty() => Verdict::not_applicable("no known time daemon is running"),
+        [one] if running.iter().any(|name| name == "phc2sys") => Verdict::unknown_and_unlikely(format!(
+            "{one} and phc2sys are running; whether phc2sys adjusts the system's clock or that of a network card depends on its options"
+        )),
         [] | [_] => Verdict::pass(running.join(", ")),
         several => Finding::new(Severity::High, format!("{} are running at the same time", several.join(" and ")))
             .fix(
                 "Stop all time daemons except one",
-                several[1..].iter().map(|name| format!("sudo systemctl disable --now {}", unit(name))),
+                several[1..]
+                    .iter()
+                    .filter(|_| facts.has_systemd())
+                    .map(|name| format!("sudo systemctl disable --now {}", service(name, facts.family()))),
             )
             .problem(),
     }
 }
 
-/// Returns the name of a daemon's service on Debian.
-fn unit(daemon: &str) -> &str {
-    match daemon {
-        "chronyd" => "chrony",
-        "ntpd" => "ntpsec",
-        other => other,
+/// Returns the name of a daemon's service.
+fn service(daemon: &str, family: Option<Family>) -> &str {
+    match (daemon, family) {
+        ("chronyd", Some(Family::Debian | Family::Ubuntu)) => "chrony",
+        ("ntpd", Some(Family::Debian | Family::Ubuntu)) => "ntpsec",
+        (other, _) => other,
     }
 }

@@ -8,7 +8,8 @@ use super::{
     entry::{Entry, ReadRefused},
 };
 use crate::host::{
-    COMMAND_LINE, Facts, Host, KERNEL_LOG, TIMEBASE_FREQUENCY, boot_parameters, interrupts, kernel_log, settings, soc,
+    COMMAND_LINE, Facts, Host, KERNEL_LOG, TIMEBASE_FREQUENCY, boot_parameters, hypervisor, interrupts, kernel_log,
+    settings, soc,
 };
 
 /// Files with the same path on every machine. The boot ID is omitted because it identifies one boot of one machine.
@@ -89,7 +90,9 @@ impl Host {
         if path == COMMAND_LINE {
             return Ok(boot_parameters::only_what_matters(text.trim_end_matches(['\n', '\0', ' '])).into_bytes());
         }
-        let kept = settings::without_what_is_private(path, &text).or_else(|| interrupts::without_names(path, &text));
+        let kept = settings::without_what_is_private(path, &text)
+            .or_else(|| interrupts::without_names(path, &text))
+            .or_else(|| hypervisor::without_names(path, &text));
         Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
 
@@ -101,6 +104,7 @@ impl Host {
         files.extend(self.core_files());
         files.extend(self.interrupt_files());
         files.extend(self.setting_files());
+        files.extend(self.hypervisor_files());
         files.extend(self.arch_timer_files());
         files.extend(self.pm_timer_files());
         for (class, file) in NAMES {

@@ -277,7 +277,7 @@ fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo,
         }),
         (Some(_), Some(_)) => {
             let by_register = match architecture {
-                Architecture::X86_64 => told.rdpmc.is_some_and(|rdpmc| rdpmc > 0),
+                Architecture::X86_64 => !told.rdpmc.is_empty() && told.rdpmc.values().all(|&rdpmc| rdpmc > 0),
                 Architecture::Aarch64 | Architecture::Arm => told.user_access == Some(true),
                 Architecture::X86 | Architecture::Riscv64 | Architecture::Other => false,
             };
@@ -300,7 +300,12 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
     )];
     lines.push(match architecture {
         Architecture::X86_64 | Architecture::X86 => {
-            format!("rdpmc of the core's counters: {}", value(told.rdpmc.map(|rdpmc| rdpmc.to_string())))
+            let each = told
+                .rdpmc
+                .iter()
+                .map(|(pmu, rdpmc)| if pmu == "cpu" { rdpmc.to_string() } else { format!("{rdpmc} ({pmu})") });
+            let each: Vec<String> = each.collect();
+            format!("rdpmc of the core's counters: {}", value((!each.is_empty()).then(|| each.join(", "))))
         }
         Architecture::Aarch64 | Architecture::Arm | Architecture::Riscv64 | Architecture::Other => {
             let allows =
@@ -427,7 +432,7 @@ mod tests {
         let without = PerfEvents { core_pmus: Some(Vec::new()), ..machine(2) };
         assert!(matches!(arm(&without), Err(Unavailable::NoPmu { .. })));
         assert_eq!(arm(&PerfEvents::default()), Err(Unavailable::Captured));
-        let pc = PerfEvents { rdpmc: Some(1), ..machine(2) };
+        let pc = PerfEvents { rdpmc: [("cpu".to_owned(), 1)].into(), ..machine(2) };
         assert_eq!(describe(Architecture::X86_64, &pc).map(|info| info.read_path), Ok(ReadPath::Register));
     }
 

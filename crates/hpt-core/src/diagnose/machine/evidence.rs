@@ -1,0 +1,181 @@
+//! The evidence of each rule: the files that it examines, with their values. This module reaches no verdict.
+
+use std::collections::BTreeMap;
+
+use crate::host::{Cores, CpuList, FAIR_SERVER, Host, LogLine, NO_TURBO, PARANOID, RT_PERIOD, RT_RUNTIME, Told};
+
+/// A value that a rule examined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Evidence {
+    /// The file, or the system call with the section of its manual page.
+    pub file: String,
+    /// The CPUs whose files have this value; `file` is that of the first one. `None` if the file is not that of a CPU.
+    pub cpus: Option<CpuList>,
+    /// The value on one line, at most 200 characters, or the reason why the file is not readable.
+    pub value: String,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// A file, of which only the lines that start with this text count.
+    Lines(&'static str, &'static str),
+    /// A file of each CPU, below its directory.
+    OfEachCpu(&'static str),
+    /// A file below a directory of the scheduler for each CPU.
+    FairServer(&'static str),
+    /// A file of each device in a directory.
+    OfEach(&'static str, &'static str),
+}
+
+use Place::{FairServer, Lines, OfEach, OfEachCpu};
+
+const fn file(path: &'static str) -> Place {
+    Lines(path, "")
+}
+
+const CURRENT: Place = file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+const AVAILABLE: Place = file("/sys/devices/system/clocksource/clocksource0/available_clocksource");
+const ONLINE: Place = file("/sys/devices/system/cpu/online");
+const ISOLATED: Place = file("/sys/devices/system/cpu/isolated");
+const NOHZ_FULL: Place = file("/sys/devices/system/cpu/nohz_full");
+const COMMAND_LINE: Place = file("/proc/cmdline");
+const LIMITS: &str = "/proc/thread-self/limits";
+const CAPABILITIES: Place = Lines("/proc/thread-self/status", "CapEff:");
+const ZONES: &str = "/sys/class/thermal";
+const PMUS: &str = "/sys/bus/event_source/devices";
+
+/// The files that each rule examines. Rules that examine only facts without a file are not listed.
+const PLACES: [(&str, &[Place]); 35] = [
+    ("clock-source", &[CURRENT, AVAILABLE, Lines("/dev/kmsg", "TSC")]),
+    ("clock-by-system-call", &[CURRENT]),
+    ("preemption", &[file("/sys/kernel/realtime"), file("/sys/kernel/debug/sched/preempt")]),
+    ("throttling", &[file(RT_RUNTIME), file(RT_PERIOD)]),
+    ("realtime-budget", &[file(RT_RUNTIME), file(RT_PERIOD)]),
+    ("fair-server", &[FairServer("runtime"), FairServer("period")]),
+    ("right-to-realtime", &[CAPABILITIES, Lines(LIMITS, "Max realtime priority")]),
+    ("right-to-lock-memory", &[CAPABILITIES, Lines(LIMITS, "Max locked memory")]),
+    ("realtime-timeout", &[Lines(LIMITS, "Max realtime timeout")]),
+    ("isolated-cpus", &[ONLINE, ISOLATED, file("/sys/devices/system/cpu/offline")]),
+    ("parameters-ignored", &[COMMAND_LINE, ISOLATED, NOHZ_FULL]),
+    ("tick", &[NOHZ_FULL, COMMAND_LINE]),
+    ("rcu-callbacks", &[COMMAND_LINE]),
+    ("smt-sibling", &[OfEachCpu("topology/thread_siblings_list")]),
+    ("new-interrupts", &[file("/proc/irq/default_smp_affinity")]),
+    ("timer-migration", &[file("/proc/sys/kernel/timer_migration")]),
+    ("governor", &[OfEachCpu("cpufreq/scaling_governor"), OfEachCpu("cpufreq/scaling_driver")]),
+    (
+        "frequency-limit",
+        &[
+            OfEachCpu("cpufreq/scaling_max_freq"),
+            OfEachCpu("cpufreq/cpuinfo_max_freq"),
+            OfEachCpu("cpufreq/base_frequency"),
+            file(NO_TURBO),
+        ],
+    ),
+    ("turbo", &[file(NO_TURBO), file("/sys/devices/system/cpu/cpufreq/boost")]),
+    ("idle-states", &[OfEach("/sys/devices/system/cpu/cpu0/cpuidle", "latency")]),
+    ("slowed-down", &[OfEachCpu("thermal_throttle/core_throttle_count")]),
+    ("swap", &[file("/proc/swaps")]),
+    ("huge-pages", &[file("/sys/kernel/mm/transparent_hugepage/enabled")]),
+    ("same-pages", &[file("/sys/kernel/mm/ksm/run")]),
+    ("moved-pages", &[file("/proc/sys/kernel/numa_balancing"), file("/sys/devices/system/node/online")]),
+    ("nmi-watchdog", &[file("/proc/sys/kernel/nmi_watchdog")]),
+    ("stolen-time", &[Lines("/proc/stat", "cpu ")]),
+    (
+        "virtual-machine",
+        &[
+            file("/sys/hypervisor/type"),
+            Lines("/proc/sysinfo", "VM00 Control Program"),
+            file("/proc/device-tree/hypervisor/compatible"),
+            file("/sys/class/dmi/id/sys_vendor"),
+            file("/sys/class/dmi/id/product_name"),
+            AVAILABLE,
+        ],
+    ),
+    ("under-voltage", &[OfEach("/sys/bus/platform/drivers/raspberrypi-firmware", "get_throttled")]),
+    ("held-back", &[OfEach("/sys/bus/platform/drivers/raspberrypi-firmware", "get_throttled")]),
+    ("temperature", &[OfEach(ZONES, "temp"), OfEach(ZONES, "trip_point_0_type"), OfEach(ZONES, "trip_point_0_temp")]),
+    ("perf-paranoid", &[file(PARANOID), CAPABILITIES]),
+    ("perf-user-access", &[file("/proc/sys/kernel/perf_user_access")]),
+    ("rdpmc", &[OfEach(PMUS, "rdpmc")]),
+    ("timer-erratum", &[Lines("/dev/kmsg", "arch_timer: ")]),
+];
+
+/// Words of the lines of the kernel log with which it gives a counter up.
+const DOUBTS: [&str; 4] = ["unstable", "warp", "skew", "Trapping"];
+
+/// Reads the evidence of each rule.
+pub(super) fn collect(host: &Host, cores: &Cores) -> BTreeMap<&'static str, Vec<Evidence>> {
+    let of = |places: &[Place]| places.iter().flat_map(|place| place.read(host, cores)).collect();
+    PLACES.into_iter().map(|(rule, places)| (rule, of(places))).collect()
+}
+
+impl Place {
+    fn read(self, host: &Host, cores: &Cores) -> Vec<Evidence> {
+        let cpus = || cores.each.keys().copied();
+        match self {
+            Lines("/dev/kmsg", words) => {
+                let lines = host.kernel_log().map(|log| log.lines).unwrap_or_default().into_iter();
+                let stated = lines
+                    .filter(|line| line.text.contains(words) && DOUBTS.iter().any(|doubt| line.text.contains(doubt)));
+                let evidence = |line: LogLine| Evidence {
+                    file: "/dev/kmsg".to_owned(),
+                    cpus: None,
+                    value: on_one_line(&line.text),
+                };
+                stated.map(evidence).collect()
+            }
+            Lines(path, beginning) => value(host, path, beginning)
+                .map(|value| Evidence { file: path.to_owned(), cpus: None, value })
+                .into_iter()
+                .collect(),
+            OfEachCpu(name) => {
+                grouped(host, cpus().map(|cpu| (cpu, format!("/sys/devices/system/cpu/cpu{cpu}/{name}"))))
+            }
+            FairServer(name) => grouped(host, cpus().map(|cpu| (cpu, format!("{FAIR_SERVER}/cpu{cpu}/{name}")))),
+            OfEach(folder, name) => {
+                let paths = host.list(folder).into_iter().map(|device| format!("{folder}/{device}/{name}"));
+                paths.filter_map(|file| Some(Evidence { value: value(host, &file, "")?, cpus: None, file })).collect()
+            }
+        }
+    }
+}
+
+/// Returns the files of CPUs, those with the same value together.
+fn grouped(host: &Host, files: impl Iterator<Item = (usize, String)>) -> Vec<Evidence> {
+    let mut groups: Vec<(String, String, Vec<usize>)> = Vec::new();
+    for (cpu, file) in files {
+        let Some(value) = value(host, &file, "") else { continue };
+        match groups.iter_mut().find(|(_, known, _)| *known == value) {
+            Some((.., cpus)) => cpus.push(cpu),
+            None => groups.push((file, value, vec![cpu])),
+        }
+    }
+    let evidence = |(file, value, cpus): (String, String, Vec<usize>)| Evidence {
+        file,
+        cpus: Some(cpus.into_iter().collect()),
+        value,
+    };
+    groups.into_iter().map(evidence).collect()
+}
+
+/// Returns the value in a file; `None` if the file does not exist, or has no such line.
+fn value(host: &Host, path: &str, beginning: &str) -> Option<String> {
+    match host.told(path) {
+        Told::Is(text) if text.trim().is_empty() => beginning.is_empty().then(|| "empty".to_owned()),
+        Told::Is(text) => {
+            let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(beginning)).collect();
+            (!lines.is_empty()).then(|| on_one_line(&lines.join("; ")))
+        }
+        Told::NotAllowed => Some("not readable by this user".to_owned()),
+        Told::Absent | Told::Garbled => None,
+    }
+}
+
+pub(super) fn on_one_line(text: &str) -> String {
+    let words: Vec<&str> =
+        text.split(|letter: char| letter.is_control() || letter == ' ').filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(200).collect()
+}

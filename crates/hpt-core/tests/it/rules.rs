@@ -1,0 +1,649 @@
+//! The rules on small machines that these tests make up: the evidence on which each verdict rests, and the verdict
+//! without that evidence.
+
+use hpt_core::{
+    Host,
+    diagnose::{Goal, MachineFacts, Verdict, examine},
+    host::{Capture, Entry},
+};
+use serde_json::{Value, json};
+
+/// A machine without any file. Each test adds the evidence that a rule examines.
+struct Machine {
+    capture: Capture,
+    facts: Value,
+}
+
+impl Machine {
+    fn new(architecture: &str) -> Self {
+        let facts = json!({
+            "architecture": architecture, "kernel_release": "6.12.0", "kernel_version": "#1 SMP PREEMPT_DYNAMIC",
+            "counter_permission": "unknown", "vdso": true, "clock_resolutions_ns": {}, "cpuid": [],
+        });
+        Self { capture: Capture::new(), facts }.file("sys/devices/system/cpu/online", "0-3")
+    }
+
+    /// A PC whose processor states a TSC of constant rate.
+    fn pc() -> Self {
+        Self::new("x86-64")
+            .file("proc/cpuinfo", "flags\t: tsc constant_tsc nonstop_tsc\n")
+            .file("proc/cmdline", "quiet")
+    }
+
+    fn file(mut self, path: &str, content: &str) -> Self {
+        self.capture.insert(path, Entry::File(content.as_bytes().to_vec())).expect("a sound path");
+        self
+    }
+
+    fn clocksources(self, current: &str, available: &str) -> Self {
+        let folder = "sys/devices/system/clocksource/clocksource0";
+        self.file(&format!("{folder}/current_clocksource"), current)
+            .file(&format!("{folder}/available_clocksource"), available)
+    }
+
+    fn log(self, lines: &[&str]) -> Self {
+        let records = lines.iter().enumerate().map(|(number, line)| format!("6,{number},{number},-;{line}\n"));
+        let records: String = records.collect();
+        self.file("dev/kmsg", &records)
+    }
+
+    fn fact(mut self, name: &str, value: Value) -> Self {
+        self.facts[name] = value;
+        self
+    }
+
+    fn clock(self, status: u32, tick_us: i64, frequency_scaled: i64, maximum_error_us: i64) -> Self {
+        let timex = json!({
+            "status": status, "frequency_scaled": frequency_scaled, "tick_us": tick_us, "usual_tick_us": 10_000,
+            "maximum_error_us": maximum_error_us, "estimated_error_us": 0,
+        });
+        self.situation("timex", timex)
+    }
+
+    fn situation(mut self, name: &str, value: Value) -> Self {
+        self.facts["situation"][name] = value;
+        self
+    }
+
+    /// Returns the verdict of a rule, its observation and its fixes, as one line of text.
+    fn says(&self, rule: &str, cpu: Option<usize>, goal: Goal) -> String {
+        let facts = serde_json::from_value(self.facts.clone()).expect("facts");
+        let host = Host::captured(self.capture.clone(), facts);
+        let examined = examine(&MachineFacts::new(&host), cpu, goal);
+        let one = examined.iter().find(|examined| examined.rule.id == rule).expect("there is such a rule");
+        match &one.verdict {
+            Verdict::Problem(finding) => {
+                let certain = if finding.certain { "" } else { " likely" };
+                let fixes = finding.fixes.iter().map(|fix| format!(" [{} {}]", fix.text, fix.commands.join("; ")));
+                let fixes: String = fixes.collect();
+                format!("{}{certain}: {}{fixes}", finding.severity.name(), finding.observed)
+            }
+            Verdict::Pass(observed) => format!("pass: {observed}"),
+            Verdict::NotApplicable(why) => format!("not applicable: {why}"),
+            Verdict::Unknown { why, .. } => format!("unknown: {why}"),
+        }
+    }
+}
+
+/// Checks what a rule says about several machines: the beginning, words that it contains, and words that it lacks.
+#[track_caller]
+fn check(rule: &str, cpu: Option<usize>, goal: Goal, machines: Vec<(Machine, &str, &[&str], &[&str])>) {
+    for (number, (machine, beginning, has, lacks)) in machines.into_iter().enumerate() {
+        let said = machine.says(rule, cpu, goal);
+        assert!(said.starts_with(beginning), "{rule} {number}: {said}");
+        assert!(has.iter().all(|word| said.contains(word)), "{rule} {number}: {said}");
+        assert!(!lacks.iter().any(|word| said.contains(word)), "{rule} {number}: {said}");
+    }
+}
+
+const UNSYNC: u32 = 0x2041;
+const SYNCED: u32 = 0x2001;
+
+#[test]
+fn the_error_that_grows_since_the_last_update_decides_whether_the_clock_is_synchronized() {
+    let of =
+        |status, error| Machine::pc().clock(status, 10_000, 0, error).situation("time_daemons", json!(["chronyd"]));
+    check(
+        "wall-time",
+        None,
+        Goal::General,
+        vec![
+            (of(SYNCED, 900), "pass: synchronized, with a maximum error of 900 µs", &[], &["STA_UNSYNC"]),
+            (of(UNSYNC, 9_776), "pass: synchronized, with a maximum error of 9.776 ms", &["STA_UNSYNC is set"], &[]),
+            (of(UNSYNC, 15_999_999), "pass", &[], &[]),
+            (of(UNSYNC, 16_000_000), "high: chronyd is running", &[], &[]),
+            (of(SYNCED, 16_000_000), "high", &[], &[]),
+            (Machine::pc(), "unknown: adjtimex", &[], &[]),
+        ],
+    );
+    let not_for_realtime = of(UNSYNC, 16_000_000).says("wall-time", None, Goal::Realtime);
+    assert!(not_for_realtime.starts_with("info"), "{not_for_realtime}");
+}
+
+#[test]
+fn a_rate_that_no_crystal_explains_is_named() {
+    let of = |tick, frequency| Machine::pc().clock(SYNCED, tick, frequency, 900_000);
+    check(
+        "clock-rate",
+        None,
+        Goal::Timekeeping,
+        vec![
+            (
+                of(9_256, -2_800_000),
+                "high: CLOCK_REALTIME and CLOCK_MONOTONIC run 7.4 % slow",
+                &["tick -74400 ppm", "frequency -42.7 ppm"],
+                &[],
+            ),
+            (of(10_833, 0), "high: CLOCK_REALTIME and CLOCK_MONOTONIC run 8.3 % fast", &[], &[]),
+            (of(10_006, 500 << 16), "high: CLOCK_REALTIME and CLOCK_MONOTONIC run 0.1 % fast", &[], &[]),
+            (of(10_000, -500 << 16), "pass: tick +0 ppm, frequency -500.0 ppm", &[], &[]),
+            (of(9_999, 0), "pass", &[], &[]),
+            (Machine::pc(), "unknown", &[], &[]),
+        ],
+    );
+    let synchronized = of(9_256, 0).says("wall-time", None, Goal::General);
+    assert!(synchronized.contains("see clock-rate"), "{synchronized}");
+}
+
+#[test]
+fn a_daemon_that_may_adjust_only_a_network_card_proves_no_conflict() {
+    let of = |daemons: Value| Machine::pc().situation("time_daemons", daemons);
+    check(
+        "time-daemons",
+        None,
+        Goal::General,
+        vec![
+            (of(json!(["chronyd", "phc2sys"])), "unknown: chronyd and phc2sys", &[], &[]),
+            (of(json!(["phc2sys", "ptp4l"])), "pass", &[], &[]),
+            (of(json!(["chronyd", "ntpd"])), "high", &[], &[]),
+            (of(json!([])), "not applicable", &[], &[]),
+            (of(Value::Null), "unknown", &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn a_clocksource_is_advised_only_if_the_processor_states_a_constant_rate() {
+    let old = |flags: &str| Machine::new("x86-64").file("proc/cpuinfo", &format!("flags\t: {flags}\n"));
+    check(
+        "clock-source",
+        None,
+        Goal::General,
+        vec![
+            (
+                old("fpu tsc").clocksources("hpet", "hpet tsc acpi_pm"),
+                "not applicable",
+                &["constant_tsc"],
+                &["clocksource set"],
+            ),
+            (
+                old("tsc constant_tsc").clocksources("acpi_pm", "acpi_pm tsc"),
+                "not applicable",
+                &[],
+                &["clocksource set"],
+            ),
+            (old("tsc nonstop_tsc").clocksources("xen", "xen tsc"), "not applicable", &[], &["clocksource set"]),
+            (Machine::new("x86-64").clocksources("hpet", "tsc hpet"), "unknown", &[], &["clocksource set"]),
+            (Machine::pc().clocksources("hpet", "tsc hpet"), "high: hpet", &["clocksource set tsc"], &["clocksource="]),
+            (
+                Machine::pc().file("proc/cmdline", "clocksource=hpet").clocksources("hpet", "tsc hpet"),
+                "high: hpet",
+                &["Remove clocksource=hpet"],
+                &[],
+            ),
+            (Machine::pc().clocksources("tsc", "tsc hpet"), "pass: tsc", &[], &[]),
+            (Machine::new("riscv64").clocksources("riscv_clocksource", "riscv_clocksource"), "pass", &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn the_remedy_depends_on_the_reason_that_the_kernel_logged() {
+    let of = |lines: &[&str]| Machine::pc().clocksources("hpet", "hpet acpi_pm").log(lines);
+    let bad = &["tsc=reliable", "tsc=nowatchdog"];
+    check(
+        "clock-source",
+        None,
+        Goal::General,
+        vec![
+            (of(&["tsc: Marking TSC unstable due to TSC halts in idle"]), "info", &["max_cstate=1"], bad),
+            (of(&["Marking TSC unstable due to TSC halts in idle states deeper than C2"]), "info", &[], bad),
+            (
+                of(&[
+                    "TSC synchronization [CPU#0 -> CPU#1]:",
+                    "Measured 5 cycles TSC warp between CPUs, turning off TSC clock.",
+                ]),
+                "info",
+                &["differ"],
+                bad,
+            ),
+            (of(&["tsc: Marking TSC unstable due to check_tsc_sync_source failed"]), "info", &["differ"], bad),
+            (of(&["tsc: Marking TSC unstable due to cpufreq changes on CPUs"]), "info", &["frequency"], bad),
+            (
+                of(&["tsc: Marking TSC unstable due to could not calculate TSC khz"]),
+                "info",
+                &["could not determine"],
+                bad,
+            ),
+            (of(&["tsc: Marking TSC unstable due to boot parameter"]), "high", &["Remove tsc=unstable"], bad),
+            (
+                of(&[
+                    "clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc' as unstable because the skew is too large:",
+                    "clocksource: 'refined-jiffies' wd_now: fffedb77",
+                    "tsc: Marking TSC unstable due to clocksource watchdog",
+                ]),
+                "high",
+                &["tsc=reliable"],
+                &[],
+            ),
+            (
+                of(&[
+                    "clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable because the skew against 'refined-jiffies' is too large",
+                ]),
+                "high",
+                &["acpi=off"],
+                bad,
+            ),
+            (of(&["clocksource: hpet: mask: 0xffffffff"]), "high", &["gives no reason"], bad),
+            (
+                Machine::new("x86-64")
+                    .file("proc/cpuinfo", "flags\t: tsc\n")
+                    .clocksources("acpi_pm", "acpi_pm")
+                    .log(&["x"]),
+                "not applicable",
+                &["does not state"],
+                bad,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_vdso_of_a_capture_is_known_only_by_what_its_kernel_states() {
+    let of = |architecture: &str, release: &str, source: &str| {
+        Machine::new(architecture).fact("kernel_release", json!(release)).clocksources(source, source)
+    };
+    check(
+        "clock-by-system-call",
+        None,
+        Goal::General,
+        vec![
+            (of("riscv64", "6.12.0", "riscv_clocksource"), "pass", &[], &[]),
+            (
+                of("riscv64", "5.4.0", "riscv_clocksource"),
+                "low: the vDSO does not read riscv_clocksource in this kernel",
+                &[],
+                &[],
+            ),
+            (of("riscv64", "unknown", "riscv_clocksource"), "unknown", &[], &[]),
+            (of("other", "6.1.0", "timebase"), "pass", &[], &[]),
+            (of("other", "6.1.0", "a-new-counter"), "unknown", &["hpt measures it"], &[]),
+            (of("x86-64", "6.1.0", "hpet"), "low", &[], &[]),
+            (of("arm", "6.1.0", "mct-frc"), "low: the vDSO does not read mct-frc", &[], &[]),
+            (of("aarch64", "6.1.0", "arch_sys_counter"), "pass", &[], &[]),
+            (
+                of("aarch64", "6.1.0", "arch_sys_counter").log(&[
+                    "arch_timer: Enabling local workaround for ARM erratum 858921",
+                    "arch_timer: CPU4: Trapping CNTVCT access",
+                ]),
+                "low",
+                &["CPU4: Trapping"],
+                &[],
+            ),
+            // This erratum alone disables only the vDSO of 32-bit programs.
+            (
+                of("aarch64", "6.1.0", "arch_sys_counter")
+                    .log(&["arch_timer: Enabling local workaround for ARM erratum 1418040"]),
+                "pass",
+                &[],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_interrupt_of_each_cpu_is_not_moved() {
+    let of = |chip: &str| {
+        Machine::pc()
+            .file("proc/interrupts", &format!("  CPU0 CPU1 CPU2 CPU3\n 54: 0 800 0 0 {chip}\n"))
+            .file("proc/irq/54/smp_affinity_list", "1")
+    };
+    check(
+        "interrupts",
+        Some(1),
+        Goal::Realtime,
+        vec![
+            (of("xen-percpu -virq timer1"), "pass", &[], &["smp_affinity"]),
+            (of("GICv3 26 Level a-timer"), "pass", &[], &[]),
+            (of("RISC-V INTC 5 Edge riscv-timer"), "pass", &[], &[]),
+            (of("GICv3 64 Level nvme0q1"), "low", &["54 (nvme0q1"], &[]),
+            (of("xen-dyn -event blkif"), "low", &["54 (blkif"], &[]),
+        ],
+    );
+}
+
+/// A CPU's cpufreq files: the limit, the hardware maximum, and the base frequency, in MHz.
+fn frequencies(machine: Machine, each: &[(u32, u32, Option<u32>)]) -> Machine {
+    each.iter().enumerate().fold(machine, |machine, (cpu, (allowed, highest, base))| {
+        let path = |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}");
+        let machine = machine
+            .file(&path("scaling_max_freq"), &format!("{allowed}000\n"))
+            .file(&path("cpuinfo_max_freq"), &format!("{highest}000\n"));
+        match base {
+            Some(base) => machine.file(&path("base_frequency"), &format!("{base}000\n")),
+            None => machine,
+        }
+    })
+}
+
+#[test]
+fn a_limit_is_compared_with_the_base_frequency_if_turbo_is_off_and_stated_for_each_group_of_cpus() {
+    let off = || Machine::pc().file("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
+    let on = || Machine::pc().file("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
+    check(
+        "frequency-limit",
+        None,
+        Goal::General,
+        vec![
+            (
+                frequencies(off(), &[(800, 4700, Some(1700)); 4]),
+                "low: limited to 800 MHz (base frequency: 1700 MHz) on CPUs 0-3",
+                &[],
+                &[],
+            ),
+            (frequencies(off(), &[(1700, 4700, Some(1700)); 4]), "pass: only turbo", &[], &[]),
+            (frequencies(off(), &[(2000, 4700, Some(1700)); 4]), "pass: only turbo", &[], &[]),
+            (
+                frequencies(off(), &[(800, 4700, None); 4]),
+                "unknown: limited to 800 MHz",
+                &["does not state the base"],
+                &[],
+            ),
+            (
+                frequencies(on(), &[(1700, 4700, Some(1700)); 4]),
+                "low: limited to 1700 MHz (hardware maximum: 4700 MHz)",
+                &[],
+                &[],
+            ),
+            (frequencies(on(), &[(4700, 4700, Some(1700)); 4]), "pass: no limit", &[], &[]),
+            (
+                frequencies(
+                    Machine::new("aarch64"),
+                    &[(1017, 2016, None), (1017, 2016, None), (1056, 2803, None), (998, 3187, None)],
+                ),
+                "low: limited to 1017 MHz (hardware maximum: 2016 MHz) on CPUs 0-1, 1056 MHz (hardware maximum: 2803 MHz) on CPU 2, 998 MHz (hardware maximum: 3187 MHz) on CPU 3",
+                &["echo 3187000"],
+                &[],
+            ),
+            (
+                frequencies(Machine::new("aarch64"), &[(1800, 1800, None), (1800, 1800, None), (1200, 2400, None)]),
+                "low: limited to 1200 MHz (hardware maximum: 2400 MHz) on CPU 2 [",
+                &[],
+                &["1800 MHz"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_idle_states_of_each_group_of_cpus_are_stated() {
+    let states = |each: &[(&str, u32)]| {
+        each.iter().enumerate().fold(Machine::new("aarch64"), |machine, (cpu, (name, latency))| {
+            let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state1");
+            machine
+                .file(&format!("{folder}/name"), name)
+                .file(&format!("{folder}/latency"), &latency.to_string())
+                .file(&format!("{folder}/disable"), "0")
+        })
+    };
+    check(
+        "idle-states",
+        None,
+        Goal::Realtime,
+        vec![
+            (
+                states(&[("silver", 1300), ("gold", 1900), ("gold", 1900)]),
+                "low: the deepest idle state is silver, with an exit latency of 1300 µs, on CPU 0; gold, with an exit latency of 1900 µs, on CPUs 1-2",
+                &[],
+                &[],
+            ),
+            (
+                states(&[("WFI", 1), ("cluster", 500)]),
+                "low: the deepest idle state is cluster, with an exit latency of 500 µs, on CPU 1",
+                &[],
+                &["WFI"],
+            ),
+            (
+                states(&[("C6", 133); 4]),
+                "low: the deepest idle state is C6, with an exit latency of 133 µs, on CPUs 0-3",
+                &[],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_sensor_that_cannot_be_true_is_no_problem() {
+    let zone = |machine: Machine, number: u32, temperature: i64, kind: &str, limit: i64| {
+        let path = |name: &str| format!("sys/class/thermal/thermal_zone{number}/{name}");
+        machine
+            .file(&path("type"), "acpitz")
+            .file(&path("temp"), &temperature.to_string())
+            .file(&path("trip_point_0_type"), kind)
+            .file(&path("trip_point_0_temp"), &limit.to_string())
+    };
+    let one = |temperature, kind, limit| zone(Machine::pc(), 0, temperature, kind, limit);
+    check(
+        "temperature",
+        None,
+        Goal::General,
+        vec![
+            (zone(one(16_800, "critical", 18_800), 1, 27_800, "critical", 119_000), "pass: acpitz: 27 °C", &[], &[]),
+            (one(16_800, "critical", 18_800), "unknown", &[], &["cooling"]),
+            (one(95_000, "critical", 90_000), "unknown", &["have been passed"], &[]),
+            (one(-273_000, "critical", 90_000), "unknown", &[], &[]),
+            (one(255_000, "passive", 256_000), "unknown", &[], &[]),
+            (one(84_000, "passive", 85_000), "low: acpitz: 84 °C", &[], &[]),
+            (one(86_000, "passive", 85_000), "low", &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn each_kind_of_core_has_its_own_setting_for_reads_of_its_counters() {
+    let pmus = |each: &[(&str, &str)]| {
+        each.iter().fold(Machine::pc(), |machine, (name, rdpmc)| {
+            let folder = format!("sys/bus/event_source/devices/{name}");
+            let machine = machine.file(&format!("{folder}/type"), "4");
+            if rdpmc.is_empty() { machine } else { machine.file(&format!("{folder}/rdpmc"), rdpmc) }
+        })
+    };
+    check(
+        "rdpmc",
+        None,
+        Goal::General,
+        vec![
+            (
+                pmus(&[("cpu_atom", "0"), ("cpu_core", "0")]),
+                "info: rdpmc is 0 for cpu_atom and cpu_core",
+                &["devices/cpu_core/rdpmc"],
+                &["devices/cpu/rdpmc"],
+            ),
+            (
+                pmus(&[("cpu_atom", "0"), ("cpu_core", "1")]),
+                "info: rdpmc is 0 for cpu_atom:",
+                &["devices/cpu_atom/rdpmc"],
+                &["devices/cpu_core"],
+            ),
+            (pmus(&[("cpu_atom", "1"), ("cpu_core", "2")]), "pass: rdpmc is 1", &[], &[]),
+            (pmus(&[("cpu", "0")]), "info: rdpmc is 0:", &["devices/cpu/rdpmc"], &[]),
+            (pmus(&[("cpu", "")]), "unknown", &[], &[]),
+            (pmus(&[("software", "")]), "not applicable", &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn offline_cpus_are_mentioned() {
+    let of = |online: &str, offline: &str, present: &str| {
+        let file = |name: &str| format!("sys/devices/system/cpu/{name}");
+        Machine::new("aarch64")
+            .file(&file("online"), online)
+            .file(&file("offline"), offline)
+            .file(&file("present"), present)
+            .file(&file("isolated"), "")
+    };
+    check(
+        "isolated-cpus",
+        None,
+        Goal::General,
+        vec![
+            (of("0", "1-7", "0-7"), "info: only one CPU is online (CPUs 1-7 are offline)", &[], &[]),
+            (of("0", "", "0"), "info: only one CPU is online:", &[], &["offline"]),
+            (of("0-2,4", "3", "0-4"), "info: none of the 4 online CPUs is isolated; CPU 3 is offline", &[], &[]),
+            // CPUs that the kernel could have, but that are not present.
+            (of("0-3", "4-63", "0-3"), "info: none of the 4 CPUs is isolated", &[], &["offline"]),
+        ],
+    );
+}
+
+#[test]
+fn a_small_budget_of_real_time_threads_is_a_problem_for_every_goal() {
+    let of = |runtime: i64, period: i64| {
+        Machine::pc()
+            .fact("kernel_release", json!("6.6.1"))
+            .file("proc/sys/kernel/sched_rt_runtime_us", &runtime.to_string())
+            .file("proc/sys/kernel/sched_rt_period_us", &period.to_string())
+    };
+    for goal in Goal::ALL {
+        check(
+            "realtime-budget",
+            None,
+            goal,
+            vec![
+                (
+                    of(1_000, 1_000_000),
+                    "high: allowed: 1 ms of every 1000 ms: all of them together are paused for up to 999 ms",
+                    &[],
+                    &[],
+                ),
+                (of(0, 1_000_000), "high: allowed: 0 ms", &[], &[]),
+                (of(500, 1_000), "high: allowed: 0.5 ms of every 1 ms", &[], &[]),
+                (of(950_000, 1_000_000), "pass", &[], &[]),
+                (of(-1, 1_000_000), "not applicable", &[], &[]),
+                (of(1_000, 1_000_000).fact("kernel_release", json!("6.14.0")), "not applicable", &[], &[]),
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_mode_of_preemption_is_named_and_judged_for_a_real_time_thread() {
+    let of = |version: &str| Machine::pc().fact("kernel_version", json!(version));
+    let configured =
+        |version: &str, line: &str| of(version).file("boot/config-6.12.0", &format!("CONFIG_X=y\n{line}\n"));
+    let mode = |modes: &str| of("#1 SMP PREEMPT_DYNAMIC").file("sys/kernel/debug/sched/preempt", modes);
+    check(
+        "preemption",
+        None,
+        Goal::Realtime,
+        vec![
+            (
+                mode("none (voluntary) full lazy\n"),
+                "high: PREEMPT_DYNAMIC, in mode `voluntary`",
+                &["preempt=full"],
+                &[],
+            ),
+            (mode("none voluntary (full) lazy\n"), "low: PREEMPT_DYNAMIC, in mode `full`", &[], &["preempt=full"]),
+            (mode("full (lazy)\n"), "low: PREEMPT_DYNAMIC, in mode `lazy`", &[], &[]),
+            (of("#1 SMP PREEMPT_DYNAMIC"), "low: PREEMPT_DYNAMIC; only root", &["preempt=full"], &[]),
+            (
+                configured("#1 SMP PREEMPT_DYNAMIC", "CONFIG_PREEMPT_NONE=y"),
+                "high: PREEMPT_DYNAMIC, in mode `none`",
+                &[],
+                &[],
+            ),
+            (configured("#1 SMP", "CONFIG_PREEMPT_NONE=y"), "high: built for the mode `none`", &[], &["preempt=full"]),
+            (of("#1 SMP"), "high: preemptible only at explicit points in its code (PREEMPT_NONE", &[], &[]),
+            (of("#1 SMP PREEMPT"), "low: preemptible outside of critical sections", &[], &[]),
+            (of("#1 SMP PREEMPT_RT"), "pass", &[], &[]),
+            (of(""), "unknown", &[], &[]),
+        ],
+    );
+    assert!(of("#1 SMP").says("preemption", None, Goal::Benchmarks).starts_with("info"));
+}
+
+/// Describes the distribution of a machine whose services systemd starts.
+fn system(distributions: &Value, is_a_container: bool, has_kernel: bool) -> Value {
+    json!({ "distributions": distributions, "has_systemd": true, "is_a_container": is_a_container, "has_kernel": has_kernel })
+}
+
+#[test]
+fn fixes_are_commands_of_the_distribution_or_none() {
+    let of = |system: Value| {
+        Machine::pc()
+            .clock(UNSYNC, 10_000, 0, 16_000_000)
+            .situation("time_daemons", json!([]))
+            .situation("system", system)
+    };
+    check(
+        "wall-time",
+        None,
+        Goal::General,
+        vec![
+            (
+                of(system(&json!(["debian"]), false, true)),
+                "high",
+                &["sudo apt-get install chrony", "timedatectl set-ntp"],
+                &[],
+            ),
+            (of(system(&json!(["fedora", "rhel"]), false, true)), "high", &["sudo dnf install chrony"], &["apt-get"]),
+            (
+                of(system(&json!(["opensuse-leap", "suse"]), false, true)),
+                "high",
+                &["sudo zypper install chrony"],
+                &["apt-get"],
+            ),
+            (of(system(&json!(["nixos"]), false, true)), "high", &["Install a time daemon"], &["apt-get", "sudo dnf"]),
+            (of(Value::Null), "high", &["Install a time daemon"], &["apt-get", "timedatectl"]),
+        ],
+    );
+    check(
+        "preemption",
+        None,
+        Goal::Realtime,
+        vec![
+            (of(system(&json!(["debian"]), false, true)), "low", &["linux-image-rt-amd64"], &[]),
+            (
+                of(system(&json!(["ubuntu", "debian"]), false, true)),
+                "low",
+                &["sudo pro enable realtime-kernel"],
+                &["linux-image"],
+            ),
+            (
+                of(system(&json!(["fedora"]), false, true)),
+                "low",
+                &["if your distribution has one"],
+                &["linux-image", "apt-get"],
+            ),
+            (of(system(&json!(["debian"]), true, true)), "low", &["on the host of this container"], &["apt-get"]),
+            (of(system(&json!(["debian"]), false, false)), "low", &["no files of its kernel"], &["apt-get"]),
+            (of(Value::Null), "low", &["if your distribution has one"], &["apt-get"]),
+        ],
+    );
+    let two = |distribution: &str| {
+        of(system(&json!([distribution]), false, true))
+            .situation("time_daemons", json!(["systemd-timesyncd", "chronyd"]))
+    };
+    check(
+        "time-daemons",
+        None,
+        Goal::General,
+        vec![
+            (two("debian"), "high", &["disable --now chrony]"], &[]),
+            (two("fedora"), "high", &["disable --now chronyd]"], &[]),
+        ],
+    );
+}
