@@ -87,9 +87,10 @@ fn is_cycle_read(address: *const u8) -> bool {
     if first >> 11 < 0b11101 {
         return false;
     }
+    let rest = address.wrapping_add(2).cast::<u16>();
     // SAFETY: the processor has fetched all four bytes of this instruction: if it could not, it would have raised SIGSEGV
     // instead. For the mapping, see above.
-    let second = unsafe { address.add(2).cast::<u16>().read_unaligned() };
+    let second = unsafe { rest.read_unaligned() };
     reads_cycles(u32::from(second) << 16 | u32::from(first))
 }
 
