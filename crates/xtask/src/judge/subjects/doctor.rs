@@ -77,8 +77,8 @@ pub(super) fn judge(case: &Case<'_>) {
 fn judge_machine(case: &Case<'_>, diagnosis: &Judged<'_, DoctorDocument>) {
     let clock_source = case.board.clock_source.as_str();
     diagnosis.holds("throttling is on, and this kernel throttles", |it| found(it, "throttling", High));
-    diagnosis.holds("it is not a real-time kernel", |it| found(it, "preemption", Low));
-    diagnosis.holds("the clock is not synchronized", |it| found(it, "wall-time", High));
+    diagnosis.holds("it is not a real-time kernel", |it| is(it, "preemption", DoctorVerdict::Problem));
+    diagnosis.holds("the clock is not synchronized", |it| found(it, "wall-time", Info));
     diagnosis.holds(&format!("the clocksource {clock_source} is the best or the only one"), |it| {
         is(it, "clock-source", DoctorVerdict::Pass) || is(it, "clock-source", DoctorVerdict::NotApplicable)
     });
