@@ -15,7 +15,6 @@ use hpt_benches::{
 use hpt_core::{
     Host,
     clock::{self, SourceRefused},
-    realtime::Pinned,
     source,
 };
 
@@ -30,7 +29,9 @@ pub(crate) fn two(args: &Args, cpus: [usize; 2], interrupt: &Interrupt) -> Resul
     let (word, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (start, beginning) = (Instant::now(), Beginning::now());
     let player = |player: Player, cpu: usize| {
-        let _pinned = Pinned::new(cpu).map_err(|error| error.to_string())?;
+        if !core_affinity::set_for_current(core_affinity::CoreId { id: cpu }) {
+            return Err(format!("the thread cannot run on CPU {cpu}"));
+        }
         let keep_going = || !interrupt.came() && start.elapsed() < args.longest;
         play_by(args.clock, beginning, player, &word, args.handovers.div_ceil(2), keep_going).map_err(str::to_owned)
     };
