@@ -81,7 +81,7 @@ fn print_words() -> io::Result<bool> {
 
 /// Prints the problems of a board's answers, one per line, and the results on the last line.
 fn judge_board(name: &str, answers: &Path) -> io::Result<bool> {
-    let verdict = judge::judge(&board(name)?, &Answers::read(answers)?);
+    let verdict = judge::judge(&board(name, answers)?, &Answers::read(answers)?);
     let mut output = io::stdout().lock();
     for wrong in &verdict.wrong {
         writeln!(output, "{name}: {wrong}")?;
@@ -93,7 +93,8 @@ fn judge_board(name: &str, answers: &Path) -> io::Result<bool> {
 /// Plants faults in the answers of these boards, and prints which the judges noticed.
 fn doubt_judges(folder: &Path, names: &[&str]) -> io::Result<bool> {
     let answers = |name: &str| -> io::Result<(Board, Answers)> {
-        Ok((board(name)?, Answers::read(&folder.join(name).join("answers"))?))
+        let answers = folder.join(name).join("answers");
+        Ok((board(name, &answers)?, Answers::read(&answers)?))
     };
     let boards = names.iter().map(|name| answers(name)).collect::<io::Result<Vec<_>>>()?;
     let doubts = judge::doubt(&boards);
@@ -104,15 +105,13 @@ fn doubt_judges(folder: &Path, names: &[&str]) -> io::Result<bool> {
     Ok(doubts.iter().all(|doubt| doubt.missed.is_empty()))
 }
 
-/// Reads a board's file. `HPT_BOARDS_SHOWS` replaces its list of subjects, as in `scripts/test-boards`.
-fn board(name: &str) -> io::Result<Board> {
-    let path = format!("boards/{name}.board");
-    let error = |error: &dyn std::error::Error| io::Error::other(format!("{path}: {error}"));
-    let text = fs::read_to_string(&path).map_err(|cause| error(&cause))?;
-    let mut board = Board::parse(name, &text).map_err(|cause| error(&cause))?;
-    match env::var("HPT_BOARDS_SHOWS") {
-        Ok(shows) if !shows.is_empty() => board.shows = shows.split_whitespace().map(str::to_owned).collect(),
-        _ => {}
+/// Reads a board's file, and what `scripts/test-boards` ran of it, which it wrote beside the answers.
+fn board(name: &str, answers: &Path) -> io::Result<Board> {
+    let mut board = Board::parse(name, "").map_err(io::Error::other)?;
+    for path in [Path::new("boards").join(format!("{name}.board")), answers.join("ran")] {
+        let error = |error: &dyn std::error::Error| io::Error::other(format!("{}: {error}", path.display()));
+        let text = fs::read_to_string(&path).map_err(|cause| error(&cause))?;
+        board.read(&text).map_err(|cause| error(&cause))?;
     }
     Ok(board)
 }

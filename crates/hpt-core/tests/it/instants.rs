@@ -14,7 +14,7 @@ use hpt_core::{
 };
 
 use crate::support::{
-    alone_to_change_the_source, is_alone,
+    alone_to_change_the_source, is_alone, times,
     unsafe_calls::{ChildEnd, in_a_child, interrupt_every, with_the_counter_forbidden},
 };
 
@@ -23,9 +23,14 @@ use crate::support::{
 /// that began above a slow answer.
 const WHILE_LEARNING_NS: u128 = 80_000;
 
-/// Readings per thread. Fewer on other architectures, which are emulated in the daily runs.
-const READINGS: u64 = if cfg!(target_arch = "x86_64") { 200_000 } else { 8_000 };
-const ROUNDS: u32 = if cfg!(target_arch = "x86_64") { 2_000 } else { 100 };
+/// Returns the readings of a thread.
+fn readings() -> u32 {
+    times(200_000, 8_000)
+}
+
+fn rounds() -> u32 {
+    times(2_000, 100)
+}
 
 fn kernel() -> PosixClock {
     PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it")
@@ -60,7 +65,7 @@ impl TimeSource for Still {
 fn every_reading_including_the_first_is_within_the_stated_bound() {
     let kernel = kernel();
     for round in 0..20 {
-        let outside_ns = (0..ROUNDS).map(|_| outside(&kernel, Instant::now)).max().expect("some");
+        let outside_ns = (0..rounds()).map(|_| outside(&kernel, Instant::now)).max().expect("some");
         // The error of the first segments while another test changes the source. The stated bound
         // is smaller.
         let bound = clock::status().bound.as_nanos().max(WHILE_LEARNING_NS);
@@ -74,7 +79,7 @@ fn every_reading_including_the_first_is_within_the_stated_bound() {
 }
 
 /// Passes readings between threads as fast as possible.
-fn hand_over(threads: usize, readings: u64, meanwhile: impl FnOnce()) {
+fn hand_over(threads: usize, readings: u32, meanwhile: impl FnOnce()) {
     let last_ns = AtomicU64::new(0);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -98,7 +103,7 @@ fn hand_over(threads: usize, readings: u64, meanwhile: impl FnOnce()) {
 
 #[test]
 fn time_never_goes_back_across_eight_threads() {
-    hand_over(8, READINGS / 4, || ());
+    hand_over(8, readings() / 4, || ());
 }
 
 #[test]
@@ -106,7 +111,7 @@ fn time_does_not_go_back_while_its_source_changes() {
     let _alone = alone_to_change_the_source();
     let host = Host::live();
     let before = clock::source().id;
-    hand_over(3, READINGS, || {
+    hand_over(3, readings(), || {
         for name in ["monotonic", before.as_str(), "monotonic", before.as_str()] {
             let opened = source::open(&host, name).expect("it was used before");
             match clock::use_source(opened) {
@@ -158,7 +163,7 @@ fn a_forked_child_keeps_a_working_clock() {
         let _ = Instant::now();
         let end = in_a_child(|| {
             let mut last = Instant::EPOCH;
-            for _ in 0..ROUNDS {
+            for _ in 0..rounds() {
                 let now = Instant::now();
                 // Another test may have been changing the source when this one forked.
                 if now < last || u128::from(outside(&kernel, Instant::now)) > WHILE_LEARNING_NS {
@@ -296,7 +301,7 @@ fn a_learned_clock_keeps_its_stated_bound() {
     let learned = Instant::now() + Duration::from_millis(300);
     while Instant::now() < learned {}
     let kernel = kernel();
-    let judged = (0..ROUNDS).filter(|_| is_judged_by_its_stated_bound(&kernel)).count();
+    let judged = (0..rounds()).filter(|_| is_judged_by_its_stated_bound(&kernel)).count();
     if judged == 0 {
         skipped!("two statuses take longer here than segments last, so that the bound of no reading is known");
     }

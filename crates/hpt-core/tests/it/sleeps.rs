@@ -19,12 +19,10 @@ use hpt_core::{
 };
 
 use crate::support::{
-    alone_to_change_the_source, is_alone,
+    alone_to_change_the_source, is_alone, times,
     unsafe_calls::{ChildEnd, in_a_child, interrupt_every},
 };
 
-/// Fewer on other architectures, which are emulated in the daily runs.
-const INTERRUPTIONS: u32 = if cfg!(target_arch = "x86_64") { 10_000 } else { 500 };
 const LONG: Duration = Duration::from_secs(3_600);
 const STRATEGIES: [Strategy; 3] = [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly];
 
@@ -123,7 +121,7 @@ fn every_interruption_ends_its_sleep() {
         }
     });
     let mut made = 0;
-    for (_, strategy) in interruptions(INTERRUPTIONS).zip(STRATEGIES.into_iter().cycle()) {
+    for (_, strategy) in interruptions(times(10_000, 500)).zip(STRATEGIES.into_iter().cycle()) {
         sleeper = sleeper.with_strategy(strategy);
         begun.send(()).expect("the other thread lives");
         assert!(!sleeper.sleep(LONG).is_in_time(), "{strategy:?}");
@@ -231,11 +229,12 @@ fn the_source_may_change_during_a_sleep() {
 /// Never early, even if signals interrupt the readings of the two clocks.
 #[test]
 fn a_sleep_can_wait_for_a_wall_clock_time() {
+    let repetitions = times(60, 4);
     let end = in_a_child(|| {
         interrupt_every(Duration::from_micros(50), disturb);
         for strategy in STRATEGIES {
             let mut sleeper = Sleeper::new().with_strategy(strategy);
-            for us in [0, 10, 150, 300, 1_000].repeat(if cfg!(target_arch = "x86_64") { 60 } else { 4 }) {
+            for us in [0, 10, 150, 300, 1_000].repeat(repetitions) {
                 let outer = std::time::Instant::now();
                 let wall = SystemTime::now();
                 let inner = std::time::Instant::now();
@@ -301,7 +300,7 @@ fn an_interruption_ends_the_sleep_in_progress() {
         }
     });
     let mut made = 0;
-    for number in interruptions(INTERRUPTIONS / 10) {
+    for number in interruptions(times(1_000, 50)) {
         begun.send(u64::from(number) * 7_919 % 300_000).expect("the other thread lives");
         let mut sleeps = 1;
         while sleeper.sleep(Duration::from_micros(200)).is_in_time() {

@@ -103,14 +103,24 @@ impl Board {
     /// Fails if a line is not an assignment, or if a value is invalid for its variable.
     pub fn parse(name: &str, text: &str) -> Result<Self, BoardError> {
         let mut board = Self { name: name.to_owned(), cores: 1, ..Self::default() };
+        board.read(text)?;
+        Ok(board)
+    }
+
+    /// Reads further assignments, which replace earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Board::parse`].
+    pub fn read(&mut self, text: &str) -> Result<(), BoardError> {
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            board.assign(line).map_err(|message| BoardError { line: index + 1, message })?;
+            self.assign(line).map_err(|message| BoardError { line: index + 1, message })?;
         }
-        Ok(board)
+        Ok(())
     }
 
     /// Returns the name of the first build.
@@ -160,7 +170,8 @@ impl Board {
         match variable {
             "qemu" => self.counts_instructions = words.iter().any(|word| word == "-icount"),
             // Used for booting only.
-            "qemu_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" | "by_name" => {}
+            "qemu_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" | "by_name" | "tested_builds"
+            | "tested_shows" => {}
             "kernel" => self.architecture = word.rsplit(':').next().unwrap_or_default().to_owned(),
             "builds" => self.builds = words,
             "shows" => self.shows = words,

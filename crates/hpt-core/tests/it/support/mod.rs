@@ -20,6 +20,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use hpt_core::Host;
+
 /// The exclusive right of a test to change the source of the process's clock: a change that waits
 /// for another thread for a second is refused, and the most recent change determines the source.
 pub(crate) fn alone_to_change_the_source() -> MutexGuard<'static, ()> {
@@ -44,6 +46,11 @@ pub(crate) fn is_alone(name: &str) -> bool {
     assert!(said.success && stdout.contains("1 passed"), "{stdout}{stderr}");
     stderr.lines().filter_map(|line| line.strip_prefix("skipped: ")).for_each(|why| skipped!("{why}"));
     false
+}
+
+/// Returns how often a test repeats something: `few` times on an emulated machine, which is some hundred times slower.
+pub(crate) fn times<N>(many: N, few: N) -> N {
+    if Host::live().emulator().is_some() { few } else { many }
 }
 
 /// Returns the words of the emulator that runs these tests, or none.

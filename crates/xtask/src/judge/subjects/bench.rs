@@ -1,14 +1,8 @@
-//! Every source can be read repeatedly, threads are woken and stalls are found on every CPU, and
-//! every published experiment runs in its short form.
+//! Every source can be read repeatedly, and threads are woken and stalls are found on every CPU.
 
 use std::collections::BTreeSet;
 
-use hpt_document::{
-    bench::BenchDocument,
-    experiment::{ExperimentDocument, ExperimentPartState, FigureState},
-    stall::StallDocument,
-    wake_latency::WakeLatencyDocument,
-};
+use hpt_document::{bench::BenchDocument, stall::StallDocument, wake_latency::WakeLatencyDocument};
 
 use crate::judge::{
     case::{Case, Judged},
@@ -16,7 +10,7 @@ use crate::judge::{
 };
 
 pub(super) fn judge(case: &Case<'_>) {
-    for (index, build) in case.board.builds.iter().enumerate() {
+    for build in &case.board.builds {
         let Some(bench) = case.ended_with::<BenchDocument>(&format!("{build}.bench")) else { continue };
         bench.holds("every source was measured completely", |it| {
             it.results.len() >= 10 && it.results.iter().all(|row| row.repeated.complete)
@@ -31,10 +25,6 @@ pub(super) fn judge(case: &Case<'_>) {
             });
         }
         judge_wakes(case, build);
-        // By far the longest step. The other steps suffice for further builds.
-        if index == 0 {
-            judge_experiments(case, build);
-        }
         judge_stalls(case, build);
     }
 }
@@ -63,36 +53,6 @@ fn judge_wakes(case: &Case<'_>, build: &str) {
                 && it.results.first().is_some_and(|row| row.figures.samples - row.figures.missed == 20)
         });
     }
-}
-
-fn judge_experiments(case: &Case<'_>, build: &str) {
-    let step = format!("{build}.experiments");
-    let ended = case.ended(&step);
-    let Some(experiments) = case.document::<ExperimentDocument>(&step) else { return };
-    if ended {
-        experiments.holds(
-            "every published experiment ran in its short form, and missing figures have a reason",
-            |it| {
-                let mut parts = it.experiments.iter().flat_map(|experiment| &experiment.parts);
-                it.experiments.len() >= 9
-                    && parts.all(|part| part.state == ExperimentPartState::Measured)
-                    && it.results.iter().filter(|row| row.measured.is_some()).count() >= 25
-                    && it.results.iter().all(|row| {
-                        let is_whole = match row.state {
-                            FigureState::Measured => row.samples > 0,
-                            state => row.measured.is_none() && state != FigureState::NotMeasured,
-                        };
-                        is_whole && !row.method.is_empty()
-                    })
-            },
-        );
-    }
-    experiments.holds("a note and each figure report that the machine is emulated", |it| {
-        let mut measured = it.results.iter().filter(|row| row.state == FigureState::Measured);
-        it.head.machine.emulated_by.as_deref() == Some("QEMU")
-            && it.notes.iter().any(|note| note.starts_with("emulated by QEMU: "))
-            && measured.all(|row| row.method.ends_with("; emulated by QEMU"))
-    });
 }
 
 fn judge_stalls(case: &Case<'_>, build: &str) {
@@ -162,29 +122,6 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             change: |it| it.document(".wakes", |it: &mut WakeLatencyDocument| it.results[0].figures.samples = 19),
         },
         Plant { what: "an unprivileged user gets SCHED_FIFO", change: |it| it.copy(".wakes", ".wakes-plain") },
-        Plant {
-            what: "no note reports that the machine is emulated",
-            change: |it| it.replace(".experiments.out", "\"emulated by QEMU: ", "\"as real as can be: "),
-        },
-        Plant {
-            what: "one figure does not report that the machine is emulated",
-            change: |it| {
-                it.document(".experiments", |it: &mut ExperimentDocument| {
-                    let mut measured = it.results.iter_mut().filter(|row| row.state == FigureState::Measured);
-                    if let Some(row) = measured.next() {
-                        row.method = row.method.replace("; emulated by QEMU", "");
-                    }
-                });
-            },
-        },
-        Plant {
-            what: "a part of an experiment was not started",
-            change: |it| {
-                it.document(".experiments", |it: &mut ExperimentDocument| {
-                    it.experiments[0].parts[0].state = ExperimentPartState::NotStarted;
-                });
-            },
-        },
         Plant {
             what: "no stall has the cause \"stopped\"",
             change: |it| {

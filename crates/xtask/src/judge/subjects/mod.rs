@@ -7,6 +7,7 @@ mod clocksource;
 mod cycles;
 mod cycles_kvm;
 mod doctor;
+mod experiments;
 mod explain;
 mod gpio;
 mod hotplug;
@@ -40,6 +41,7 @@ pub(super) const SUBJECTS: &[Subject] = &[
     Subject { name: "doctor", judge: doctor::judge, plants: doctor::PLANTS },
     Subject { name: "rates", judge: rates::judge, plants: rates::PLANTS },
     Subject { name: "bench", judge: bench::judge, plants: bench::PLANTS },
+    Subject { name: "experiments", judge: experiments::judge, plants: experiments::PLANTS },
     Subject { name: "live", judge: live::judge, plants: live::PLANTS },
     Subject { name: "uio", judge: uio::judge, plants: uio::PLANTS },
     Subject { name: "carry", judge: carry::judge, plants: carry::PLANTS },
