@@ -23,7 +23,8 @@ use crate::{
 const AFTER_HELP: &str = "\
 Exit codes:
   the exit code of the program
-  125    hpt failed: usage error, or a setting was refused
+  125    hpt failed: usage error, a setting was refused, or a setting was not
+         restored after the program had succeeded
   126    the program exists but cannot be executed
   127    the program was not found
   128+n  signal n ended the program, or ended hpt before the program started
@@ -112,10 +113,10 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
         message::warning(format!("--no-throttling affects only sched_rt_runtime_us: {untold}"));
     }
     let code = start_and_wait(arguments, &signals, cpu);
-    for failed in held.end() {
-        message::warning(failed);
-    }
-    code
+    let (is_restored, messages) = held.restore();
+    messages.into_iter().for_each(message::warning);
+    // Another exit code of the program is more useful than the one of hpt.
+    if is_restored { code } else { code.map(|code| if code == 0 { FAILED } else { code }) }
 }
 
 fn without(setting: &str, reason: &str) {

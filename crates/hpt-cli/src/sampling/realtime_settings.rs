@@ -74,15 +74,21 @@ impl SettingsGuard {
         (self.has_fair_server && self.held.effective().fair_server.is_none()).then_some(UNTOLD)
     }
 
-    /// Restores all settings. Returns a message for each system setting that could not be restored.
+    /// Restores all settings. Returns a message for each system setting that does not have its original value.
     pub(crate) fn end(self) -> Vec<String> {
+        self.restore().1
+    }
+
+    /// Restores all settings. Returns whether none is left changed by hpt, and the messages.
+    pub(crate) fn restore(self) -> (bool, Vec<String>) {
         let Self { held, journal, .. } = self;
         let failed = held.undo();
+        let is_done = failed.iter().all(|error| matches!(error, KnobError::ChangedSince { .. }));
         let told = failed.iter().map(|error| match error {
             KnobError::ChangedSince { .. } => causes(error),
             _ => format!("cannot restore a setting: {}; run `{}`", causes(error), restore_command(&journal)),
         });
-        told.collect()
+        (is_done, told.collect())
     }
 }
 

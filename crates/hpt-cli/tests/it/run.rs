@@ -528,3 +528,28 @@ fn an_ordinary_user_without_permission_is_refused_with_a_fix() {
     // Throttling was not turned off, so there is no note on its effect.
     assert!(!stderr(&started).contains("--no-throttling affects only"), "{}", stderr(&started));
 }
+
+/// The program makes the file of the setting read-only. A file stands in for the setting, in a mount namespace.
+#[test]
+fn a_program_that_succeeds_does_not_hide_that_a_setting_was_not_restored() {
+    if !is_root() || !runner().is_empty() {
+        return skipped!("only root can mount a file over a setting");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = "cd \"$0\" && echo 950000 >file && mount --bind file \"$1\" || exit 42
+        setting=$1; shift
+        \"$@\" run --no-throttling --journal \"$0/journal\" -- sh -c \"mount -o remount,bind,ro '$setting'; exit $END\"
+        echo \"exit $?\"; cat file";
+    for (end, expected) in [("0", "exit 125\n-1"), ("7", "exit 7\n-1")] {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script]).arg(folder.path()).arg(RUNTIME).args(words()).env("END", end);
+        let output = command.output().expect("unshare");
+        if [1, 42].contains(&code(&output)) {
+            return skipped!("no file can be mounted over another here");
+        }
+        assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("cannot restore a setting") && said.contains("hpt restore --journal"), "{said}");
+        fs::remove_dir_all(folder.path().join("journal")).expect("the change log keeps the value");
+    }
+}

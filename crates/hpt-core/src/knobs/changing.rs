@@ -179,8 +179,17 @@ impl Change {
         self.is_over = true;
     }
 
+    /// Restores the original value. A system call may fail once, for example while a limit is exceeded, so there is a
+    /// second attempt.
     fn put_back(&mut self) -> Result<(), KnobError> {
         self.is_over = true;
+        match self.try_to_put_back() {
+            Err(error) if !matches!(error, KnobError::ChangedSince { .. }) => self.try_to_put_back(),
+            done => done,
+        }
+    }
+
+    fn try_to_put_back(&self) -> Result<(), KnobError> {
         if !self.entry.set_to.is_empty() {
             let is = self.knob.value()?;
             let is_from_here = is == self.entry.before || self.entry.set_to.contains(&is);
