@@ -225,11 +225,12 @@ impl Drop for Made {
     }
 }
 
-/// A new file that still has a temporary name. It is removed on drop.
+/// A new file that is not in place yet. Where the file system supports that, it has no name, so that nothing is left if
+/// the process is killed. Otherwise, it has a temporary name, and is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     folder: OwnedFd,
-    /// The temporary name; `None` once the file is in place.
+    /// The temporary name, if the file has one.
     unfinished: Option<OsString>,
     name: OsString,
     file: File,
@@ -243,19 +244,14 @@ impl Unfinished {
         Self::new_in(place.folder, place.name)
     }
 
-    /// Creates a file with an unused temporary name in an opened directory.
+    /// Creates a file in an opened directory: without a name, or with an unused temporary one.
     fn new_in(folder: OwnedFd, name: OsString) -> io::Result<Self> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        loop {
-            let unfinished = OsString::from(format!(".tmp{:016x}", RandomState::new().build_hasher().finish()));
-            match openat(&folder, &unfinished, flags, Mode::from_raw_mode(0o600)) {
-                Err(Errno::EXIST) => {}
-                opened => {
-                    let file = opened?.into();
-                    return Ok(Self { folder, unfinished: Some(unfinished), name, file });
-                }
-            }
+        if let Some(file) = nameless_in(&folder) {
+            return Ok(Self { folder, unfinished: None, name, file });
         }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (file, unfinished) = with_unused_name(|unused| openat(&folder, unused, flags, Mode::from_raw_mode(0o600)))?;
+        Ok(Self { folder, unfinished: Some(unfinished), name, file: file.into() })
     }
 
     /// Writes the whole content to disk. Other users cannot read the file.
@@ -274,7 +270,13 @@ impl Unfinished {
 
     /// Moves the file to its final name atomically. Replaces an existing file only if `replacing` is true.
     pub(crate) fn put(mut self, replacing: bool) -> io::Result<()> {
-        let Some(unfinished) = self.unfinished.clone() else { return Ok(()) };
+        let unfinished = match &self.unfinished {
+            Some(unfinished) => unfinished.clone(),
+            None if !replacing => return Ok(link(&self.file, &self.folder, &self.name)?),
+            // Only a file with a name can replace another one.
+            None => with_unused_name(|unused| link(&self.file, &self.folder, unused))?.1,
+        };
+        self.unfinished = Some(unfinished.clone());
         if replacing {
             let old = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
             refuse_to_replace(old.ok().map(|old| FileType::from_raw_mode(old.st_mode)))?;
@@ -298,6 +300,35 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(unfinished) = &self.unfinished {
             let _ = unlinkat(&self.folder, unfinished, AtFlags::empty());
+        }
+    }
+}
+
+/// Creates a file without a name in a directory; `None` if the file system or the kernel does not support that, or if
+/// the file could not be given a name later because /proc is missing. open(2), `O_TMPFILE`.
+fn nameless_in(folder: &OwnedFd) -> Option<File> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, ".", flags, Mode::from_raw_mode(0o600)).ok()?);
+    statat(CWD, own_path(&file), AtFlags::empty()).ok()?;
+    Some(file)
+}
+
+fn own_path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Gives a file without a name a name. linkat(2).
+fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
+    linkat(CWD, own_path(file), folder, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Tries temporary names until one is unused. Returns the name with the result.
+fn with_unused_name<T>(mut made: impl FnMut(&OsStr) -> rustix::io::Result<T>) -> io::Result<(T, OsString)> {
+    loop {
+        let unused = OsString::from(format!(".tmp{:016x}", RandomState::new().build_hasher().finish()));
+        match made(&unused) {
+            Err(Errno::EXIST) => {}
+            made => return Ok((made?, unused)),
         }
     }
 }
@@ -483,6 +514,8 @@ mod tests {
         path::Path,
     };
 
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+
     use super::{Unfinished, check, check_folder, check_replacing, open, replace};
 
     /// Like the macro of the same name in the integration tests.
@@ -528,6 +561,29 @@ mod tests {
             replace(&path(folder), b"any").expect_err(folder);
         }
         assert_eq!(fs::read_dir(path("one")).expect("ours").count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_file_that_is_not_in_place_has_no_name() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let names = || fs::read_dir(folder.path()).expect("ours").count();
+        let flags = OFlags::WRONLY | OFlags::TMPFILE;
+        if openat(CWD, folder.path(), flags, Mode::from_raw_mode(0o600)).is_err() {
+            return skipped!("this file system has no files without a name");
+        }
+        let path = folder.path().join("page");
+        for (content, replacing) in [("first", false), ("second", true)] {
+            let mut page = Unfinished::next_to(&path).expect("ours");
+            page.fill(content.as_bytes()).expect("ours");
+            // Nothing else would be left if the process were killed here.
+            assert_eq!(names(), usize::from(replacing));
+            page.put(replacing).expect("ours");
+            assert_eq!((names(), fs::read_to_string(&path).expect("ours").as_str()), (1, content));
+        }
+        let mut page = Unfinished::next_to(&path).expect("ours");
+        page.fill(b"third").expect("ours");
+        assert_eq!(page.put(false).expect_err("it exists").kind(), std::io::ErrorKind::AlreadyExists);
+        assert_eq!((names(), fs::read_to_string(&path).expect("ours").as_str()), (1, "second"));
     }
 
     /// Creates a directory like /tmp in which user 65534 has made a symbolic link to a file owned by root.
