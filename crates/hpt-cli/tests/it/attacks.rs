@@ -3,6 +3,7 @@
 //! Attacks files only: system settings are not changed.
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::{
         fs::{MetadataExt, PermissionsExt, symlink},
@@ -10,9 +11,13 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
 use hpt_core::host::{Capture, Entry};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::Value;
 
 use crate::support::{capture_of, code, is_root, run, runner, set, stderr, stdout, words};
 
@@ -274,6 +279,22 @@ fn a_link_in_place_of_a_directory_does_not_reach_a_directory_of_root() {
     }
 }
 
+/// It is refused before a fix is tried.
+#[test]
+fn a_link_in_place_of_the_directory_of_kept_fixes_does_not_reach_a_directory_of_root() {
+    let scene = scene!();
+    fs::create_dir(scene.path("rootd")).expect("ours");
+    scene.attack("ln -s \"$1/rootd\" \"$1/sticky/dl\"");
+    let kept = scene.word("sticky/dl/sub");
+    let output = run(&["doctor", "throttling", "--for", "realtime", "--try", "--yes", "--keep", "--output", &kept]);
+    if stdout(&output).starts_with("Nothing to try") {
+        return skipped!("real-time threads are not throttled here");
+    }
+    assert_eq!(code(&output), 3, "{}", stdout(&output));
+    assert!(stderr(&output).contains("belongs to user 65534"), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(scene.path("rootd")).expect("ours").count(), 0);
+}
+
 #[test]
 fn a_file_for_a_check_opens_no_device_and_no_pipe() {
     let scene = scene!();
@@ -299,19 +320,84 @@ fn a_capture_that_is_exchanged_opens_no_device_and_no_pipe() {
     let scene = scene!();
     let capture = scene.capture(&capture_of("qemu-q35"));
     scene.attack("mkfifo \"$1/sticky/pipe\"; ln -s pipe \"$1/sticky/link\"");
-    let swap = "cd \"$1/sticky\"; while :; do ln -sf pipe .next; mv -T .next my.capture; cp link.copy .next; mv -T .next my.capture; done";
-    fs::copy(&capture, scene.path("sticky/link.copy")).expect("ours");
-    scene.give_away(&scene.path("sticky/link.copy"));
     let script = "exec 3> \"$1/sticky/pipe\"; : > \"$1/sticky/opened\"";
     let mut writer = scene.attacker(script).spawn().expect("a shell");
-    let mut swapper = scene.attacker(swap).stderr(std::process::Stdio::null()).spawn().expect("a shell");
-    let outcomes: std::collections::BTreeSet<_> = (0..40).map(|_| code(&run(&["probe", "--host", &capture]))).collect();
-    swapper.kill().expect("a child");
-    swapper.wait().expect("a child");
+    let is_over = AtomicBool::new(false);
+    let outcomes: BTreeSet<_> = thread::scope(|scope| {
+        // The attacker's program. In one system call, each name gets the file of the other.
+        scope.spawn(|| {
+            let link = scene.path("sticky/link");
+            while !is_over.load(Ordering::Relaxed) {
+                renameat_with(CWD, &capture, CWD, &link, RenameFlags::EXCHANGE).expect("both exist");
+            }
+        });
+        let outcomes = (0..60).map(|_| code(&run(&["probe", "--host", &capture]))).collect();
+        is_over.store(true, Ordering::Relaxed);
+        outcomes
+    });
     let opened = writer.try_wait().expect("a child").is_some() || scene.path("sticky/opened").exists();
     writer.kill().expect("a child");
     writer.wait().expect("a child");
     assert!(!opened, "the pipe was opened: {outcomes:?}");
+}
+
+/// The attacker runs programs with the names of time daemons and of irqbalance.
+#[test]
+fn a_program_of_another_user_is_no_daemon_of_the_system() {
+    const NAMES: [&str; 4] = ["chronyd", "systemd-timesyncd", "ntpd", "irqbalance"];
+    let scene = scene!();
+    let doctor = || {
+        let output = run(&["doctor", "time-daemons", "irqbalance", "--for", "realtime", "--format", "json"]);
+        let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        document["rules"].clone()
+    };
+    let before = doctor();
+    let sleeps = Command::new("sh").args(["-c", "command -v sleep"]).output().expect("a shell");
+    let mut programs: Vec<_> = NAMES
+        .iter()
+        .map(|name| {
+            let program = scene.path(&format!("sticky/{name}"));
+            fs::copy(stdout(&sleeps).trim(), &program).expect("a program");
+            scene.give_away(&program);
+            Command::new(program).arg("1000").uid(ATTACKER).gid(ATTACKER).spawn().expect("a program")
+        })
+        .collect();
+    let beside = doctor();
+    for program in &mut programs {
+        program.kill().expect("a child");
+        program.wait().expect("a child");
+    }
+    assert_eq!(before, beside);
+}
+
+/// Devices and programs have chosen what the kernel logs, and a machine has serial numbers under several names.
+#[test]
+fn a_capture_keeps_nothing_private_of_the_kernel_log() {
+    const LOG: &str = "6,1,1,-;tsc: Refined TSC clocksource calibration: 2000.000 MHz
+6,2,2,-;usb 1-1: SerialNumber: private-TSC-1
+6,3,3,-;input: hpet of private-2 as /devices/1
+6,4,4,-;audit: type=1400 avc: granted { setsched } for comm=\"private-3\"
+6,5,5,-;EXT4-fs (vg-hpet-private-4): mounted filesystem
+12,6,6,-;tsc: of the program private-5
+";
+    const PROCESSORS: &str = "processor\t: 0\nmodel name\t: any\nSerial\t\t: private-6\nSystem Serial\t: private-7\nprocessor 0: version = FF,  identification = private-8,  machine = 3931\n";
+    let scene = scene!();
+    if !runner().is_empty() {
+        return skipped!("the emulator needs its own files");
+    }
+    fs::write(scene.path("log"), LOG).expect("ours");
+    fs::write(scene.path("processors"), PROCESSORS).expect("ours");
+    let script = "mount --bind \"$1/log\" /dev/kmsg && mount --bind \"$1/processors\" /proc/cpuinfo || exit 42; shift; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(scene.0.path()).args(words()).args(["capture", "-"]);
+    let output = command.output().expect("unshare");
+    if [1, 42].contains(&code(&output)) {
+        return skipped!("no file can be mounted over another here");
+    }
+    let capture = stdout(&output);
+    assert!(capture.contains("Refined TSC") && capture.contains("model name"), "{capture}");
+    let private: Vec<_> = capture.lines().filter(|line| line.contains("private")).collect();
+    assert!(private.is_empty(), "{private:?}");
 }
 
 /// Root replaces a file that the attacker made beforehand in a directory for all users.
