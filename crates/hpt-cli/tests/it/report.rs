@@ -99,6 +99,24 @@ fn the_page_and_the_data_of_a_report_agree() {
 }
 
 #[test]
+fn a_second_report_does_not_fail_because_of_the_first() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = |options: &[&str]| {
+        let output = hpt().args(["report", "--part", "probe", "--short"]).args(options).current_dir(&folder).output();
+        let output = output.expect("it was built");
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let shown = stdout(&output);
+        shown.lines().last().and_then(|line| line.rsplit_once('/')).expect("the path of the page").1.to_owned()
+    };
+    assert_eq!(report(&[]), "hpt-report.html");
+    // The data of another report.
+    fs::write(folder.path().join("hpt-report-2.json"), "mine").expect("ours");
+    assert_eq!(report(&[]), "hpt-report-3.html");
+    assert_eq!(report(&["--force"]), "hpt-report.html");
+    assert_eq!(fs::read_dir(&folder).expect("ours").count(), 5);
+}
+
+#[test]
 fn files_are_replaced_only_on_request_and_a_given_name_is_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");

@@ -49,8 +49,8 @@ const EXAMPLES: &str = "  \
   hpt report --compare monday.json friday.json --output comparison.html
   hpt report --compare a.json b.json c.json   rank any number of machines";
 
-/// The default path of the page.
-const PAGE: &str = "hpt-report.html";
+/// The default path of the page, without its extension.
+const PAGE: &str = "hpt-report";
 
 /// Measure everything, and write an HTML report
 ///
@@ -65,7 +65,8 @@ const PAGE: &str = "hpt-report.html";
 pub(crate) struct Arguments {
     /// HTML page to write [default: hpt-report.html]
     ///
-    /// The data file has the same name with the extension .json. With --from, the default is the
+    /// The data file has the same name with the extension .json. If the default page or its data file exists, hpt writes
+    /// hpt-report-2.html, and so on. With --from, the default is the
     /// name of the data file with the extension .html, unless --svg is given. With --compare, hpt
     /// writes a page only if this option is given.
     #[arg(short, long, value_name = "FILE")]
@@ -130,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
         keeping.spare(&[path.as_path()])?;
         return written(&Report::read(path)?, &keeping, Some(path));
     }
-    let out = arguments.output.clone().unwrap_or_else(|| PAGE.into());
+    let out = arguments.output.clone().unwrap_or_else(|| default_page(arguments.force));
     let data = out.with_extension("json");
     if data == out {
         return Err(Failure::Usage(
@@ -149,6 +150,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
     context.signals.listen()?;
     let report = measure(arguments, captured.as_ref().unwrap_or(&context.host), context, runs);
     written(&report, &keeping, None)
+}
+
+/// Returns the default page, or, unless it is to be replaced, the first numbered one that does not exist, so that a
+/// report does not fail because there is an earlier one.
+fn default_page(is_replaced: bool) -> PathBuf {
+    let is_free =
+        |page: &PathBuf| [page, &page.with_extension("json")].iter().all(|path| path.symlink_metadata().is_err());
+    let first = PathBuf::from(format!("{PAGE}.html"));
+    if is_replaced || is_free(&first) {
+        return first;
+    }
+    (2..1000).map(|number| format!("{PAGE}-{number}.html").into()).find(is_free).unwrap_or(first)
 }
 
 impl Arguments {
