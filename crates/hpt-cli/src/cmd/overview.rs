@@ -10,7 +10,7 @@ use crate::{
     context::Context,
     document_head::{machine_line, machine_of},
     exit::Failure,
-    output::{Answer, Block, Cell, Format, Tone, print_page, short_time},
+    output::{Answer, Block, Cell, Format, Tone, print_page, short_time, unbroken},
 };
 
 /// The maximum number of problems shown.
@@ -49,7 +49,8 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
         count if count > SHOWN => format!("Problems found: {count} (the {SHOWN} most severe)"),
         _ => "Problems found, most severe first".to_owned(),
     };
-    let next = NEXT.map(|(command, what)| vec![Cell(format!("  {command} "), Tone::Good), Cell::plain(what)]);
+    let next =
+        NEXT.map(|(command, what)| vec![Cell(unbroken(&format!("  {command} ")), Tone::Good), Cell::plain(what)]);
     let blocks = [
         title(&machine_line(&machine_of(&context.host))),
         Block::Facts(vec![("time source", best_source(context)?)]),

@@ -416,7 +416,13 @@ fn records(header: Option<&[Cell]>, rows: &[Vec<Cell>], look: Look) -> String {
     records.collect::<Vec<_>>().join("\n")
 }
 
-/// Replaces the space between a number and its unit, so that no line ends there.
+/// Returns the text on one line of a table, for example a command. If the terminal is too narrow for it, the table is
+/// arranged as records.
+pub(crate) fn unbroken(text: &str) -> String {
+    text.replace(' ', &NO_BREAK.to_string())
+}
+
+/// Replaces the indentation, and the space between a number and its unit, so that no line ends there.
 fn unbreakable(text: &str) -> String {
     const UNITS: [&str; 24] = [
         "ns", "µs", "ms", "s", "min", "h", "Hz", "kHz", "MHz", "GHz", "ppm", "ppb", "%", "°C", "V", "mV", "B", "kB",
@@ -435,7 +441,8 @@ fn unbreakable(text: &str) -> String {
         let last = word.rsplit('\n').next().unwrap_or_default();
         let is_whole_number = is_number(last) && last.ends_with(|end: char| end.is_ascii_digit());
         let is_sign = ["±", "<", ">", "≤", "≥", "-"].contains(&last.trim_start_matches('(')) && is_number(next);
-        joined.push(if (is_whole_number && is_unit(next)) || is_sign { NO_BREAK } else { ' ' });
+        let is_indentation = joined.chars().all(|letter| letter == NO_BREAK);
+        joined.push(if is_indentation || (is_whole_number && is_unit(next)) || is_sign { NO_BREAK } else { ' ' });
     }
     joined
 }
@@ -593,6 +600,7 @@ mod tests {
     fn a_number_and_its_unit_stay_on_one_line() {
         let whole = |text: &str| unbreakable(text).replace(super::NO_BREAK, "_");
         assert_eq!(whole("took 1.5 µs, (± 63.5 ns) of 2 000 s"), "took 1.5_µs, (±_63.5_ns) of 2_000_s");
+        assert_eq!(whole("  indented text"), "__indented text");
         assert_eq!(whole("1 193 182 Hz; < 10 µs; p99 s; 4 CPUs"), "1_193_182_Hz; <_10_µs; p99 s; 4 CPUs");
         let text = render(&[Block::Text("a word, then 123456.789 ms and 1 s ".repeat(20))], PLAIN);
         assert!(text.lines().all(|line| !line.ends_with(|end: char| end.is_ascii_digit())), "{text}");

@@ -25,7 +25,7 @@ pub(crate) const OUTPUT: &str = "Output";
 
 pub(crate) use self::{
     bar::bar,
-    human::{Align, Block, Cell, Column, Table, Tone, exact_time, remarks, short_frequency, short_time},
+    human::{Align, Block, Cell, Column, Table, Tone, exact_time, remarks, short_frequency, short_time, unbroken},
     print::{
         Format, columns, has_metrics, print, print_as_it_is, print_one_of_several, print_page, print_so_far, textfile,
         textfile_so_far,
