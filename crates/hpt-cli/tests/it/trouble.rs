@@ -173,7 +173,7 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
             "cannot read the system snapshot /proc/nonexistent: no such file",
         ),
         (&["clocksource", "--host", "/proc/nonexistent", "compare"], "nothing can be set"),
-        (&["doctor", "--cpu", "99999"], "CPU 99999 is not online (online: "),
+        (&["doctor", "--cpu", "99999"], "no such CPU: 99999 (present: "),
         (&["doctor", "--cpu", "all"], "invalid"),
         (&["doctor", "--host", "/proc/nonexistent"], "cannot read the system snapshot /proc/nonexistent: no such file"),
         (&["doctor", "--host", "/proc/nonexistent", "--measure"], "cannot be used with"),

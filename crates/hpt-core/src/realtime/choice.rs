@@ -33,17 +33,19 @@ pub enum ChoiceReason {
 }
 
 impl fmt::Display for ChosenCpu {
-    /// Formats a sentence without a full stop: `CPU 3 was chosen because it is isolated …`.
+    /// Formats a sentence without a full stop: `CPU 3 was chosen because it has the highest number`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let because = match self.reason {
             ChoiceReason::Highest => "it has the highest number",
             ChoiceReason::PerformanceCore => "it has the highest number among the performance cores",
-            ChoiceReason::Isolated => "it is isolated and no real-time thread of another program may run on it",
+            ChoiceReason::Isolated => {
+                "isolcpus, nohz_full or a cpuset partition reserves it, and no real-time thread of another program may run on it"
+            }
             ChoiceReason::IsolatedAreInUse => {
-                "it is the first CPU that is not isolated; a real-time thread of another program may run on each isolated CPU"
+                "it is the first CPU that is not reserved (isolcpus, nohz_full); a real-time thread of another program may run on each reserved CPU"
             }
             ChoiceReason::IsolatedMayBeInUse => {
-                "it is the first CPU that is not isolated; some processes are hidden, so real-time threads of other programs may run on the isolated CPUs"
+                "it is the first CPU that is not reserved (isolcpus, nohz_full); some processes are hidden, so real-time threads of other programs may run on the reserved CPUs"
             }
         };
         write!(f, "CPU {} was chosen because {because}", self.cpu)

@@ -178,6 +178,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if let (Some(cpu), Some(online)) = (arguments.cpu, facts.cpus())
         && !online.contains(cpu)
     {
+        // Here, the kernel's refusal states why: the CPU is offline, or it is not present.
+        if captured.is_none() {
+            context.pin(Some(CpuChoice::Number(cpu)))?;
+        }
         return Err(Failure::NotOnline { cpu, online: online.clone() });
     }
     let goal = arguments.goal();
