@@ -65,6 +65,10 @@ pub enum StartError {
     /// The file does not exist or cannot be executed, or no process can be created.
     #[error(transparent)]
     Program(io::Error),
+    /// A sandbox does not let this process receive from a socket, through which a new process reports that it cannot
+    /// execute the program.
+    #[error("recv(2) was refused, through which a new process reports an error")]
+    Receiving(#[source] io::Error),
 }
 
 impl Signals {
@@ -108,6 +112,7 @@ impl Signals {
         let ignored = self.ignored_children.then_some(libc::SIGCHLD);
         match (start(command, scheduling.transpose()?, ignored), policy) {
             (Ok(child), _) => Ok(Program { child, signals: self }),
+            (Err(NotStarted::Receiving(cause)), _) => Err(StartError::Receiving(cause)),
             (Err(NotStarted::Scheduling(cause)), Some(policy)) => Err(refused(policy, cause)),
             (Err(NotStarted::Scheduling(cause) | NotStarted::Program(cause)), _) => Err(StartError::Program(cause)),
         }

@@ -3,8 +3,8 @@
 
 use std::{
     fs::File,
-    io,
-    os::unix::process::CommandExt,
+    io::{self, Read},
+    os::unix::{net::UnixStream, process::CommandExt},
     process::{Child, Command},
     ptr,
 };
@@ -24,6 +24,8 @@ pub(crate) enum NotStarted {
     Scheduling(io::Error),
     /// No process can be created, or the program cannot be executed.
     Program(io::Error),
+    /// A sandbox does not let this process receive anything from a child.
+    Receiving(io::Error),
 }
 
 /// Starts a program with these scheduling parameters from its first instruction on. The program starts with no
@@ -47,6 +49,7 @@ pub(crate) fn start(
             .apply()
             .map_err(|error| io::Error::from_raw_os_error(OF_SCHEDULING + error.raw_os_error().unwrap_or(0)))
     };
+    check_receiving().map_err(NotStarted::Receiving)?;
     // SAFETY: the child makes system calls with numbers and with structures on its own stack: the child neither
     // allocates nor locks, and an error is a number. fork(2).
     unsafe { command.pre_exec(prepare) };
@@ -56,6 +59,17 @@ pub(crate) fn start(
         }
         _ => NotStarted::Program(error),
     })
+}
+
+/// Receives nothing from a socket. The standard library panics if it cannot receive the child's error, and leaves the
+/// child running. Linux lets a sandbox refuse this call alone. recv(2).
+fn check_receiving() -> io::Result<()> {
+    let (mut receiver, _sender) = UnixStream::pair()?;
+    receiver.set_nonblocking(true)?;
+    match receiver.read(&mut [0]) {
+        Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The state of a child.
