@@ -163,6 +163,8 @@ pub(crate) enum Failure {
     NoStateFolder,
     #[error("{0} exists; replace it with --force or choose another file")]
     CapturedAlready(PathBuf),
+    #[error("nothing can be captured: not one file in /proc or /sys can be read here")]
+    NothingCaptured,
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]

@@ -64,7 +64,7 @@ pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
     if context.format != Format::Human {
         return Err(Failure::Usage("- prints the snapshot itself; omit --format, or specify a file"));
     }
-    let (capture, _) = taken(context);
+    let (capture, _) = taken(context)?;
     output::print_as_it_is(capture.to_string().as_bytes()).map_err(Failure::Print)?;
     message::note(NOTE);
     Ok(Answer::Yes)
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let replaces = may_replace(path, arguments.force)?;
     // Create the file first, so that hpt reads nothing if it cannot write the file.
     let mut file = Unfinished::next_to(path).map_err(failed)?;
-    let (capture, files) = taken(context);
+    let (capture, files) = taken(context)?;
     file.fill_for_the_owner(capture.to_string().as_bytes()).and_then(|()| file.put(replaces)).map_err(failed)?;
     let lines = files.iter().map(|file| {
         let word = match capture.get(file.path.trim_start_matches('/')) {
@@ -99,9 +99,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document::new(data, blocks))
 }
 
-/// Returns a snapshot of this machine and a list of all files that hpt tries to read.
-fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
+/// Returns a snapshot of this machine and a list of all files that hpt tries to read. Fails if none can be read, because
+/// every verdict on such a snapshot would be unknown.
+fn taken(context: &Context) -> Result<(Capture, Vec<CapturedFile>), Failure> {
     let captured = context.host.capture();
+    if captured.copied.is_empty() {
+        return Err(Failure::NothingCaptured);
+    }
     let mut capture = captured.capture;
     let facts = context.host.facts_to_capture();
     capture.set_facts(serde_json::to_string_pretty(&facts).expect("facts are numbers and names") + "\n");
@@ -111,7 +115,7 @@ fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     capture.set_about(format!("Captured {date} by hpt {}: {}.\n", head.hpt, machine_line(&head.machine)));
     let copied = captured.copied.into_iter().map(|path| CapturedFile { path, captured: true });
     let missing = captured.missing.into_iter().map(|path| CapturedFile { path, captured: false });
-    (capture, copied.chain(missing).collect())
+    Ok((capture, copied.chain(missing).collect()))
 }
 
 /// Returns whether the snapshot replaces an existing file. An empty file counts as missing, because
