@@ -19,7 +19,7 @@ use hpt_core::host::{Capture, Entry};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
-use crate::support::{capture_of, code, is_root, run, runner, set, stderr, stdout, words};
+use crate::support::{capture_of, code, is_root, pages::project, run, runner, set, stderr, stdout, words};
 
 const ATTACKER: u32 = 65_534;
 const SECRET: &str = "root:$6$secret:19000::::::";
@@ -368,6 +368,31 @@ fn a_program_of_another_user_is_no_daemon_of_the_system() {
         program.wait().expect("a child");
     }
     assert_eq!(before, beside);
+}
+
+/// The attacker owns the directory into which the service links its files as root.
+#[test]
+fn the_service_makes_no_links_in_a_directory_of_root() {
+    let scene = scene!();
+    let unit = fs::read_to_string(project().join("dist/systemd/hpt-metrics.service")).expect("a unit");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStartPost=+sh -c ")).expect("a line for root");
+    let script = line.trim_matches('\'').replace("$$", "$");
+    let linked = scene.word("owned/node-exporter");
+    let script = script.replace("/var/lib/prometheus/node-exporter", &linked);
+    for folder in ["owned", "owned/node-exporter", "rootd"] {
+        fs::create_dir(scene.path(folder)).expect("ours");
+    }
+    scene.give_away(&scene.path("owned"));
+    let create = || Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    let output = create();
+    if stderr(&output).contains("not found") {
+        return skipped!("there is no systemd-tmpfiles");
+    }
+    assert_eq!(fs::read_dir(&linked).expect("there").count(), 4, "{}", stderr(&output));
+    scene.attack("rm -r \"$1/owned/node-exporter\"; ln -s \"$1/rootd\" \"$1/owned/node-exporter\"");
+    let output = create();
+    assert_eq!(fs::read_dir(scene.path("rootd")).expect("ours").count(), 0, "{}", stderr(&output));
+    assert!(!output.status.success());
 }
 
 /// Devices and programs have chosen what the kernel logs, and a machine has serial numbers under several names.
