@@ -15,4 +15,9 @@ pub struct NotRun {
     /// The time during which the hypervisor did not run the thread's CPU although the CPU had work, in seconds; null if
     /// the thread is not pinned or the kernel does not report it. It is included in `share`.
     pub stolen_s: Option<f64>,
+    /// The number of periods in which the CPU quota of the thread's control group was used up; null if the kernel does
+    /// not report it, or if a group above may have a quota. 0 for a real-time thread, to which no quota applies.
+    pub throttled: Option<u64>,
+    /// The time for which the quota paused the threads of the group, in seconds, added up over the CPUs.
+    pub throttled_s: Option<f64>,
 }

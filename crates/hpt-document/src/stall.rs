@@ -144,7 +144,7 @@ pub struct StallThreadRow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
     /// The likely cause, determined from the counters that increased. `preempted`: the thread was runnable, but waited
-    /// for its CPU or for its quota. `stopped`: the thread was put to sleep. `page-fault`: the thread was put to sleep
+    /// for its CPU. `quota`: it waited while the CPU quota of its control group was used up. `stopped`: the thread was put to sleep. `page-fault`: the thread was put to sleep
     /// while a page was read from a disk. `migrated`: the thread was on another CPU after the stall. `steal`: the
     /// hypervisor reported that it ran other guests. `firmware`: the count of system management interrupts increased.
     /// `interrupts`: the CPU received more interrupts than in windows without a stall. `interrupts-uncompared`: the CPU
@@ -222,6 +222,9 @@ pub struct StallRow {
     /// The steal time that the hypervisor reported in the window, in nanoseconds; a multiple of 10 ms, or null if it
     /// cannot be read.
     pub steal_ns: Option<u64>,
+    /// The time for which the CPU quota of the thread's control group paused the threads of the group in the window, in
+    /// nanoseconds, added up over the CPUs; null if it cannot be read, or if a group above may have a quota.
+    pub throttled_ns: Option<u64>,
     /// Number of system management interrupts (SMI) on the core in the window; null if it cannot be read.
     pub smi_count: Option<u64>,
     /// The counters of this CPU that increased in the window, the most unusual one first.

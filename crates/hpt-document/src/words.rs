@@ -46,8 +46,9 @@ pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
 /// The faults of a watched source.
 pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "backward", "stopped", "frequency-error", "frequency-change"];
 /// The likely causes of a CPU stall, which [`StallCauseRow`](crate::stall::StallCauseRow) explains.
-pub const STALL_CAUSES: [&str; 11] = [
+pub const STALL_CAUSES: [&str; 12] = [
     "preempted",
+    "quota",
     "stopped",
     "page-fault",
     "migrated",

@@ -4,7 +4,7 @@
 use hpt_core::measure;
 use hpt_document::not_run::NotRun;
 
-use crate::output::{rounded, rounded_share};
+use crate::output::{rounded, rounded_share, short_time};
 
 /// The share of the time above which the time that a thread did not run changes the figures of a measurement.
 pub(super) const NOTICEABLE: f64 = 0.02;
@@ -15,6 +15,8 @@ pub(crate) fn field_of(times: &measure::NotRun) -> NotRun {
         share: times.share().map(rounded_share),
         wall_s: rounded(times.wall.as_secs_f64()),
         stolen_s: times.stolen.map(|stolen| rounded(stolen.as_secs_f64())),
+        throttled: times.throttled.map(|throttled| throttled.times),
+        throttled_s: times.throttled.map(|throttled| rounded(throttled.time.as_secs_f64())),
     }
 }
 
@@ -27,7 +29,7 @@ pub(crate) fn is_noticeable(not_run: &NotRun) -> bool {
 /// figures, as the second half of a sentence.
 pub(crate) fn note(not_run: &NotRun, effect: &str) -> Option<String> {
     let share = not_run.share.filter(|_| is_noticeable(not_run))?;
-    let cause = cause(not_run, share, "other threads used its CPU or a quota was exhausted");
+    let cause = cause(not_run, share, 1, &[]);
     Some(format!(
         "the measuring thread did not run for {:.0} % of the time, because {cause}; {effect}; repeat the measurement on an idle \
          machine",
@@ -42,32 +44,57 @@ pub(crate) fn note_on_included<'a>(
     threads: impl IntoIterator<Item = (Option<usize>, &'a NotRun)>,
     effect: &str,
 ) -> Option<String> {
-    let noticeable = threads.into_iter().filter(|(_, not_run)| is_noticeable(not_run));
-    let noticeable: Vec<_> = noticeable.filter_map(|(cpu, not_run)| Some((cpu, not_run, not_run.share?))).collect();
+    let threads: Vec<_> = threads.into_iter().collect();
+    let noticeable = threads.iter().filter(|(_, not_run)| is_noticeable(not_run));
+    let noticeable: Vec<_> = noticeable.filter_map(|&(cpu, not_run)| Some((cpu, not_run, not_run.share?))).collect();
     let &(cpu, not_run, share) = noticeable.iter().max_by(|one, other| one.2.total_cmp(&other.2))?;
     let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
     let whose = match noticeable.len() {
         1 => format!("the measuring thread{place} was"),
         count => format!("{count} measuring threads, above all the thread{place}, were"),
     };
-    let cause = cause(
-        not_run,
-        share,
-        "other threads used its CPU, a quota was exhausted, or it took the kernel long to run it",
-    );
+    let cause = cause(not_run, share, threads.len(), &["it took the kernel long to run it"]);
     Some(format!("{whose} ready but did not run for {:.0} % of the time, because {cause}; {effect}", share * 100.0))
 }
 
-/// Returns why a thread did not run for this share of the time. `others` is the cause if no time was stolen.
-fn cause<'a>(not_run: &NotRun, share: f64, others: &'a str) -> &'a str {
-    let stolen = not_run.stolen_s.unwrap_or_default();
+/// Returns why one of several measuring threads did not run for this share of the time; `also` contains causes that
+/// nothing counts. Stolen time, or time for which
+/// a quota was used up, is the cause if it covers at least half of that time. Otherwise, all causes are named that
+/// the kernel's counts do not rule out.
+#[expect(clippy::cast_precision_loss, reason = "a number of threads")]
+fn cause(not_run: &NotRun, share: f64, threads: usize, also: &[&str]) -> String {
+    let half_s = share * not_run.wall_s / 2.0;
+    let stolen_s = not_run.stolen_s.unwrap_or_default();
     // Steal time is counted in steps of 10 ms.
-    if stolen >= share * not_run.wall_s / 2.0 {
-        "the hypervisor ran other guests on its CPU"
-    } else if stolen > 0.0 {
-        "other threads used its CPU, or the hypervisor ran other guests"
-    } else {
-        others
+    if stolen_s >= half_s {
+        return "the hypervisor ran other guests on its CPU".to_owned();
+    }
+    let throttled = not_run.throttled.zip(not_run.throttled_s).filter(|&(times, _)| times > 0);
+    let used_up = throttled.map(|(times, seconds)| {
+        let often = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+        (seconds, format!("its CPU quota was used up ({often}, {})", short_time(seconds * 1e9)))
+    });
+    // The quota's count is a sum over the threads of the group.
+    if let Some((_, words)) = used_up.as_ref().filter(|(seconds, _)| seconds / threads.max(1) as f64 >= half_s) {
+        return words.clone();
+    }
+    let quota = match (used_up, not_run.throttled) {
+        (Some((_, words)), _) => Some(words),
+        (None, Some(_)) => None,
+        (None, None) => Some("a quota was exhausted".to_owned()),
+    };
+    let guests = (stolen_s > 0.0).then(|| "the hypervisor ran other guests".to_owned());
+    let also = also.iter().map(|&cause| cause.to_owned());
+    let others = std::iter::once("other threads used its CPU".to_owned());
+    one_of(&others.chain(quota).chain(guests).chain(also).collect::<Vec<_>>())
+}
+
+/// Returns alternatives as text, for example `a, b, or c`.
+fn one_of(causes: &[String]) -> String {
+    match causes {
+        [one, other] => format!("{one}, or {other}"),
+        [before @ .., last] if !before.is_empty() => format!("{}, or {last}", before.join(", ")),
+        one => one.concat(),
     }
 }
 
@@ -104,17 +131,42 @@ mod tests {
         assert_eq!(
             text(Some(640), Some(0)).as_deref(),
             Some(
-                "the measuring thread did not run for 64 % of the time, because other threads used its CPU or a quota \
-                 was exhausted; values are too high; repeat the measurement on an idle machine"
+                "the measuring thread did not run for 64 % of the time, because other threads used its CPU, or a \
+                 quota was exhausted; values are too high; repeat the measurement on an idle machine"
             )
         );
         assert!(text(Some(640), Some(600)).is_some_and(|text| text.contains("the hypervisor ran other guests on")));
         assert!(
-            text(Some(640), Some(10)).is_some_and(|text| text.contains("other threads used its CPU, or the hyper"))
+            text(Some(640), Some(10))
+                .is_some_and(|text| text.contains("used its CPU, a quota was exhausted, or the hyper"))
         );
         assert_eq!((text(Some(10), None), text(None, None)), (None, None));
         assert!(is_noticeable(&of(Some(20), None)) && !is_noticeable(&of(Some(19), None)));
     }
+
+    #[test]
+    fn a_quota_is_the_cause_only_if_its_count_says_so() {
+        let cause = |throttled: Option<(u64, f64)>, stolen_s, threads: usize| {
+            let mut not_run = NotRun { share: Some(0.96), wall_s: 4.0, stolen_s: Some(stolen_s), ..NotRun::default() };
+            (not_run.throttled, not_run.throttled_s) = (throttled.map(|count| count.0), throttled.map(|count| count.1));
+            super::cause(&not_run, 0.96, threads, &[])
+        };
+        assert_eq!(cause(Some((42, 2.7)), 0.01, 1), "its CPU quota was used up (42 times, 2.7 s)");
+        assert_eq!(cause(Some((1, 2.0)), 0.0, 1), "its CPU quota was used up (once, 2 s)");
+        // The time of a group is that of all its threads.
+        assert_eq!(
+            cause(Some((42, 2.7)), 0.0, 2),
+            "other threads used its CPU, or its CPU quota was used up (42 times, 2.7 s)"
+        );
+        assert_eq!(
+            cause(Some((3, 0.2)), 0.01, 1),
+            "other threads used its CPU, its CPU quota was used up (3 times, 200 ms), or the hypervisor ran other guests"
+        );
+        assert_eq!(cause(Some((0, 0.0)), 0.0, 1), "other threads used its CPU");
+        assert_eq!(cause(None, 0.0, 1), "other threads used its CPU, or a quota was exhausted");
+        assert_eq!(cause(Some((42, 2.7)), 3.9, 1), "the hypervisor ran other guests on its CPU");
+    }
+
     #[test]
     fn time_that_the_results_include_is_reported_without_advice_to_repeat() {
         let of = |not_run, stolen| {

@@ -24,6 +24,7 @@ mod machines;
 mod missed_deadlines;
 mod pages;
 mod pinning;
+mod quota;
 mod realtime;
 mod report;
 mod run;

@@ -16,8 +16,12 @@ const HUNDREDTH_NS: u64 = 10_000_000;
 pub enum Cause {
     /// The thread was on another CPU afterwards.
     Migrated,
-    /// The thread was runnable, and waited for at least half of the stall: other threads ran, or its quota was used up.
+    /// The thread was runnable, and waited for at least half of the stall: other threads ran, or, unless the kernel's
+    /// counts rule it out, its quota was used up.
     KeptWaiting,
+    /// The thread was runnable, and waited for at least half of the stall, and the CPU quota of its control group paused
+    /// the threads of the group for at least as long.
+    QuotaUsedUp,
     /// The thread was put to sleep for a page that had to be read from a disk.
     PagedIn,
     /// The thread was put to sleep for another reason: for example, a stop signal, a debugger or the freezer.
@@ -49,6 +53,7 @@ impl Cause {
         match self {
             Self::Migrated => "migrated",
             Self::KeptWaiting => "preempted",
+            Self::QuotaUsedUp => "quota",
             Self::PagedIn => "page-fault",
             Self::Stopped => "stopped",
             Self::Firmware => "firmware",
@@ -62,8 +67,9 @@ impl Cause {
     }
 
     /// All names, in output order.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 12] = [
         "preempted",
+        "quota",
         "stopped",
         "page-fault",
         "migrated",
@@ -175,6 +181,7 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
+    throttled_ns: Option<u64>,
     /// The number of times that the thread was preempted or gave up its CPU. At most this many stalls can include a
     /// wait.
     switches: u64,
@@ -216,6 +223,7 @@ impl<'a> Left<'a> {
             major_faults: deltas.major_faults,
             firmware: deltas.firmware,
             stolen_ns: deltas.stolen_ns,
+            throttled_ns: deltas.throttled_ns,
             // The kernel may report the wait one read before it reports the switch.
             switches: switches.max(1),
             unusual,
@@ -237,6 +245,18 @@ impl<'a> Left<'a> {
         if !take(&mut self.involuntary) {
             take(&mut self.voluntary);
         }
+        true
+    }
+
+    /// Returns whether the stall of a thread that waited covers time for which its quota was used up.
+    fn throttled(&mut self, least_ns: u64, length_ns: u64) -> bool {
+        let Some(throttled_ns) = self.throttled_ns.as_mut().filter(|throttled_ns| **throttled_ns > 0) else {
+            return false;
+        };
+        if *throttled_ns < least_ns / HALF {
+            return false;
+        }
+        *throttled_ns = throttled_ns.saturating_sub(length_ns);
         true
     }
 
@@ -262,7 +282,8 @@ impl<'a> Left<'a> {
             return Cause::Migrated;
         }
         if self.waited(least_ns, stall.length_ns) {
-            return Cause::KeptWaiting;
+            let is_throttled = self.throttled(least_ns, stall.length_ns);
+            return if is_throttled { Cause::QuotaUsedUp } else { Cause::KeptWaiting };
         }
         if take(&mut self.voluntary) {
             self.switches = self.switches.saturating_sub(1);
@@ -355,6 +376,14 @@ mod tests {
         assert_eq!(because(|deltas| (deltas.migrated, deltas.voluntary) = (true, Some(1))), Cause::Migrated);
         assert_eq!(because(|deltas| deltas.stolen_ns = Some(10 * MS)), Cause::Stolen);
         assert_eq!(because(|deltas| (deltas.firmware, deltas.stolen_ns) = (Some(1), Some(10 * MS))), Cause::Firmware);
+        let quota = |deltas: &mut CounterDeltas, throttled_ns| {
+            (deltas.waited_ns, deltas.throttled_ns) = (Some(MS), Some(throttled_ns));
+        };
+        assert_eq!(cause(|deltas| quota(deltas, MS / 2), &none), Cause::QuotaUsedUp);
+        assert_eq!(cause(|deltas| quota(deltas, MS / 3), &none), Cause::KeptWaiting, "far shorter than the stall");
+        assert_eq!(cause(|deltas| quota(deltas, 0), &none), Cause::KeptWaiting);
+        // The quota of other threads does not stop a thread that did not wait.
+        assert_eq!(because(|deltas| deltas.throttled_ns = Some(MS)), Cause::Nothing);
         // A wait far shorter than the stall is not its cause.
         let stopped = because(|deltas| (deltas.waited_ns, deltas.voluntary) = (Some(MS / 10), Some(1)));
         assert_eq!(stopped, Cause::Stopped);

@@ -1,6 +1,8 @@
 //! The CPU time and the CPUs that control groups allow the current process to use. The names of groups are not stored,
 //! so a capture contains only numbers. This module changes nothing.
 
+use std::{path::PathBuf, time::Duration};
+
 use super::{CpuList, Host};
 
 /// The CPU quota for ordinary threads: the most restrictive quota among the control groups of the current process.
@@ -15,6 +17,47 @@ pub struct CpuQuota {
     /// The number of times that the threads were throttled because the quota was used up; `None` if the kernel does not
     /// report it.
     pub used_up: Option<u64>,
+}
+
+/// How often threads were paused because the CPU quota of a control group was used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Throttled {
+    /// The time for which threads of the group were paused, added up over the CPUs on which they were paused.
+    pub time: Duration,
+    /// The number of periods in which the quota was used up.
+    pub times: u64,
+}
+
+impl Throttled {
+    /// Creates a value with this time and this number of periods.
+    #[must_use]
+    pub const fn new(time: Duration, times: u64) -> Self {
+        Self { time, times }
+    }
+
+    /// Parses a group's cpu.stat; `None` if it does not count this. Version 1 states nanoseconds, and version 2
+    /// microseconds.
+    pub(crate) fn parse(stat: &str) -> Option<Self> {
+        let time = count(stat, "throttled_usec ").map(Duration::from_micros);
+        let time = time.or_else(|| count(stat, "throttled_time ").map(Duration::from_nanos))?;
+        Some(Self { time, times: count(stat, TIMES)? })
+    }
+
+    /// Returns the increase since an earlier count.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self { time: self.time.saturating_sub(before.time), times: self.times.saturating_sub(before.times) }
+    }
+}
+
+/// The files in which control groups count how often their quota was used up.
+#[derive(Debug)]
+pub(crate) struct QuotaCounts {
+    /// The files of the groups that have a quota.
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether all groups of the process are visible, up to the root, so that no other quota applies. A container does
+    /// not see the groups above its own.
+    pub(crate) are_all: bool,
 }
 
 /// The limits and counts that the control groups of the current process report.
@@ -41,6 +84,8 @@ const GROUPS: &str = "/proc/thread-self/cgroup";
 /// The directory of the control groups. It contains the single version 2 tree, or one tree per controller in version
 /// 1. Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
 const TREES: &str = "/sys/fs/cgroup";
+/// The number of periods in which the quota was used up, in a group's cpu.stat. The name is the same in both versions.
+const TIMES: &str = "nr_throttled ";
 /// The maximum depth of a group's path. Deeper groups are ignored.
 const DEEPEST: usize = 64;
 
@@ -51,17 +96,13 @@ impl Host {
         let mut told = ControlGroups::default();
         for folder in folders(&groups, "cpu") {
             let number = |name: &str| self.text(&format!("{folder}/{name}"));
-            let (quota, tells) = match (number("cpu.max"), number("cpu.cfs_quota_us"), number("cpu.cfs_period_us")) {
-                (Some(text), ..) => (of_version_2(&text), true),
-                (None, Some(quota), Some(period)) => (pair(&quota, &period), true),
-                _ => (None, false),
-            };
+            let (quota, tells) = self.quota_of(&folder);
             told.tell_of_time |= tells;
             // Only version 1 groups have this file: in version 2, its counterpart is cpu.weight.
             told.are_of_version_1 |= number("cpu.shares").is_some();
             told.realtime_us = told.realtime_us.or_else(|| number("cpu.rt_runtime_us")?.trim().parse().ok());
             if let Some((quota_us, period_us)) = quota {
-                let used_up = number("cpu.stat").and_then(|text| used_up(&text));
+                let used_up = number("cpu.stat").and_then(|text| count(&text, TIMES));
                 let new = CpuQuota { quota_us, period_us, used_up };
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
@@ -69,6 +110,38 @@ impl Host {
         // The list of the innermost group already reflects the limits of the groups above.
         told.cpus = self.cpusets_of(&groups).next().map(|(_, cpus)| cpus.to_string());
         Some(told)
+    }
+
+    /// Returns the quota of a group and its period, and whether the group reports its quota or the absence of one.
+    fn quota_of(&self, folder: &str) -> (Option<(u64, u64)>, bool) {
+        let text = |name: &str| self.text(&format!("{folder}/{name}"));
+        match (text("cpu.max"), text("cpu.cfs_quota_us"), text("cpu.cfs_period_us")) {
+            (Some(text), ..) => (of_version_2(&text), true),
+            (None, Some(quota), Some(period)) => (pair(&quota, &period), true),
+            _ => (None, false),
+        }
+    }
+
+    /// Returns where the groups of the current process count how often their quotas were used up; `None` if the groups
+    /// are unknown.
+    pub(crate) fn quota_counts(&self) -> Option<QuotaCounts> {
+        let groups = self.text(GROUPS)?;
+        let with_quota = folders(&groups, "cpu").filter(|folder| self.quota_of(folder).0.is_some());
+        let files = with_quota.filter_map(|folder| self.locate(&format!("{folder}/cpu.stat"))).collect();
+        let of_version_1 = trees(&groups, "cpu").find(|tree| !tree.is_unified);
+        let tree = of_version_1.or_else(|| trees(&groups, "cpu").next());
+        Some(QuotaCounts { files, are_all: tree.is_some_and(|tree| self.shows_every_group(&tree)) })
+    }
+
+    /// Returns whether all groups of a tree down to the own group are visible. Only the root of a tree has the file
+    /// release_agent (version 1), or lacks the file cgroup.type (version 2).
+    fn shows_every_group(&self, tree: &Tree<'_>) -> bool {
+        let is_root = |folder: &str| match tree.is_unified {
+            true => !self.is_there(&format!("{folder}/cgroup.type")),
+            false => self.is_there(&format!("{folder}/release_agent")),
+        };
+        let own = |root: &str| format!("{root}{}/cgroup.procs", tree.path.trim_end_matches('/'));
+        tree.roots.iter().any(|root| is_root(root) && self.is_there(&own(root)))
     }
 
     /// Returns the files that list the CPUs which the control groups of the current process allow, and these CPUs. The
@@ -96,19 +169,8 @@ fn leaves_no_more(one: CpuQuota, other: CpuQuota) -> bool {
 /// comes first and the root comes last. In a container, the root is the container's own group, and the groups above it
 /// are not visible.
 fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
-    let trees = groups.lines().filter_map(move |line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        if controllers.is_empty() {
-            // If version 1 trees also exist, the version 2 tree is in the directory `unified`.
-            Some((vec![TREES.to_owned(), format!("{TREES}/unified")], path.to_owned()))
-        } else {
-            let is_it = controllers.split(',').any(|name| name == controller);
-            is_it.then(|| (vec![format!("{TREES}/{controllers}"), format!("{TREES}/{controller}")], path.to_owned()))
-        }
-    });
-    let folders: Vec<String> = trees
-        .flat_map(|(roots, path)| {
+    let folders: Vec<String> = trees(groups, controller)
+        .flat_map(|Tree { roots, path, .. }| {
             let parts: Vec<&str> =
                 path.split('/').filter(|part| !part.is_empty() && *part != "..").take(DEEPEST).collect();
             let paths: Vec<String> = (0..=parts.len()).rev().map(|kept| parts[..kept].join("/")).collect();
@@ -124,6 +186,38 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     folders.into_iter()
 }
 
+/// A tree of control groups.
+struct Tree<'a> {
+    /// The directories in which its root may be.
+    roots: [String; 2],
+    /// The path of the process's own group below the root.
+    path: &'a str,
+    /// Whether it is the single tree of version 2.
+    is_unified: bool,
+}
+
+/// Returns the trees that may control `controller`.
+fn trees<'a>(groups: &'a str, controller: &str) -> impl Iterator<Item = Tree<'a>> {
+    groups.lines().filter_map(move |line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let is_unified = controllers.is_empty();
+        let roots = if is_unified {
+            // If version 1 trees also exist, the version 2 tree is in the directory `unified`.
+            [TREES.to_owned(), format!("{TREES}/unified")]
+        } else {
+            [format!("{TREES}/{controllers}"), format!("{TREES}/{controller}")]
+        };
+        let is_it = is_unified || controllers.split(',').any(|name| name == controller);
+        is_it.then_some(Tree { roots, path, is_unified })
+    })
+}
+
+/// Returns a count in a group's cpu.stat.
+fn count(stat: &str, name: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
 /// Parses a quota in the version 2 format: `50000 100000`, or `max 100000` if there is no quota.
 fn of_version_2(text: &str) -> Option<(u64, u64)> {
     let (quota, period) = text.split_once(' ')?;
@@ -136,18 +230,13 @@ fn pair(quota: &str, period: &str) -> Option<(u64, u64)> {
     (period > 0).then_some((quota, period))
 }
 
-/// Parses the number of times that the quota was used up. Its name is the same in both versions.
-fn used_up(stat: &str) -> Option<u64> {
-    stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, path::Path};
 
     use proptest::prelude::{any, proptest};
 
-    use super::{ControlGroups, CpuQuota, folders, of_version_2, pair, used_up};
+    use super::{ControlGroups, CpuQuota, QuotaCounts, Throttled, folders, of_version_2, pair};
     use crate::host::{Facts, Host};
 
     fn look(files: &[(&str, &str)]) -> Option<ControlGroups> {
@@ -213,6 +302,44 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_is_ruled_out_only_if_every_group_is_visible() {
+        let counts = |groups: &str, files: &[&str]| {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let all = files.iter().map(|path| (*path, "50000 100000\n")).chain([("proc/thread-self/cgroup", groups)]);
+            for (path, content) in all {
+                let path = folder.path().join(path);
+                fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("ours");
+                fs::write(path, content).expect("ours");
+            }
+            let QuotaCounts { files, are_all } =
+                Host::below(folder.path(), Facts::live()).quota_counts().expect("groups");
+            (files.len(), are_all)
+        };
+        let in_a_service = ["sys/fs/cgroup/a/b/cgroup.procs", "sys/fs/cgroup/a/b/cgroup.type"];
+        assert_eq!(counts("0::/a/b\n", &in_a_service), (0, true));
+        let with_quota = [in_a_service[0], "sys/fs/cgroup/a/cpu.max"];
+        assert_eq!(counts("0::/a/b\n", &with_quota), (1, true));
+        // The root is that of a container, or the own group is not below the mounted one.
+        let of_a_container = ["sys/fs/cgroup/cgroup.procs", "sys/fs/cgroup/cgroup.type"];
+        assert_eq!(counts("0::/\n", &of_a_container), (0, false));
+        assert_eq!(counts("0::/../b\n", &["sys/fs/cgroup/cgroup.procs"]), (0, false));
+        assert_eq!(counts("0::/\n", &[]), (0, false));
+        let of_version_1 = ["sys/fs/cgroup/cpu/release_agent", "sys/fs/cgroup/cpu/x/cgroup.procs"];
+        let groups = "3:cpu:/x\n1:name=systemd:/\n0::/\n";
+        assert_eq!(counts(groups, &of_version_1), (0, true));
+        assert_eq!(counts(groups, &of_version_1[1..]), (0, false));
+        assert_eq!(counts(groups, &["sys/fs/cgroup/cgroup.procs"]), (0, false));
+    }
+
+    #[test]
+    fn throttled_time_is_read_in_both_versions() {
+        let of = |text| Throttled::parse(text).map(|found| (found.time.as_micros(), found.times));
+        assert_eq!(of("nr_periods 9\nnr_throttled 7\nthrottled_usec 1500\n"), Some((1500, 7)));
+        assert_eq!(of("nr_periods 9\nnr_throttled 7\nthrottled_time 1500000\n"), Some((1500, 7)));
+        assert_eq!((of("usage_usec 5\n"), of("nr_throttled x\nthrottled_usec 5\n")), (None, None));
+    }
+
+    #[test]
     fn a_group_path_cannot_leave_the_cgroup_file_system() {
         assert!(
             folders("0::/../../etc/x\n", "cpu")
@@ -223,7 +350,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_parsed_without_a_panic(text in any::<String>(), other in any::<String>()) {
-            let _ = (folders(&text, "cpu").count(), of_version_2(&text), pair(&text, &other), used_up(&text));
+            let _ = (folders(&text, "cpu").count(), of_version_2(&text), pair(&text, &other), Throttled::parse(&text));
         }
     }
 }

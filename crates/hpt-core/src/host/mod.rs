@@ -46,7 +46,7 @@ pub use self::{
     boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
     capture::{Capture, CaptureFault, CaptureRefused, Captured, Entry, PathRefused, ReadRefused},
-    control_groups::{ControlGroups, CpuQuota},
+    control_groups::{ControlGroups, CpuQuota, Throttled},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     cpu_counts::{CountLine, count_lines, stolen_hundredths, waited_ns},
     cpu_list::CpuList,

@@ -2,25 +2,20 @@
 //! switches, wait time, steal time and firmware interrupts. Files stay open and memory stays allocated, so that reading
 //! the counters disturbs the measurement as little as possible. This module draws no conclusions; `diagnose` does.
 
-use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::FileExt,
-};
+use std::{fs::File, os::unix::fs::FileExt};
 
+use super::{open_file::read, throttling::Throttling};
 use crate::{
     host::{Host, count_lines, stolen_hundredths, waited_ns},
     os_error::OsError,
     sys::process::{Switches, current_cpu, thread_switches},
+    units::saturating_nanos,
 };
 
 pub(super) const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 pub(super) const STATISTICS: &str = "/proc/stat";
 pub(super) const WAITS: &str = "/proc/thread-self/schedstat";
-/// The size of the largest file that is evaluated, in bytes. A larger file is ignored, because a truncated file could
-/// be mistaken for a complete one.
-const LONGEST: usize = 64 << 20;
 /// The maximum number of counters. It limits memory use on a machine that keeps adding lines.
 const MOST_COUNTERS: usize = 16_384;
 /// A hundredth of a second, in nanoseconds.
@@ -113,6 +108,8 @@ pub struct CounterDeltas {
     pub migrated: bool,
     /// The steal time that the hypervisor reports, in nanoseconds, as a multiple of 10 ms.
     pub stolen_ns: Option<u64>,
+    /// The time for which the CPU quota of the thread's control group paused the threads of the group, in nanoseconds.
+    pub throttled_ns: Option<u64>,
     /// The number of firmware interrupts (SMI) on this core.
     pub firmware: Option<u64>,
     /// The counters that increased; `None` if neither /proc/interrupts nor /proc/softirqs could be read.
@@ -131,6 +128,7 @@ impl CounterDeltas {
         self.waited_ns = sum(self.waited_ns, before.waited_ns);
         self.migrated |= before.migrated;
         self.stolen_ns = sum(self.stolen_ns, before.stolen_ns);
+        self.throttled_ns = sum(self.throttled_ns, before.throttled_ns);
         self.firmware = sum(self.firmware, before.firmware);
         for &delta in before.counts.iter().flatten() {
             let counts = self.counts.get_or_insert_default();
@@ -151,6 +149,7 @@ pub struct CpuCounters {
     statistics: Option<File>,
     waits: Option<File>,
     firmware: Option<File>,
+    throttling: Throttling,
     buffer: Vec<u8>,
     counters: Vec<Counter>,
     before: Standing,
@@ -199,13 +198,15 @@ impl CpuCounters {
         let (statistics, waits) = (opened(STATISTICS), opened(WAITS));
         // Most machines have no such device, or allow only root to read it, so its absence is not reported.
         let firmware = cpu.and_then(|cpu| host.open_to_read(&format!("/dev/cpu/{cpu}/msr")).ok());
+        let mut buffer = vec![0; 16 << 10];
         let mut counters = Self {
             cpu,
             tables,
             statistics,
             waits,
             firmware: firmware.filter(|file| smi_count(file).is_some()),
-            buffer: vec![0; 16 << 10],
+            throttling: Throttling::open(host, &mut buffer),
+            buffer,
             counters: Vec::new(),
             before: Standing::default(),
             unreadable,
@@ -238,6 +239,7 @@ impl CpuCounters {
         let switches = thread_switches().ok();
         let on_cpu = current_cpu();
         let waited = self.waits.as_mut().and_then(|file| read(file, &mut self.buffer)).and_then(waited_ns);
+        let throttled = self.throttling.since(&mut self.buffer);
         let firmware = self.firmware.as_ref().and_then(smi_count);
         let cpu = self.cpu;
         let stolen = self.statistics.as_mut().and_then(|file| read(file, &mut self.buffer));
@@ -269,6 +271,7 @@ impl CpuCounters {
             waited_ns: by(waited, before.waited_ns),
             migrated: on_cpu.zip(before.on_cpu).is_some_and(|(now, before)| now != before),
             stolen_ns: by(stolen, before.stolen).map(|hundredths| hundredths * HUNDREDTH_NS),
+            throttled_ns: throttled.map(|throttled| saturating_nanos(throttled.time)),
             firmware: by(firmware, before.firmware),
             counts,
         };
@@ -316,27 +319,6 @@ pub(super) const fn forwards(before: u64, now: u64) -> u64 {
         None if before <= u32::MAX as u64 => (now.wrapping_sub(before)) & u32::MAX as u64,
         None => 0,
     }
-}
-
-/// Returns the content of a file from its start, as text; `None` if it cannot be read or is not text.
-pub(super) fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
-    file.seek(SeekFrom::Start(0)).ok()?;
-    let mut length = 0;
-    loop {
-        if length == buffer.len() {
-            if length >= LONGEST {
-                return None;
-            }
-            buffer.resize(length * 2, 0);
-        }
-        match file.read(&mut buffer[length..]) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
-    std::str::from_utf8(&buffer[..length]).ok()
 }
 
 pub(super) fn smi_count(file: &File) -> Option<u64> {

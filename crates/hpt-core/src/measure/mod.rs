@@ -21,10 +21,12 @@ mod edge_latency;
 mod granularity;
 mod loop_jitter;
 mod not_run;
+mod open_file;
 mod order;
 mod read_cost;
 mod sleep_overshoot;
 mod stall;
+mod throttling;
 mod wakes;
 
 #[cfg(all(

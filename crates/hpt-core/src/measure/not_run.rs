@@ -8,10 +8,12 @@ use std::{
 };
 
 use super::{
-    cpu_counters::{HUNDREDTH_NS, STATISTICS, WAITS, read},
+    cpu_counters::{HUNDREDTH_NS, STATISTICS, WAITS},
     cpu_time::cpu_time_ns,
+    open_file::read,
+    throttling::Throttling,
 };
-use crate::host::{Host, stolen_hundredths, waited_ns};
+use crate::host::{Host, Throttled, stolen_hundredths, waited_ns};
 
 /// The time that a thread needed its CPU, but did not get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +28,22 @@ pub struct NotRun {
     /// The time during which the hypervisor did not run the thread's CPU although the CPU had work, with a granularity
     /// of 10 ms; `None` if the thread is not pinned, or if the kernel does not report it.
     pub stolen: Option<Duration>,
+    /// How often the CPU quota of the thread's control group was used up, and for how long it paused the threads of the
+    /// group; `None` if the kernel does not report it, or if a group above may have a quota.
+    pub throttled: Option<Throttled>,
 }
 
 impl NotRun {
     /// Creates a value with these times.
     #[must_use]
     pub const fn new(wall: Duration, not_run: Option<Duration>, stolen: Option<Duration>) -> Self {
-        Self { wall, not_run, stolen }
+        Self { wall, not_run, stolen, throttled: None }
+    }
+
+    /// Adds how often the quota was used up.
+    #[must_use]
+    pub const fn with_throttled(self, throttled: Throttled) -> Self {
+        Self { throttled: Some(throttled), ..self }
     }
 
     /// Returns the part of the elapsed time during which the thread did not run although it was ready, from 0 to 1;
@@ -51,6 +62,7 @@ pub struct NotRunWatch {
     cpu: Option<usize>,
     waits: Option<File>,
     statistics: Option<File>,
+    throttling: Throttling,
     buffer: Vec<u8>,
     begun: Instant,
     used_before_ns: u64,
@@ -79,12 +91,14 @@ impl NotRunWatch {
     }
 
     fn new(host: &Host, cpu: Option<usize>, spins: bool) -> Self {
+        let mut buffer = vec![0; 4 << 10];
         let mut watch = Self {
             spins,
             cpu,
             waits: host.open_to_read(WAITS).ok(),
             statistics: cpu.and_then(|_| host.open_to_read(STATISTICS).ok()),
-            buffer: vec![0; 4 << 10],
+            throttling: Throttling::open(host, &mut buffer),
+            buffer,
             begun: Instant::now(),
             used_before_ns: 0,
             before: Counted::default(),
@@ -96,6 +110,7 @@ impl NotRunWatch {
     /// Starts again, so that the next result does not include the time until now.
     pub fn restart(&mut self) {
         self.before = self.counted();
+        self.throttling.since(&mut self.buffer);
         self.used_before_ns = cpu_time_ns();
         self.begun = Instant::now();
     }
@@ -109,7 +124,8 @@ impl NotRunWatch {
         let since = |now: Option<Duration>, before: Option<Duration>| Some(now?.saturating_sub(before?));
         let waited = since(now.waited, self.before.waited);
         let stolen = since(now.stolen, self.before.stolen);
-        not_run(wall, self.spins.then_some(used), waited, stolen)
+        let throttled = self.throttling.since(&mut self.buffer);
+        NotRun { throttled, ..not_run(wall, self.spins.then_some(used), waited, stolen) }
     }
 
     fn counted(&mut self) -> Counted {
@@ -130,7 +146,7 @@ impl NotRunWatch {
 fn not_run(wall: Duration, used: Option<Duration>, waited: Option<Duration>, stolen: Option<Duration>) -> NotRun {
     let unused = used.map(|used| wall.saturating_sub(used).max(stolen.unwrap_or_default()));
     let counted = waited.map(|waited| waited + stolen.unwrap_or_default());
-    NotRun { wall, not_run: unused.or(counted).map(|time| time.min(wall)), stolen }
+    NotRun::new(wall, unused.or(counted).map(|time| time.min(wall)), stolen)
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ mod tests {
             journal: "/run/hpt/journal".to_owned(),
             interrupted: true,
             cpu_absences: Vec::new(),
-            not_run: NotRun { share: Some(0.001), wall_s: 0.5, stolen_s: Some(0.0) },
+            not_run: NotRun { share: Some(0.001), wall_s: 0.5, stolen_s: Some(0.0), ..NotRun::default() },
             results,
             notes: vec!["a note".to_owned()],
         };

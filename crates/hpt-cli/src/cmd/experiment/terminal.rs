@@ -252,7 +252,7 @@ mod tests {
             cpu: Some(1),
             thread: Some(example().thread),
             interrupted: true,
-            not_run: NotRun { share: Some(0.01), wall_s: 2.5, stolen_s: None },
+            not_run: NotRun { share: Some(0.01), wall_s: 2.5, stolen_s: None, ..NotRun::default() },
             experiments: vec![of(
                 experiment,
                 vec![

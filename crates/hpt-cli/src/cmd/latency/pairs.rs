@@ -508,7 +508,7 @@ mod tests {
             warm_up: DiscardedSamples::default(),
             interrupted: true,
             cpu_absences: Vec::new(),
-            not_run: NotRun { share: Some(0.004), wall_s: 12.0, stolen_s: Some(0.0) },
+            not_run: NotRun { share: Some(0.004), wall_s: 12.0, stolen_s: Some(0.0), ..NotRun::default() },
             conditions: conditions::tests::example(),
             limits: Vec::new(),
             results,

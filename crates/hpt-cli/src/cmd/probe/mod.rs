@@ -227,7 +227,7 @@ mod tests {
             let row = data.sources.iter_mut().find(|row| row.id == id).expect("it is listed");
             (row.available, row.read_cost_ns, row.granularity_ns) = (true, Some(cost_ns), Some(cost_ns));
         }
-        data.not_run = Some(NotRun { share: Some(0.01), wall_s: 0.125, stolen_s: None });
+        data.not_run = Some(NotRun { share: Some(0.01), wall_s: 0.125, stolen_s: None, ..NotRun::default() });
         data
     }
 

@@ -228,7 +228,7 @@ pub(super) mod tests {
             learning_sleeps: 200,
             interrupted: false,
             cpu_absences: Vec::new(),
-            not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
+            not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0), ..NotRun::default() },
             conditions: conditions::tests::example(),
             recommendations,
             results,

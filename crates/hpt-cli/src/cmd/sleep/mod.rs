@@ -410,7 +410,7 @@ mod tests {
             warm_up: DiscardedSamples { warm_up_ns: 2_000_000_000, warm_up_samples: 7_500 },
             interrupted: true,
             cpu_absences: Vec::new(),
-            not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0) },
+            not_run: NotRun { share: Some(0.01), wall_s: 1.5, stolen_s: Some(0.0), ..NotRun::default() },
             conditions: conditions::tests::example(),
             explanation: explain::terminal::tests::example(),
             limits: Vec::new(),

@@ -372,7 +372,7 @@ pub(super) mod tests {
             intervals: 1,
             rounds: 97,
             cpu_absences: vec![cpu_absences::tests::example()],
-            not_run: Some(NotRun { share: Some(0.0125), wall_s: 1.006, stolen_s: Some(0.0) }),
+            not_run: Some(NotRun { share: Some(0.0125), wall_s: 1.006, stolen_s: Some(0.0), ..NotRun::default() }),
             faulty: true,
             sources: summary.into_iter().map(|total| total.row).collect(),
             cores: apart,

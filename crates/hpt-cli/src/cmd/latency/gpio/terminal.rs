@@ -194,7 +194,7 @@ mod tests {
             dropped: 0,
             out_of_window: 1,
             figure: GpioFigure::EndToEnd,
-            not_run: NotRun { share: Some(0.004), wall_s: 60.0, stolen_s: Some(0.0) },
+            not_run: NotRun { share: Some(0.004), wall_s: 60.0, stolen_s: Some(0.0), ..NotRun::default() },
             end: LatencyRunEnd { stopped_at_ns: Some(4_000_000), interrupted: true, cpu_absences: Vec::new() },
             conditions: conditions::tests::example(),
             explanation: explain::terminal::tests::example(),

@@ -209,6 +209,7 @@ fn stall_row(ended: &ThreadOutcome, KeptStall { stall, details, .. }: &KeptStall
         run_queue_wait_ns: deltas.waited_ns,
         migrated: deltas.migrated,
         steal_ns: deltas.stolen_ns,
+        throttled_ns: deltas.throttled_ns,
         smi_count: deltas.firmware,
         counters: named.map(|(counter, by)| CounterIncrease(counter.name.clone(), by)).collect(),
     }
@@ -233,10 +234,16 @@ pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmwar
         counts.collect::<Vec<_>>().join(", ")
     };
     let words = match &details.cause {
-        Cause::KeptWaiting => match deltas.waited_ns {
-            Some(_) => format!("waited {} for the CPU while other threads ran", time(deltas.waited_ns)),
-            None => "other threads ran".to_owned(),
-        },
+        Cause::KeptWaiting => {
+            let waited = deltas
+                .waited_ns
+                .map_or_else(String::new, |_| format!("waited {} for the CPU: ", time(deltas.waited_ns)));
+            let or_quota = if deltas.throttled_ns.is_none() { ", or a quota was exhausted" } else { "" };
+            format!("{waited}other threads ran{or_quota}")
+        }
+        Cause::QuotaUsedUp => {
+            format!("the CPU quota was used up: paused for {}", time(deltas.throttled_ns))
+        }
         Cause::Stopped => "stopped by a signal, a debugger or the cgroup freezer".to_owned(),
         Cause::PagedIn => "waited for a page to be read from disk".to_owned(),
         Cause::Migrated => "moved to another CPU".to_owned(),

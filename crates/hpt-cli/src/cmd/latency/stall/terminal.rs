@@ -25,12 +25,19 @@ const SHOWN_WITH_DETAILS: usize = 10;
 /// The maximum number of rows in the table of counters.
 const COUNTERS_SHOWN: usize = 10;
 
+/// Returns whether the kernel counts for each thread how often its quota was used up.
+fn counts_quota(data: &StallDocument) -> bool {
+    data.results.iter().all(|row| row.not_run.throttled.is_some())
+}
+
 /// Returns the description of a cause for the table of causes.
-fn cause_words(row: &StallCauseRow) -> String {
+fn cause_words(row: &StallCauseRow, counts_quota: bool) -> String {
     let interrupts =
         row.counter.as_ref().map_or_else(|| "interrupts".to_owned(), |name| format!("interrupts ({name})"));
     let words = match row.cause.as_str() {
+        "preempted" if counts_quota => "waited for the CPU: other threads ran",
         "preempted" => "waited for the CPU: other threads ran, or a quota was exhausted",
+        "quota" => "the CPU quota of the control group was used up",
         "stopped" => "stopped by a signal, a debugger or the cgroup freezer",
         "page-fault" => "waited for a page to be read from disk",
         "migrated" => "moved to another CPU",
@@ -46,9 +53,11 @@ fn cause_words(row: &StallCauseRow) -> String {
 }
 
 /// Returns the name of a cause for the headline.
-fn cause_name(row: &StallCauseRow) -> String {
+fn cause_name(row: &StallCauseRow, counts_quota: bool) -> String {
     let name = match row.cause.as_str() {
+        "preempted" if counts_quota => "other threads",
         "preempted" => "other threads or a quota",
+        "quota" => "the CPU quota of the control group",
         "stopped" => "a signal, a debugger or the cgroup freezer",
         "page-fault" => "page faults",
         "migrated" => "moves to another CPU",
@@ -110,7 +119,7 @@ fn headline(data: &StallDocument, all: &Latencies) -> String {
     let cause = data.causes.first().map_or_else(String::new, |row| {
         format!(
             ". Main cause: {}, {} {}, {} of the lost time",
-            cause_name(row),
+            cause_name(row, counts_quota(data)),
             row.stalls,
             one_or_many(row.stalls, "stall", "stalls"),
             short_percent(percent(row.stalled_ns, stalled_ns))
@@ -176,7 +185,11 @@ fn causes(data: &StallDocument) -> Table {
         Column("likely cause, from the counters that increased", Align::Left),
     ];
     let rows = data.causes.iter().map(|row| {
-        vec![time(Some(row.stalled_ns)), Cell::plain(row.stalls.to_string()), Cell::plain(cause_words(row))]
+        vec![
+            time(Some(row.stalled_ns)),
+            Cell::plain(row.stalls.to_string()),
+            Cell::plain(cause_words(row, counts_quota(data))),
+        ]
     });
     Table { columns, rows: rows.collect() }
 }
@@ -351,7 +364,7 @@ mod tests {
             account,
             on_other_cpus: OnOtherCpus { is_now: false, ns: 500 * MS, stalls: u64::from(cpu == Some(1)) },
             absences: Vec::new(),
-            not_run: NotRun { share: Some(0.0051), wall_s: 10.0, stolen_s: Some(0.01) },
+            not_run: NotRun { share: Some(0.0051), wall_s: 10.0, stolen_s: Some(0.01), ..NotRun::default() },
             watched,
             poll_cost: poll_cost(&source, Frequency::GIGAHERTZ, &clock),
             above_ns: 10_000,
@@ -475,7 +488,7 @@ mod tests {
         let both = both();
         let causes = |ended: &[ThreadOutcome]| {
             let rows = cause_rows(ended).into_iter().filter(|row| row.counter.is_some());
-            rows.map(|row| (row.cause.clone(), cause_words(&row))).collect::<Vec<_>>()
+            rows.map(|row| (row.cause.clone(), cause_words(&row, false))).collect::<Vec<_>>()
         };
         let expected = |cause: &str, words: &str| vec![(cause.to_owned(), words.to_owned())];
         assert_eq!(
@@ -526,9 +539,9 @@ mod tests {
         assert_eq!(hpt_document::words::STALL_CAUSES[..], Cause::NAMES[..]);
         let rows =
             Cause::NAMES.map(|name| StallCauseRow { cause: name.to_owned(), counter: None, stalls: 1, stalled_ns: 1 });
-        let words: Vec<_> = rows.iter().map(cause_words).collect();
+        let words: Vec<_> = rows.iter().map(|row| cause_words(row, false)).collect();
         assert!(words.iter().enumerate().all(|(place, words_)| !words[..place].contains(words_)), "{words:?}");
-        assert!(rows.iter().all(|row| !cause_name(row).is_empty()));
+        assert!(rows.iter().all(|row| !cause_name(row, true).is_empty()));
         let counts: u64 = both.iter().map(row).map(|row| row.stalls).sum();
         assert_eq!(counts, cause_rows(&both).iter().map(|row| row.stalls).sum::<u64>());
     }

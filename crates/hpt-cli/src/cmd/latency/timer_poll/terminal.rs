@@ -164,6 +164,7 @@ mod tests {
             share: Some(if cpu == Some(1) { 0.0312 } else { 0.004 }),
             wall_s: 60.0,
             stolen_s: Some(0.0),
+            ..NotRun::default()
         };
         let row = |thread: &ThreadLatencies| row(thread.cpu, (&thread.latencies, &time_series), not_run(thread.cpu));
         let data = WakeLatencyDocument {
