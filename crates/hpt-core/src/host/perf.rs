@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Host, Told};
+use super::{CpuList, Host, Told};
 use crate::units::Frequency;
 
 pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -14,6 +14,10 @@ const DEVICES: &str = "/sys/bus/event_source/devices";
 const HPT_CYCLES: &str = "/sys/module/hpt_cycles/parameters/state";
 /// The event source that is present whenever the kernel supports perf events, even if the cores have no counters.
 const SOFTWARE: &str = "software";
+/// The type of the counters of cores, PERF_TYPE_RAW. If several kinds of core have counters, only one kind has this type,
+/// and an event of the type PERF_TYPE_HARDWARE counts on that kind. Linux, kernel/events/core.c, `perf_init_event`;
+/// arch/x86/events/core.c, `init_hw_perf_events`.
+const TYPE_OF_CORES: &str = "4";
 
 /// The permissions to count events, and the available counters. A field is `None` if no file states its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +34,12 @@ pub struct PerfEvents {
     pub rdpmc: BTreeMap<String, u8>,
     /// The kernel's names for the counters of the cores; empty in many virtual machines.
     pub core_pmus: Option<Vec<String>>,
+    /// The CPUs that have these counters, for the names whose file `cpus` lists them. Each kind of core of a hybrid
+    /// processor has its own counters.
+    pub cpus: BTreeMap<String, CpuList>,
+    /// The counters that count an event for which no counters were chosen, such as the one of the source `perf-cycles`;
+    /// `None` if no file states which these are.
+    pub usual: Option<String>,
 }
 
 impl Host {
@@ -43,7 +53,9 @@ impl Host {
     pub fn perf_events(&self) -> PerfEvents {
         let devices = self.list(DEVICES);
         let number = |path: &str| self.text(path)?.parse::<i32>().ok();
-        let cores: Vec<String> = devices.iter().filter(|name| counts_cores(name)).cloned().collect();
+        let cores: Vec<String> = devices.iter().filter(|name| self.counts_cores(name)).cloned().collect();
+        let cpus = cores.iter().filter_map(|pmu| Some((pmu.clone(), CpuList::parse(&self.text(&cpus_path(pmu))?)?)));
+        let usual = cores.iter().find(|pmu| self.text(&type_path(pmu)).as_deref() == Some(TYPE_OF_CORES));
         let rdpmc = cores.iter().filter_map(|pmu| {
             let value = number(&rdpmc_path(pmu)).and_then(|value| u8::try_from(value).ok())?;
             Some((pmu.clone(), value))
@@ -51,9 +63,21 @@ impl Host {
         PerfEvents {
             paranoid: number(PARANOID),
             user_access: number(USER_ACCESS).map(|value| value != 0),
+            cpus: cpus.collect(),
+            usual: usual.cloned(),
             rdpmc: rdpmc.collect(),
             core_pmus: (!devices.is_empty()).then_some(cores),
         }
+    }
+
+    /// Returns whether an event source counts events of cores: the kernel gave it the fixed type for them, it lists the
+    /// CPUs that have its counters, or its name is that of such a source. Sources outside of the cores have `cpumask`
+    /// instead of `cpus`.
+    fn counts_cores(&self, name: &str) -> bool {
+        let by_kernel = || {
+            self.text(&type_path(name)).as_deref() == Some(TYPE_OF_CORES) || self.told(&cpus_path(name)) != Told::Absent
+        };
+        is_name_of_cores(name) || by_kernel()
     }
 
     /// Returns the state of the CPUs' cycle counters from the kernel module hpt_cycles (`open 0-3`); `None` if it is
@@ -72,9 +96,8 @@ impl Host {
     /// Returns the paths of the files that this module reads. Of the files of CPUs, only those of the first CPU are
     /// included.
     pub(super) fn perf_files(&self) -> Vec<String> {
-        let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
-        let of_pmu = pmus
-            .flat_map(|name| [format!("{DEVICES}/{name}/type"), format!("{DEVICES}/{name}/cpus"), rdpmc_path(&name)]);
+        let pmus = self.list(DEVICES).into_iter().filter(|name| self.counts_cores(name) || name == SOFTWARE);
+        let of_pmu = pmus.flat_map(|name| [type_path(&name), cpus_path(&name), rdpmc_path(&name)]);
         let of_pmu: Vec<String> =
             of_pmu.filter(|file| file.ends_with("type") || self.told(file) != Told::Absent).collect();
         let mut files =
@@ -89,13 +112,21 @@ pub(crate) fn rdpmc_path(pmu: &str) -> String {
     format!("{DEVICES}/{pmu}/rdpmc")
 }
 
+fn type_path(pmu: &str) -> String {
+    format!("{DEVICES}/{pmu}/type")
+}
+
+fn cpus_path(pmu: &str) -> String {
+    format!("{DEVICES}/{pmu}/cpus")
+}
+
 fn core_frequency_path(cpu: usize) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
 }
 
 /// Returns whether the kernel uses this name for the counters of cores. Linux, drivers/perf/arm_pmuv3.c and
 /// arm_v7_pmu.c, arch/x86/events/core.c.
-fn counts_cores(name: &str) -> bool {
+fn is_name_of_cores(name: &str) -> bool {
     name == "cpu" || ["cpu_", "armv", "apple_"].iter().any(|beginning| name.starts_with(beginning))
 }
 
@@ -110,7 +141,7 @@ mod tests {
 
     use proptest::prelude::{any, proptest};
 
-    use super::{PerfEvents, counts_cores, kilohertz};
+    use super::{PerfEvents, is_name_of_cores, kilohertz};
     use crate::{
         host::{Facts, Host},
         units::Frequency,
@@ -119,10 +150,10 @@ mod tests {
     #[test]
     fn core_pmus_are_recognized_by_their_names() {
         for name in ["cpu", "cpu_core", "cpu_atom", "armv8_cortex_a53", "armv7_cortex_a7", "armv6_1176"] {
-            assert!(counts_cores(name), "{name}");
+            assert!(is_name_of_cores(name), "{name}");
         }
         for name in ["software", "tracepoint", "uncore_imc", "msr", "breakpoint", "arm_smmuv3"] {
-            assert!(!counts_cores(name), "{name}");
+            assert!(!is_name_of_cores(name), "{name}");
         }
     }
 
@@ -146,11 +177,18 @@ mod tests {
         write("proc/sys/kernel/perf_user_access", "1\n");
         write("sys/bus/event_source/devices/cpu/rdpmc", "2\n");
         write("sys/bus/event_source/devices/software/type", "1\n");
+        write("sys/bus/event_source/devices/uncore_imc/cpumask", "0\n");
         write("sys/devices/system/cpu/cpu3/cpufreq/scaling_cur_freq", "600000\n");
         let told = host.perf_events();
         assert_eq!((told.paranoid, told.user_access), (Some(-1), Some(true)));
         assert_eq!(told.rdpmc.get("cpu"), Some(&2));
         assert_eq!(told.core_pmus, Some(vec!["cpu".to_owned()]));
+        // A name that is not known: the kernel's type, and the list of CPUs.
+        write("sys/bus/event_source/devices/cpum_cf/type", "4\n");
+        write("sys/bus/event_source/devices/new_cores/cpus", "4-7\n");
+        let told = host.perf_events();
+        assert_eq!(told.core_pmus, Some(vec!["cpu".to_owned(), "cpum_cf".to_owned(), "new_cores".to_owned()]));
+        assert_eq!((told.usual.as_deref(), told.cpus.len()), (Some("cpum_cf"), 1));
         assert_eq!(host.core_frequency(3), Frequency::from_hertz(600_000_000));
         assert_eq!(host.opened_cycles(), None);
         write("sys/module/hpt_cycles/parameters/state", "open 0,2\nclosed 1,3\n");

@@ -313,15 +313,35 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
             format!("kernel.perf_user_access: {}", value(told.user_access.map(|access| allows(access).to_owned())))
         }
     });
+    let with_cpus =
+        |pmu: &String| told.cpus.get(pmu).map_or_else(|| pmu.clone(), |cpus| format!("{pmu} (CPUs {cpus})"));
     lines.push(format!(
         "core counters: {}",
         match told.core_pmus.as_deref() {
             None => "unknown".to_owned(),
             Some([]) => "none".to_owned(),
-            Some(pmus) => pmus.join(", "),
+            Some(pmus) => pmus.iter().map(with_cpus).collect::<Vec<_>>().join(", "),
         }
     ));
+    lines.extend(coverage(told));
     lines
+}
+
+/// Returns which CPUs count the cycles, if not all do: an event for which no counters were chosen counts on one kind of
+/// core. On a CPU of another kind, the count stands still.
+fn coverage(told: &PerfEvents) -> Option<String> {
+    let pmus = told.core_pmus.as_deref()?;
+    let of_one_kind = |pmu: &String| {
+        let cpus = told.cpus.get(pmu)?;
+        Some(format!("counted: only on CPUs {cpus} ({pmu}); on other CPUs, the count stands still"))
+    };
+    match (pmus, &told.usual) {
+        ([] | [_], _) => None,
+        (_, Some(usual)) => of_one_kind(usual),
+        (_, None) => Some(
+            "counted: only on the CPUs of one of these kinds of core, and the kernel does not state which; on other CPUs, the count stands still".to_owned(),
+        ),
+    }
 }
 
 /// Returns the modes that an open event counts, its read overhead, and its rate, one item per line.
@@ -391,6 +411,8 @@ fn report(availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) 
 mod tests {
     use std::io;
 
+    use crate::host::CpuList;
+
     use super::{
         Architecture, PerfEvents, Quantity, RateKind, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines,
     };
@@ -443,6 +465,29 @@ mod tests {
         for said in ["paranoid: 3, refuses", "perf_user_access: 0, reads with a system call", "armv8_cortex_a53"] {
             assert!(lines.contains(said), "{said} in {lines}");
         }
+    }
+
+    #[test]
+    fn the_cpus_that_count_are_named_if_not_all_do() {
+        let of = |each: &[(&str, &str)], usual: Option<&str>| {
+            let cpus = each.iter().filter_map(|(pmu, cpus)| Some(((*pmu).to_owned(), CpuList::parse(cpus)?)));
+            super::coverage(&PerfEvents {
+                core_pmus: Some(each.iter().map(|(pmu, _)| (*pmu).to_owned()).collect()),
+                cpus: cpus.collect(),
+                usual: usual.map(str::to_owned),
+                ..PerfEvents::default()
+            })
+        };
+        let hybrid = of(&[("cpu_atom", "12-19"), ("cpu_core", "0-11")], Some("cpu_core"));
+        assert_eq!(
+            hybrid.as_deref(),
+            Some("counted: only on CPUs 0-11 (cpu_core); on other CPUs, the count stands still")
+        );
+        let arm = of(&[("armv8_cortex_a53", "0-3"), ("armv8_cortex_a72", "4-5")], None).expect("two kinds");
+        assert!(arm.contains("does not state which"), "{arm}");
+        assert_eq!(of(&[("cpu", "")], Some("cpu")), None);
+        assert_eq!(of(&[("armv8_cortex_a72", "0-3")], None), None);
+        assert_eq!(super::coverage(&PerfEvents::default()), None);
     }
 
     #[test]
