@@ -2,7 +2,6 @@
 //! it keeps recent events, the worst samples, and sums.
 
 use std::{
-    fs,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
@@ -21,7 +20,10 @@ use super::{
     threads::Threads,
     window::Window,
 };
-use crate::realtime::{Pinned, allowed_cpus};
+use crate::{
+    host::Host,
+    realtime::{Pinned, allowed_cpus},
+};
 
 /// The time between two readings, with and without a CPU on which nothing is measured.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -64,7 +66,7 @@ impl Reader {
         cpus: &[usize],
     ) -> Result<Self, super::TraceError> {
         let rings = cpus.iter().map(|&cpu| instance.ring(cpu)).collect::<Result<Vec<_>, _>>()?;
-        let is_virtual = is_virtual_machine();
+        let is_virtual = Host::live().hypervisor().is_some();
         let most = (ALL_EVENTS / cpus.len().max(1)).clamp(10_000, MOST_EVENTS);
         Ok(Self {
             shared,
@@ -183,30 +185,7 @@ impl Reader {
     }
 }
 
-/// Returns whether the processor reports a hypervisor.
-fn is_virtual_machine() -> bool {
-    has_hypervisor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
-}
-
-/// Returns whether the text of /proc/cpuinfo contains the flag of a hypervisor.
-fn has_hypervisor(cpuinfo: &str) -> bool {
-    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
-}
-
 /// Starts the thread.
 pub(super) fn start(reader: Reader) -> std::io::Result<thread::JoinHandle<TraceReport>> {
     thread::Builder::new().name("hpt-trace".to_owned()).spawn(move || reader.run())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_hypervisor;
-
-    #[test]
-    fn a_virtual_machine_has_the_flag_of_a_hypervisor() {
-        assert!(has_hypervisor("model name: x\nflags\t\t: fpu hypervisor lahf_lm\nbugs: y\n"));
-        assert!(has_hypervisor("flags : fpu hypervisor\n"));
-        assert!(!has_hypervisor("flags : fpu hypervisors\nbugs : hypervisor\n") && !has_hypervisor(""));
-    }
 }
