@@ -32,7 +32,8 @@ pub struct WatchDocument {
     pub cores: Vec<CpuOffset>,
     /// The system-wide events in this interval.
     pub events: Vec<MachineEvent>,
-    /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
+    /// Faults that all sources share. The cause is the reference, a counter that all sources use, or a
+    /// rate of the kernel's clocks that is far off (adjtimex).
     pub shared_faults: Vec<String>,
     /// The state of clock synchronization.
     pub synchronization: Synchronization,
@@ -105,7 +106,8 @@ pub struct WatchSummaryDocument {
     pub events: Vec<MachineEvent>,
     /// Periods in which a CPU was offline and therefore not compared with other CPUs.
     pub offline: Vec<CpuOffline>,
-    /// Faults that all sources share. The cause is either the reference or a counter that all sources use.
+    /// Faults that all sources share. The cause is the reference, a counter that all sources use, or a
+    /// rate of the kernel's clocks that is far off (adjtimex).
     pub shared_faults: Vec<String>,
     /// The state of clock synchronization.
     pub synchronization: Synchronization,

@@ -8,7 +8,11 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::host::{Capture, Entry, ReadRefused};
+use hpt_core::{
+    PosixClock, PosixId, TimeSource as _,
+    host::{Capture, Entry, ReadRefused},
+    source::ReadPath,
+};
 use hpt_document::{
     SCHEMA,
     capture::{CaptureDocument, CapturedFile},
@@ -107,7 +111,9 @@ fn taken(context: &Context) -> Result<(Capture, Vec<CapturedFile>), Failure> {
         return Err(Failure::NothingCaptured);
     }
     let mut capture = captured.capture;
-    let facts = context.host.facts_to_capture();
+    let mut facts = context.host.facts_to_capture();
+    let clock = PosixClock::open(&context.host, PosixId::Monotonic);
+    facts.reads_by_vdso = clock.ok().map(|clock| clock.info().read_path == ReadPath::Vdso);
     capture.set_facts(serde_json::to_string_pretty(&facts).expect("facts are numbers and names") + "\n");
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (date, _) = now.split_at("2000-01-01".len());

@@ -32,7 +32,31 @@ pub fn discipline() -> io::Result<Discipline> {
     adjtime::read().map(Discipline::of)
 }
 
+/// The largest rate correction that is not far off, in parts per million. The kernel limits the frequency correction to
+/// half of it, because no working crystal is off by more. Linux, include/linux/timex.h: `MAXFREQ`.
+const FAR_OFF_PPM: f64 = 1_000.0;
+
 impl Discipline {
+    /// Returns by how much the kernel's clocks run faster than the counter of the clocksource, in parts per million.
+    /// The result does not contain the slewing of an offset.
+    #[must_use]
+    pub fn correction_ppm(&self) -> f64 {
+        self.tick_ppm + self.frequency_ppm
+    }
+
+    /// Describes a rate correction beyond what any working crystal needs; `None` if the correction is smaller.
+    #[must_use]
+    pub fn far_off(&self) -> Option<String> {
+        let (ppm, Self { tick_ppm, frequency_ppm, .. }) = (self.correction_ppm(), self);
+        let direction = if ppm < 0.0 { "slow" } else { "fast" };
+        (ppm.abs() > FAR_OFF_PPM).then(|| {
+            format!(
+                "CLOCK_REALTIME and CLOCK_MONOTONIC run {:.1} % {direction} against the counter of the clocksource: tick {tick_ppm:+.0} ppm, frequency {frequency_ppm:+.1} ppm",
+                ppm.abs() / 1e4
+            )
+        })
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "the kernel keeps these far below 2^53")]
     pub(crate) fn of(read: Timex) -> Self {
         // Linux, include/uapi/linux/timex.h.

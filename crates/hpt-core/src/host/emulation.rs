@@ -30,6 +30,27 @@ pub(super) fn translator() -> Option<String> {
     translator_by(&said("/proc/self/exe")?, &said("/proc/thread-self/exe")?)
 }
 
+/// Returns the system that imitates the Linux kernel for this program, as far as it names itself; `None` if the kernel is
+/// Linux. The version of every Linux kernel begins with the number of its build, and the banner in /proc/version contains
+/// who built the kernel and with which compiler. The subsystem of Windows that has no Linux kernel names Microsoft in
+/// its release.
+///
+/// # References
+///
+/// Linux: init/Makefile, `UTS_VERSION`; init/version-timestamp.c, `linux_proc_banner`.
+pub(super) fn imitator(release: &str, version: &str, banner: Option<&str>) -> Option<String> {
+    let lacks_builder = |banner: &str| !banner.split_once(" (").is_some_and(|(_, builder)| builder.contains(") "));
+    if release.ends_with("-Microsoft") {
+        Some("WSL 1".to_owned())
+    } else if !version.is_empty() && !version.starts_with('#') {
+        version.split_whitespace().next().map(str::to_owned)
+    } else if banner.is_some_and(lacks_builder) {
+        Some("an unnamed system, as gVisor is".to_owned())
+    } else {
+        None
+    }
+}
+
 fn translator_by(said: &Path, kernel: &Path) -> Option<String> {
     let name = kernel.file_name()?.to_str()?;
     (said != kernel && name.starts_with("qemu-")).then(|| "qemu-user".to_owned())
@@ -54,7 +75,29 @@ impl Host {
 mod tests {
     use std::path::Path;
 
-    use super::translator_by;
+    use super::{imitator, translator_by};
+
+    #[test]
+    fn a_kernel_is_imitated_if_it_does_not_state_its_build() {
+        let is = |release, version, banner: Option<&str>| imitator(release, version, banner);
+        let gvisor = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+        let banner = format!("Linux version 4.4.0 {gvisor}\n");
+        assert!(is("4.4.0", gvisor, Some(&banner)).is_some_and(|name| name.contains("gVisor")));
+        let windows = "Linux version 4.4.0-19041-Microsoft (Microsoft@Microsoft.com) (gcc version 5.4.0 (GCC) ) #1-Microsoft Fri Dec 06 14:06:00 PST 2019";
+        assert_eq!(is("4.4.0-19041-Microsoft", "#1-Microsoft Fri Dec 06", Some(windows)).as_deref(), Some("WSL 1"));
+        assert_eq!(is("4.3.0", "BrandZ virtual linux", None).as_deref(), Some("BrandZ"));
+        assert_eq!(is("5.15.0", "FreeBSD 14.1-RELEASE-p5 GENERIC", None).as_deref(), Some("FreeBSD"));
+        let built = [
+            "Linux version 6.1.0-41-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP PREEMPT_DYNAMIC Debian 6.1.158-1",
+            "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f) (gcc (GCC) 11.2.0, GNU ld (GNU Binutils) 2.37) #1 SMP Tue Nov 5 00:21:55 UTC 2024",
+            "Linux version 3.4.67 (build@host) (gcc version 4.7 (GCC) ) #1 SMP PREEMPT Fri Aug 21 11:29:41 CST 2015",
+        ];
+        for banner in built {
+            let (release, version) = (banner.split(' ').nth(2).expect("a release"), "#1 SMP");
+            assert_eq!(is(release, version, Some(banner)), None, "{banner}");
+        }
+        assert_eq!((is("6.12.0", "#1 SMP", None), is("", "", None)), (None, None));
+    }
 
     #[test]
     fn a_program_is_not_emulated_if_the_kernel_reports_its_own_path() {

@@ -144,6 +144,10 @@ pub struct Facts {
     pub counter_permission: CounterPermission,
     /// Whether the process has a vDSO.
     pub vdso: bool,
+    /// Whether the vDSO reads the kernel's clocksource, as measured when the snapshot was taken; `None` if it was not
+    /// measured, and for the live system.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub reads_by_vdso: Option<bool>,
     /// The resolution that `clock_getres` reports for each of the kernel's clocks, in nanoseconds. The key is the
     /// kernel's name for the clock.
     pub clock_resolutions_ns: BTreeMap<String, u64>,
@@ -156,6 +160,10 @@ pub struct Facts {
     /// directly.
     #[cfg_attr(feature = "serde", serde(default))]
     pub translator: Option<String>,
+    /// The system that imitates the Linux kernel for this program, as far as it names itself; `None` if the kernel is
+    /// Linux. Its release and version are then not evidence of what the kernel does.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub imitator: Option<String>,
     /// The state of the system when the snapshot was taken; `None` for the live system, which is examined on demand.
     #[cfg_attr(feature = "serde", serde(default))]
     pub situation: Option<Situation>,
@@ -166,12 +174,16 @@ impl Facts {
     #[must_use]
     pub fn live() -> Self {
         let (kernel_release, kernel_version) = process::kernel_names();
+        let banner = read_file_of_the_kernel(Path::new("/proc/version")).ok();
+        let banner = banner.map(|banner| String::from_utf8_lossy(&banner).into_owned());
         Self {
+            imitator: emulation::imitator(&kernel_release, &kernel_version, banner.as_deref()),
             architecture: Architecture::HERE,
             kernel_release,
             kernel_version,
             counter_permission: CounterPermission::of_this_thread(),
             vdso: process::has_vdso(),
+            reads_by_vdso: None,
             clock_resolutions_ns: ClockId::ALL
                 .into_iter()
                 .filter_map(|clock| Some((clock.kernel_name().to_owned(), clock.resolution_ns().ok()?)))

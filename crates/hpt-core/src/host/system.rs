@@ -1,9 +1,14 @@
 //! The distribution of a machine, and how it starts services and its kernel: the facts that decide which commands work.
 //! This module starts no program.
 
+use std::{fs, os::unix::fs::MetadataExt};
+
 use super::Host;
 
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+/// The namespaces of processes, each with the number that the kernel gives to the first one. A container has others. Linux,
+/// include/linux/proc_ns.h, `PROC_PID_INIT_INO` and `PROC_CGROUP_INIT_INO`.
+const FIRST_NAMESPACES: [(&str, u64); 2] = [("/proc/self/ns/pid", 0xEFFF_FFFC), ("/proc/self/ns/cgroup", 0xEFFF_FFFB)];
 /// Files that exist only in containers. systemd, src/basic/virt.c.
 const OF_CONTAINERS: [&str; 3] = ["/run/systemd/container", "/.dockerenv", "/run/.containerenv"];
 const SYSTEMD: &str = "/run/systemd/system";
@@ -19,8 +24,8 @@ pub struct System {
     pub has_systemd: bool,
     /// Whether this is a container, whose kernel is that of the host.
     pub is_a_container: bool,
-    /// Whether the modules of the running kernel are installed. If not, the kernel comes from elsewhere, for example from
-    /// the host of a virtual machine.
+    /// Whether the image of the running kernel is installed. If not, the kernel comes from elsewhere, for example from
+    /// the host of a virtual machine, which may also provide the modules.
     pub has_kernel: bool,
 }
 
@@ -68,16 +73,33 @@ impl Host {
     /// Returns the distribution; `None` if no file names it.
     pub(super) fn look_at_the_system(&self) -> Option<System> {
         let text = OS_RELEASE.iter().find_map(|path| self.text(path))?;
-        let release = &self.facts().kernel_release;
+        let facts = self.facts();
+        let is_there = |path: &str| self.is_there(path);
         Some(System {
             distributions: distributions(&text),
             has_systemd: self.is_there(SYSTEMD),
-            is_a_container: OF_CONTAINERS.iter().any(|path| self.is_there(path)),
-            has_kernel: ["/lib/modules", "/usr/lib/modules"]
-                .iter()
-                .any(|path| self.is_there(&format!("{path}/{release}"))),
+            is_a_container: facts.imitator.is_some()
+                || OF_CONTAINERS.into_iter().any(is_there)
+                || FIRST_NAMESPACES.into_iter().any(|(path, first)| self.number_of(path).is_some_and(|is| is != first)),
+            has_kernel: images(&facts.kernel_release).iter().any(|path| is_there(path)),
         })
     }
+
+    /// Returns the number of the file to which a link leads.
+    fn number_of(&self, path: &str) -> Option<u64> {
+        Some(fs::metadata(self.locate(path)?).ok()?.ino())
+    }
+}
+
+/// Returns the paths at which distributions install the image of a kernel: Debian and those based on it, Fedora, SUSE
+/// (`Image` and `image` on ARM and s390), Arch, and Alpine, whose file names the flavor of the kernel.
+fn images(release: &str) -> Vec<String> {
+    let boot = ["vmlinuz", "vmlinux", "Image", "image", "zImage"].map(|name| format!("/boot/{name}-{release}"));
+    let modules = ["/lib/modules", "/usr/lib/modules"];
+    let with_modules = modules
+        .iter()
+        .flat_map(|folder| ["vmlinuz", "Image", "kernel-suffix"].map(|name| format!("{folder}/{release}/{name}")));
+    boot.into_iter().chain(with_modules).collect()
 }
 
 /// Returns the distributions in the text of os-release.
@@ -89,7 +111,45 @@ fn distributions(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::{Family, System, distributions};
+    use crate::host::{Facts, Host};
+
+    fn seen(release: &str, files: &[&str]) -> System {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for path in ["etc/os-release"].iter().chain(files) {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("ours");
+            fs::write(path, "ID=debian\n").expect("ours");
+        }
+        let facts = Facts { kernel_release: release.to_owned(), imitator: None, ..Facts::live() };
+        Host::below(folder.path(), facts).look_at_the_system().expect("os-release exists")
+    }
+
+    #[test]
+    fn a_kernel_is_installed_if_its_image_is() {
+        let has = |release, file| seen(release, &[file]).has_kernel;
+        assert!(has("6.1.0-41-amd64", "boot/vmlinuz-6.1.0-41-amd64"));
+        assert!(has("6.18.7-200.fc43.x86_64", "lib/modules/6.18.7-200.fc43.x86_64/vmlinuz"));
+        assert!(has("6.12.8-0-lts", "lib/modules/6.12.8-0-lts/kernel-suffix"));
+        assert!(has("6.4.0-default", "boot/Image-6.4.0-default"));
+        assert!(!has("6.1.0-41-amd64", "boot/vmlinuz-6.1.0-40-amd64"), "of another kernel");
+        // The host provides the modules, too.
+        assert!(!has(
+            "5.15.167.4-microsoft-standard-WSL2",
+            "lib/modules/5.15.167.4-microsoft-standard-WSL2/modules.dep"
+        ));
+    }
+
+    #[test]
+    fn a_container_has_its_own_namespaces_or_a_file_of_its_manager() {
+        assert!(!seen("6.1", &[]).is_a_container, "nothing states one");
+        assert!(seen("6.1", &["run/.containerenv"]).is_a_container);
+        // The number of a file is not that of the kernel's first namespace.
+        assert!(seen("6.1", &["proc/self/ns/pid"]).is_a_container);
+        assert!(seen("6.1", &["proc/self/ns/cgroup"]).is_a_container);
+    }
 
     #[test]
     fn the_family_is_that_of_the_nearest_known_distribution() {

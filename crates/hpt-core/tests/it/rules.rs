@@ -193,6 +193,17 @@ fn a_clocksource_is_advised_only_if_the_processor_states_a_constant_rate() {
             ),
             (Machine::pc().clocksources("tsc", "tsc hpet"), "pass: tsc", &[], &[]),
             (Machine::new("riscv64").clocksources("riscv_clocksource", "riscv_clocksource"), "pass", &[], &[]),
+            // The kernel's own order decides where hpt knows of no counter of the processor.
+            (Machine::new("other").clocksources("timebase", "timebase"), "pass: timebase", &[], &[]),
+            (Machine::new("other").clocksources("stp", "stp tod"), "pass: stp", &[], &[]),
+            (Machine::new("other").clocksources("tod", "stp tod"), "high: tod", &["clocksource set stp"], &[]),
+            (
+                Machine::new("riscv64").clocksources("clint_clocksource", "riscv_clocksource clint_clocksource"),
+                "high: clint_clocksource",
+                &["clocksource set riscv_clocksource"],
+                &[],
+            ),
+            (Machine::new("other").clocksources("jiffies", "jiffies"), "not applicable", &[], &[]),
         ],
     );
 }
@@ -277,6 +288,15 @@ fn the_vdso_of_a_capture_is_known_only_by_what_its_kernel_states() {
             ),
             (of("riscv64", "unknown", "riscv_clocksource"), "unknown", &[], &[]),
             (of("other", "6.1.0", "timebase"), "pass", &[], &[]),
+            // What was measured when the capture was made comes before what is known of names.
+            (
+                of("other", "6.1.0", "a-new-counter").fact("reads_by_vdso", json!(true)),
+                "pass: the vDSO reads a-new-counter, as measured",
+                &[],
+                &[],
+            ),
+            (of("riscv64", "6.12.0", "riscv_clocksource").fact("reads_by_vdso", json!(false)), "low", &[], &[]),
+            (of("x86-64", "6.12.0", "xen").fact("reads_by_vdso", json!(true)), "pass", &[], &[]),
             (of("other", "6.1.0", "a-new-counter"), "unknown", &["hpt measures it"], &[]),
             (of("x86-64", "6.1.0", "hpet"), "low", &[], &[]),
             (of("arm", "6.1.0", "mct-frc"), "low: the vDSO does not read mct-frc", &[], &[]),
@@ -456,7 +476,8 @@ fn each_kind_of_core_has_its_own_setting_for_reads_of_its_counters() {
     let pmus = |each: &[(&str, &str)]| {
         each.iter().fold(Machine::pc(), |machine, (name, rdpmc)| {
             let folder = format!("sys/bus/event_source/devices/{name}");
-            let machine = machine.file(&format!("{folder}/type"), "4");
+            let kind = if *name == "software" { "1" } else { "4" };
+            let machine = machine.file(&format!("{folder}/type"), kind);
             if rdpmc.is_empty() { machine } else { machine.file(&format!("{folder}/rdpmc"), rdpmc) }
         })
     };
@@ -646,4 +667,86 @@ fn fixes_are_commands_of_the_distribution_or_none() {
             (two("fedora"), "high", &["disable --now chronyd]"], &[]),
         ],
     );
+}
+
+#[test]
+fn commands_of_a_service_manager_are_offered_only_where_it_runs() {
+    let quota = |system: Value| {
+        Machine::pc().situation("system", system).situation(
+            "control_groups",
+            json!({ "tell_of_time": true, "quota": { "quota_us": 50_000, "period_us": 100_000, "used_up": 7 }, "cpus": "0-1" }),
+        )
+    };
+    let without = |mut system: Value| {
+        system["has_systemd"] = json!(false);
+        system
+    };
+    let (service, container) = (system(&json!(["debian"]), false, true), system(&json!(["debian"]), true, true));
+    check(
+        "cpu-quota",
+        None,
+        Goal::General,
+        vec![
+            (quota(service.clone()), "high", &["systemctl set-property --runtime SERVICE CPUQuota="], &[]),
+            (quota(without(service.clone())), "high", &["Remove the quota"], &["systemctl"]),
+            (quota(container.clone()), "high", &["Start the container without"], &["systemctl"]),
+            (quota(Value::Null), "high", &["Remove the quota"], &["systemctl"]),
+        ],
+    );
+    check(
+        "cpus-left",
+        Some(3),
+        Goal::Realtime,
+        vec![
+            (quota(service.clone()), "low", &["AllowedCPUs=0-1,3"], &[]),
+            (quota(without(service.clone())), "low", &["Allow these CPUs"], &["systemctl"]),
+            (quota(container.clone()), "low", &["--cpuset-cpus"], &["systemctl", "SERVICE"]),
+        ],
+    );
+    let isolated =
+        |system: Value| Machine::pc().file("sys/devices/system/cpu/isolated", "").situation("system", system);
+    check(
+        "isolated-cpus",
+        Some(3),
+        Goal::Realtime,
+        vec![
+            (isolated(service.clone()), "high", &["set-property --runtime system.slice AllowedCPUs=0-2"], &[]),
+            (isolated(without(service.clone())), "high", &["off the CPU with a cpuset"], &["systemctl"]),
+            (isolated(container), "high", &["on the host of this container"], &["update-grub"]),
+            (isolated(Value::Null), "high", &["isolcpus=3"], &["systemctl"]),
+        ],
+    );
+    let balanced = |ids: Value| isolated(system(&ids, false, true)).situation("balances_interrupts", json!(true));
+    check(
+        "irqbalance",
+        Some(3),
+        Goal::Realtime,
+        vec![
+            (balanced(json!(["debian"])), "low", &["/etc/default/irqbalance", "systemctl restart irqbalance"], &[]),
+            (balanced(json!(["fedora"])), "low", &["/etc/sysconfig/irqbalance"], &["/etc/default"]),
+            (
+                isolated(without(system(&json!(["alpine"]), false, true)))
+                    .situation("balances_interrupts", json!(true)),
+                "low",
+                &["/etc/conf.d/irqbalance", "Disable irqbalance"],
+                &["systemctl"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_release_of_an_imitated_kernel_is_no_evidence() {
+    let of = |imitator: Value| {
+        Machine::pc()
+            .fact("imitator", imitator)
+            .fact("kernel_release", json!("4.4.0"))
+            .fact("kernel_version", json!("#1 SMP Sun Jan 10 15:06:54 PST 2016"))
+    };
+    for (rule, real) in [("preemption", "high"), ("fair-server", "not applicable: this kernel has no fair server")] {
+        for imitator in ["an unnamed system, as gVisor is", "WSL 1", "FreeBSD"] {
+            check(rule, None, Goal::Realtime, vec![(of(json!(imitator)), "unknown", &[], &[])]);
+        }
+        check(rule, None, Goal::Realtime, vec![(of(Value::Null), real, &[], &[])]);
+    }
 }

@@ -44,6 +44,8 @@ pub(super) struct Totals {
     pub(super) intervals: u64,
     pub(super) not_run: Option<NotRun>,
     pub(super) synchronization: Option<Synchronization>,
+    /// How far the rate of the kernel's clocks was off at the beginning of the interval.
+    pub(super) rate_far_off: Option<String>,
 }
 
 /// Two CPUs that could not be compared, although both were online.
@@ -75,6 +77,7 @@ impl Totals {
             intervals: 0,
             not_run: None,
             synchronization: None,
+            rate_far_off: None,
         }
     }
 
@@ -130,6 +133,7 @@ impl Totals {
             self.daemons = daemons.map(|daemons| daemons.into_iter().map(str::to_owned).collect());
         }
         let is = clock::discipline().ok();
+        self.rate_far_off = is.and_then(|is| is.far_off());
         Synchronization {
             readable: is.is_some(),
             synchronized: is.map(|is| is.synchronized),
@@ -174,7 +178,9 @@ impl Totals {
                 None => self.worst_cores.push(found.clone()),
             }
         }
-        let shared_faults: Vec<String> = all.iter().map(Fault::to_string).collect();
+        // A daemon that corrects an offset may change the rate for a part of the interval.
+        let rate = self.rate_far_off.take().and_then(|_| clock::discipline().ok()?.far_off());
+        let shared_faults: Vec<String> = all.iter().map(Fault::to_string).chain(rate).collect();
         self.shared_faults.extend_from_slice(&shared_faults);
         self.events.extend_from_slice(&events);
         self.synchronization = Some(synchronization.clone());

@@ -22,16 +22,18 @@ pub(super) const CAP_SYS_ADMIN: u32 = 21;
 #[derive(Clone, Debug)]
 pub struct MachineFacts {
     pub(super) architecture: Architecture,
-    /// The kernel release; `None` if it does not begin with two numbers.
+    /// The kernel release; `None` if it does not begin with two numbers, or if the kernel is not Linux.
     pub(super) kernel: Option<KernelRelease>,
     pub(super) kernel_release: String,
     pub(super) kernel_version: String,
+    /// The system that imitates the Linux kernel.
+    pub(super) imitator: Option<String>,
     pub(super) hypervisor: Option<String>,
     /// The emulator that runs the machine.
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,
-    /// Whether the vDSO reads the clocksource; measured, and therefore `None` for a capture.
+    /// Whether the vDSO reads the clocksource, as measured on the machine; `None` for a capture that does not state it.
     pub(super) reads_by_vdso: Option<bool>,
     /// The lines of the kernel log that report trapped reads of the ARM generic timer.
     pub(super) trapped: Vec<String>,
@@ -86,7 +88,8 @@ impl MachineFacts {
         Self {
             evidence: evidence::collect(host, &cores),
             architecture: facts.architecture,
-            kernel: KernelRelease::parse(&facts.kernel_release),
+            kernel: KernelRelease::parse(&facts.kernel_release).filter(|_| facts.imitator.is_none()),
+            imitator: facts.imitator.clone(),
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
             hypervisor: host.hypervisor().map(|hypervisor| Cpu::hypervisor_name(&hypervisor).to_owned()),
@@ -166,6 +169,16 @@ impl MachineFacts {
         self.situation.system.as_ref()?.family()
     }
 
+    /// Returns whether this is a container, whose kernel can be changed only on its host.
+    pub(super) fn is_a_container(&self) -> bool {
+        self.situation.system.as_ref().is_some_and(|system| system.is_a_container)
+    }
+
+    /// Returns commands of systemd, if systemd is known to start the services of this system.
+    pub(super) fn by_systemd(&self, commands: impl IntoIterator<Item = String>) -> Vec<String> {
+        if self.has_systemd() { commands.into_iter().collect() } else { Vec::new() }
+    }
+
     /// Returns whether systemd is known to start the services.
     pub(super) fn has_systemd(&self) -> bool {
         self.situation.system.as_ref().is_some_and(|system| system.has_systemd)
@@ -182,8 +195,11 @@ impl MachineFacts {
     }
 }
 
-/// Measures whether the vDSO reads the clocksource; `None` for a capture.
+/// Returns whether the vDSO reads the clocksource, as measured; for a capture, as measured when it was made.
 fn reads_by_vdso(host: &Host) -> Option<bool> {
+    if !host.is_live() {
+        return host.facts().reads_by_vdso;
+    }
     let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
     Some(clock.info().read_path == ReadPath::Vdso)
 }

@@ -1,7 +1,7 @@
 //! Rules about interrupts and kernel threads on dedicated CPUs. They move neither interrupts nor threads.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Relevance, Rule, Severity, Subject, Verdict, times};
-use crate::host::{CpuList, Interrupt, KernelThread, Told};
+use crate::host::{CpuList, Family, Interrupt, KernelThread, Told};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -176,12 +176,17 @@ fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     // If this list is set, irqbalance ignores which CPUs are isolated: irqbalance, cputree.c, setup_banned_cpus.
     let banned = isolated.or(&touched);
+    let file = match facts.family() {
+        Some(Family::Fedora | Family::Suse) => "/etc/sysconfig/irqbalance",
+        Some(Family::Alpine) => "/etc/conf.d/irqbalance",
+        _ => "/etc/default/irqbalance",
+    };
     Finding::new(Severity::Low, format!("irqbalance is running, and may move interrupts to {}", Subject::in_words(&touched)))
         .steps(
-            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that no interrupts are moved to CPU {banned}"),
-            ["sudo systemctl restart irqbalance".to_owned()],
+            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in {file} and restart irqbalance, so that no interrupts are moved to CPU {banned}"),
+            facts.by_systemd(["sudo systemctl restart irqbalance".to_owned()]),
         )
-        .fix("Disable irqbalance", ["sudo systemctl disable --now irqbalance".to_owned()])
+        .fix("Disable irqbalance", facts.by_systemd(["sudo systemctl disable --now irqbalance".to_owned()]))
         .problem()
 }
 

@@ -119,9 +119,15 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
     Finding::new(Severity::High, observed)
         .steps(text, commands)
         .fix(
-            "Keep services and user sessions off the CPU until reboot; kernel threads may still run there",
-            ["system.slice", "user.slice"]
-                .map(|slice| format!("sudo systemctl set-property --runtime {slice} AllowedCPUs={others}")),
+            if facts.has_systemd() {
+                "Keep services and user sessions off the CPU until reboot; kernel threads may still run there"
+            } else {
+                "Keep other programs off the CPU with a cpuset; kernel threads may still run there"
+            },
+            facts.by_systemd(
+                ["system.slice", "user.slice"]
+                    .map(|slice| format!("sudo systemctl set-property --runtime {slice} AllowedCPUs={others}")),
+            ),
         )
         .problem()
 }

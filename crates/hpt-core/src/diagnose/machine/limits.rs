@@ -44,6 +44,13 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+impl MachineFacts {
+    /// Returns the command that sets a property of a service until reboot.
+    fn set_property(&self, property: &str) -> Vec<String> {
+        self.by_systemd([format!("sudo systemctl set-property --runtime SERVICE {property}")])
+    }
+}
+
 fn groups(facts: &MachineFacts) -> Result<&ControlGroups, Verdict> {
     facts
         .situation
@@ -83,11 +90,16 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
     // The thread on the named CPU needs all of that CPU's time, and the other threads of its group share the quota.
     let one_is_enough = subject.named.is_some() && quota.quota_us >= quota.period_us;
     let severity = if one_is_enough && quota.used_up == Some(0) { Severity::Info } else { Severity::High };
-    Finding::new(severity, observed)
-        .fix(
+    let set = facts.set_property("CPUQuota=");
+    let finding = Finding::new(severity, observed);
+    if facts.is_a_container() {
+        finding.fix("Start the container without a limit of CPU time (--cpus)", [])
+    } else {
+        finding.fix(
             "Remove the quota of the service that this process belongs to; for a container, start the container without --cpus",
-            ["sudo systemctl set-property --runtime SERVICE CPUQuota=".to_owned()],
+            set,
         )
+    }
         .fix(
             "Run the thread under a real-time policy, to which the quota does not apply",
             ["sudo hpt run --fifo 10 -- PROGRAM".to_owned()],
@@ -117,12 +129,17 @@ fn cpus_left(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Some(cpu) => format!("CPU {cpu} is not allowed: the control group is limited to {}", Subject::in_words(&left)),
         None => format!("the control group is limited to {} of {} online CPUs", Subject::in_words(&left), online.len()),
     };
-    Finding::new(severity, observed)
-        .fix(
+    let set = facts.set_property(&format!("AllowedCPUs={}", left.or(&wanted)));
+    let finding = Finding::new(severity, observed);
+    if facts.is_a_container() {
+        finding.fix("Start the container with these CPUs (--cpuset-cpus)", [])
+    } else {
+        finding.fix(
             "Allow these CPUs for the service that this process belongs to; for a container, start the container with --cpuset-cpus",
-            [format!("sudo systemctl set-property --runtime SERVICE AllowedCPUs={}", left.or(&wanted))],
+            set,
         )
-        .problem()
+    }
+    .problem()
 }
 
 fn timeout(facts: &MachineFacts, _: &Subject) -> Verdict {

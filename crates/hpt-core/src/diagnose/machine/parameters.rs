@@ -127,6 +127,9 @@ impl MachineFacts {
     fn at_boot_as(&self, parameters: &str) -> (String, Vec<String>) {
         let release = &self.kernel_release;
         let (place, commands) = match self.boot_loader() {
+            _ if self.is_a_container() => {
+                ("on the host of this container, which sets the kernel command line", Vec::new())
+            }
             Some(BootLoader::RaspberryPi) => {
                 ("edit the single line of /boot/firmware/cmdline.txt, then reboot", Vec::new())
             }

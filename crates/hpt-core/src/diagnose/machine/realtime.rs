@@ -78,6 +78,11 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
+    if let Some(imitator) = &facts.imitator {
+        return Verdict::unknown(format!(
+            "{imitator} imitates the Linux kernel; the kernel of the host, which runs the threads, is not visible"
+        ));
+    }
     let version = &facts.kernel_version;
     if facts.says_realtime == Told::Is(true) || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
         return Verdict::pass("the kernel is PREEMPT_RT");
@@ -117,7 +122,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
 fn with_a_real_time_kernel(facts: &MachineFacts, finding: Finding) -> Finding {
     let then_reboot = "Install a real-time kernel, then reboot";
     let system = facts.situation.system.as_ref();
-    if system.is_some_and(|system| system.is_a_container) {
+    if facts.is_a_container() {
         return finding.fix("Install a real-time kernel on the host of this container", []);
     }
     if system.is_some_and(|system| !system.has_kernel) {
@@ -261,7 +266,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if known.is_empty() {
         if facts.kernel.is_none() {
             return Verdict::unknown(
-                "the kernel release has an unexpected format, and nothing else shows whether there is a fair server",
+                "the release of the kernel is not known, and nothing else shows whether there is a fair server",
             );
         }
         let refused = servers().any(|(_, known)| *known == Told::NotAllowed);

@@ -90,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Clocksources that the vDSO of these kernels reads, in captures. Linux: arch/x86/entry/vdso,
+/// Clocksources that the vDSO of these kernels reads, for captures that do not state whether it does. Linux: arch/x86/entry/vdso,
 /// arch/x86/include/asm/vdso/clocksource.h, drivers/clocksource/arm_arch_timer.c, drivers/clocksource/timer-riscv.c (since
 /// 5.8), arch/powerpc/kernel/vdso, arch/s390/kernel/time.c, arch/loongarch/kernel/time.c.
 const IN_THE_VDSO: [(&str, (u32, u32)); 9] = [
@@ -104,9 +104,6 @@ const IN_THE_VDSO: [(&str, (u32, u32)); 9] = [
     ("tod", (0, 0)),
     ("Constant", (5, 19)),
 ];
-/// Clocksources that read a counter of the processor.
-const OF_THE_PROCESSOR: [&str; 7] =
-    ["tsc", "tsc-early", "arch_sys_counter", "riscv_clocksource", "timebase", "tod", "Constant"];
 /// Clocksources of hypervisors that offer nothing better; the vDSO reads them.
 const OF_A_HYPERVISOR: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 
@@ -126,18 +123,20 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(current) = current(facts) else {
         return no_sysfs();
     };
-    if OF_THE_PROCESSOR.contains(&current) {
-        return Verdict::pass(current);
-    }
     let best = match facts.architecture {
         it if it.is_x86() => "tsc",
-        Architecture::Riscv64 => "riscv_clocksource",
-        _ => "arch_sys_counter",
+        Architecture::Aarch64 | Architecture::Arm => "arch_sys_counter",
+        // The kernel lists the clocksources in the order of its rating.
+        _ => facts.clock_sources.listed.first().map_or(current, |source| source.name.as_str()),
     };
+    // Without a counter, the kernel uses its tick.
+    if (current == best && current != "jiffies") || current == "tsc-early" {
+        return Verdict::pass(current);
+    }
     if OF_A_HYPERVISOR.contains(&current) {
         return of_a_hypervisor(facts, current);
     }
-    if offered(facts, best) {
+    if offered(facts, best) && current != best {
         return not_chosen(facts, current, best);
     }
     if let Some(missing) = facts.clock_sources.absent.iter().find(|source| source.name == best) {
@@ -335,7 +334,7 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
         (None, Some((major, minor))) => match facts.kernel {
             Some(kernel) if kernel < KernelRelease::new(major, minor) => not_read(" in this kernel"),
             None if major > 0 => Verdict::unknown(format!(
-                "the vDSO reads {current} since Linux {major}.{minor}; the kernel release has an unexpected format"
+                "the vDSO reads {current} since Linux {major}.{minor}; the release of the kernel is not known"
             )),
             _ => Verdict::pass(format!("the vDSO reads {current}")),
         },
@@ -397,7 +396,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
         } else {
             "; the kernel's flag STA_UNSYNC is set, which some daemons leave so (chronyd without rtcsync)"
         };
-        let rate = if is_rate_far_off(discipline) { "; its rate is far off: see clock-rate" } else { "" };
+        let rate = if discipline.far_off().is_some() { "; its rate is far off: see clock-rate" } else { "" };
         return Verdict::pass(format!("synchronized, with a maximum error of {}{flag}{rate}", Spaced(error)));
     }
     let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the clock of the host";
@@ -444,36 +443,15 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
 /// `second_overflow`. systemd uses the same limit: src/basic/time-util.c, `ntp_synced`.
 const NOT_UPDATED: Duration = Duration::from_secs(16);
 
-/// The largest rate correction that is not far off, in parts per million. The kernel limits `frequency` to half of it,
-/// because no working crystal is off by more. Linux, include/linux/timex.h: `MAXFREQ`.
-const FAR_OFF_PPM: f64 = 1_000.0;
-
-fn corrected_ppm(discipline: Discipline) -> f64 {
-    discipline.tick_ppm + discipline.frequency_ppm
-}
-
-fn is_rate_far_off(discipline: Discipline) -> bool {
-    corrected_ppm(discipline).abs() > FAR_OFF_PPM
-}
-
 fn rate(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(discipline) = facts.discipline else {
         return Verdict::unknown("adjtimex was not called, or failed");
     };
-    let Discipline { tick_ppm, frequency_ppm, .. } = discipline;
-    let observed = format!("tick {tick_ppm:+.0} ppm, frequency {frequency_ppm:+.1} ppm");
-    if !is_rate_far_off(discipline) {
-        return Verdict::pass(observed);
-    }
-    let percent = corrected_ppm(discipline) / 1e4;
-    let direction = if percent < 0.0 { "slow" } else { "fast" };
-    Finding::new(
-        Severity::High,
-        format!(
-            "CLOCK_REALTIME and CLOCK_MONOTONIC run {:.1} % {direction} against the counter of the clocksource: {observed}",
-            percent.abs()
-        ),
-    )
+    let Some(observed) = discipline.far_off() else {
+        let Discipline { tick_ppm, frequency_ppm, .. } = discipline;
+        return Verdict::pass(format!("tick {tick_ppm:+.0} ppm, frequency {frequency_ppm:+.1} ppm"));
+    };
+    Finding::new(Severity::High, observed)
     .steps(
         "Find out what corrects the rate: a daemon that corrects a large offset at the moment, or one that follows a wrong reference or a counter with a wrong rate",
         ["hpt calibrate".to_owned()],
