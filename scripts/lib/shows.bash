@@ -940,3 +940,114 @@ GUEST
         echo "step $build.hotplug-stall /tmp/hotplug-latency $build stall 2,3"
     done
 }
+
+# --- cpus: a named CPU is tried, its refusal has a cause, and a CPU is chosen if none is named ----------------------------
+
+# control_group NAME CPUS: makes a control group with this cpuset, which the user plain may enter.
+control_group() {
+    cat <<GUEST
+[ -e /sys/fs/cgroup/cgroup.procs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/$1
+echo $2 >/sys/fs/cgroup/$1/cpuset.cpus
+chown -R plain:plain /sys/fs/cgroup/$1
+GUEST
+}
+
+guest_cpus() {
+    local build what few='-n 5 --format json' cpu=$((cores - 1)) hybrid
+    control_group without-last "0-$((cores - 2))"
+    cat <<'GUEST'
+cat >/tmp/in-group <<'GROUP'
+#!/bin/sh
+# in-group GROUP COMMAND...: runs the command in this control group.
+echo $$ >/sys/fs/cgroup/$1/cgroup.procs || exit
+shift
+exec "$@"
+GROUP
+cat >/tmp/beside-hogs <<'HOG'
+#!/bin/sh
+# beside-hogs 'CPU...' COMMAND...: runs the command while a real-time thread is on each of the CPUs.
+for cpu in $1; do
+    hog $cpu 50 1000 100000 1000000 >/dev/null &
+    await $! pinned $!
+    hogs="$hogs $!"
+done
+shift
+"$@"
+status=$?
+kill -KILL $hogs
+exit $status
+HOG
+cat >/tmp/hybrid <<'HYBRID'
+#!/bin/sh
+# hybrid CPUS COMMAND...: runs the command on a processor whose performance cores are these CPUs.
+mount -t tmpfs tmpfs /mnt && mkdir /mnt/system /mnt/cpu_core && mount --bind /sys/devices/system /mnt/system &&
+    echo $1 >/mnt/cpu_core/cpus && mount --rbind /mnt /sys/devices || exit
+shift
+exec "$@"
+HYBRID
+cat >/tmp/refused <<'REFUSED'
+#!/bin/sh
+# refused BUILD CPU: what commands that name the CPU print, and their exit codes.
+for command in 'latency timer -n 5' 'bench --count 100' 'doctor --measure' 'run'; do
+    rest=''
+    [ "$command" != run ] || rest='-- true'
+    hpt-$1 $command --cpu $2 $rest 2>&1 >/dev/null
+    echo "$command: $?"
+done
+REFUSED
+chmod 755 /tmp/in-group /tmp/beside-hogs /tmp/hybrid /tmp/refused
+mkdir -p /mnt
+GUEST
+    echo 'step cpus-isolated cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full'
+    hybrid="unshare -m /tmp/hybrid 1-$((cores - 2))"
+    for build in "${builds[@]}"; do
+        what="step $build.cpus"
+        echo "$what-named as plain hpt-$build latency timer --cpu $cpu $few"
+        echo "$what-taskset taskset 1 hpt-$build latency timer --cpu 1 $few"
+        echo "$what-all hpt-$build latency timer --cpu all $few"
+        echo "$what-chosen as plain hpt-$build latency timer $few"
+        echo "$what-chosen-hybrid $hybrid hpt-$build latency timer $few"
+        echo "$what-chosen-beside /tmp/beside-hogs $cpu as plain hpt-$build latency timer $few"
+        echo "$what-chosen-busy /tmp/beside-hogs '$((cpu - 1)) $cpu' as plain hpt-$build latency timer $few"
+        echo "$what-chosen-busy-hybrid /tmp/beside-hogs '$((cpu - 1)) $cpu' $hybrid hpt-$build latency timer $few"
+        echo "$what-chosen-cpuset /tmp/in-group without-last as plain hpt-$build latency timer $few"
+        echo "$what-absent /tmp/refused $build $((cores + 1))"
+        echo "$what-outside /tmp/in-group without-last /tmp/refused $build $cpu"
+        echo "$what-best-effort hpt-$build latency timer --cpu $((cores + 1)) --best-effort $few"
+        echo 'echo 0 >/sys/devices/system/cpu/cpu1/online'
+        echo "$what-offline /tmp/refused $build 1"
+        echo 'echo 1 >/sys/devices/system/cpu/cpu1/online'
+    done
+}
+
+# --- howto: the commands of docs/howto run on a machine that is set up as they say ----------------------------------------
+
+guest_howto() {
+    control_group delegated "2-$((cores - 1))"
+    cat <<GUEST
+cat >/tmp/guide <<'GUIDE'
+#!/bin/sh
+# guide GROUP USER FILE: runs the script in FILE as that user in a control group, and prints its
+# exit code on standard error.
+[ \$1 = root ] || echo \$\$ >/sys/fs/cgroup/\$1/cgroup.procs || exit
+mkdir -p /tmp/\$1
+cd /tmp/\$1
+[ -e hpt ] || { ln -s /bin/hpt hpt; ln -s /bin/your-program your-program; chown plain:plain .; }
+export USER=plain
+if [ \$2 = root ]; then sh \$3; else as plain sh \$3; fi
+echo "status \$?" >&2
+GUIDE
+printf '#!/bin/sh\nexec "\$@"\n' >/bin/sudo
+# Prints its CPUs, and its priority and policy.
+printf '#!/bin/sh\nsed -n "s/^Cpus_allowed_list:[[:space:]]*//p" /proc/self/status\ncut -d " " -f 40,41 /proc/\$\$/stat\n' >/bin/your-program
+chmod 755 /tmp/guide /bin/sudo /bin/your-program
+# As /etc/security/limits.d/realtime.conf has it.
+ulimit -r 95
+ulimit -l unlimited
+echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
+GUEST
+    echo "step howto-governor insmod /modules/slow_powersave.ko cpu=$((cores - 1))"
+    "$xtask" guides "${builds[0]}"
+}

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env, fs,
+    fs,
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
@@ -30,6 +30,8 @@ Usage: cargo xtask COMMAND
   judge BOARD ANSWERS
            judge the answers of an emulated board, a directory that scripts/test-boards writes; print the
            problems and the results
+  guides BUILD
+           print the steps with which a board runs the commands of the guides in docs/howto
   doubt DIR BOARD...
            test the judges: plant faults in the answers of boards that passed, DIR/BOARD/answers; fail if
            the judges do not notice one
@@ -47,6 +49,10 @@ fn main() -> ExitCode {
         ["check"] => (true, true),
         ["words"] => return finish(print_words()),
         ["judge", board, answers] => return finish(judge_board(board, Path::new(answers))),
+        ["guides", build] => {
+            print!("{}", judge::guide_steps(build));
+            return ExitCode::SUCCESS;
+        }
         ["doubt", folder, boards @ ..] if !boards.is_empty() => return finish(doubt_judges(Path::new(folder), boards)),
         _ => {
             eprint!("{USAGE}");

@@ -4,6 +4,7 @@ mod bench;
 mod carry;
 mod chipset;
 mod clocksource;
+mod cpus;
 mod cycles;
 mod cycles_kvm;
 mod doctor;
@@ -11,6 +12,7 @@ mod experiments;
 mod explain;
 mod gpio;
 mod hotplug;
+mod howto;
 mod live;
 mod machine;
 mod probe;
@@ -56,4 +58,6 @@ pub(super) const SUBJECTS: &[Subject] = &[
     Subject { name: "cycles", judge: cycles::judge, plants: cycles::PLANTS },
     Subject { name: "try", judge: try_fixes::judge, plants: try_fixes::PLANTS },
     Subject { name: "hotplug", judge: hotplug::judge, plants: hotplug::PLANTS },
+    Subject { name: "cpus", judge: cpus::judge, plants: cpus::PLANTS },
+    Subject { name: "howto", judge: howto::judge, plants: howto::PLANTS },
 ];
