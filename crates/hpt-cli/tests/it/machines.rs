@@ -71,6 +71,9 @@ fn conclusions(capture: &Path) -> BTreeMap<&'static str, Value> {
         ("throttled", said("slowed-down")),
         ("isolated", said("isolated-cpus")),
         ("stolen", said("stolen-time")),
+        ("preemption", said("preemption")),
+        ("preemption_fixes", rules["preemption"]["fixes"].to_string().into()),
+        ("quota", said("cpu-quota")),
     ])
 }
 

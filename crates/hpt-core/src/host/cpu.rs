@@ -181,6 +181,9 @@ impl Cpu {
             "VBoxVBoxVBox" => "VirtualBox",
             "ACRNACRNACRN" => "ACRN",
             "bhyvebhyve" => "bhyve",
+            "lrpepyhvr" | "prlhyperv" => "Parallels",
+            "QNXQVMBSQG" => "QNX",
+            "SRESRESRESRE" => "LMHS",
             other => other,
         }
     }
