@@ -13,14 +13,16 @@ const MOST_INTERRUPTS: usize = 16_384;
 
 /// The beginnings of the names of chips whose interrupts all belong to one CPU each, or to every CPU. Linux:
 /// drivers/xen/events/events_base.c, `xen_percpu_chip`; drivers/irqchip/irq-bcm2836.c, irq-riscv-intc.c,
-/// irq-loongarch-cpu.c and irq-mips-cpu.c.
-const CHIPS_OF_EACH_CPU: [&str; 7] =
-    [PER_CPU, "xen-percpu", "bcm2836-", "RISC-V INTC", "riscv-intc", "CPUINTC", "MIPS "];
+/// irq-loongarch-cpu.c and irq-mips-cpu.c; arch/powerpc/sysdev/xive/common.c, `xive_ipi_chip`.
+const CHIPS_OF_EACH_CPU: [&str; 8] =
+    [PER_CPU, "xen-percpu", "bcm2836-", "RISC-V INTC", "riscv-intc", "CPUINTC", "MIPS ", "XIVE-IPI"];
 /// The chip of such an interrupt in a capture, which has no other names of chips.
 const PER_CPU: &str = "per-cpu";
 const OTHER: &str = "chip";
 /// The interrupts of an ARM GIC that belong to each CPU. ARM GIC Architecture Specification, 2.2.1: PPIs.
 const PPIS: std::ops::Range<u32> = 16..32;
+/// The interrupt with which the CPUs of a POWER processor signal each other. Linux, arch/powerpc/include/asm/xics.h.
+const XICS_IPI: u32 = 2;
 
 /// Prefixes of the names of per-CPU interrupts, for captures that do not state the chip. Linux,
 /// drivers/clocksource/arm_arch_timer.c, drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic,
@@ -52,13 +54,15 @@ struct Line {
 impl Line {
     /// Returns whether the interrupt belongs to each CPU, so that it cannot move.
     fn is_of_each_cpu(&self) -> bool {
-        let of_gic = || {
+        let of_controller = || {
             let mut words = self.chip.split_whitespace();
-            let is_gic = words.next().is_some_and(|chip| chip.starts_with("GIC"));
-            is_gic && words.next().and_then(|number| number.parse().ok()).is_some_and(|number| PPIS.contains(&number))
+            let (chip, number) =
+                (words.next().unwrap_or_default(), words.next().and_then(|number| number.parse().ok()));
+            (chip.starts_with("GIC") && number.is_some_and(|number| PPIS.contains(&number)))
+                || (chip == "XICS" && number == Some(XICS_IPI))
         };
         let by_name = || self.chip == OTHER && OF_EACH_CPU.iter().any(|name| self.name.starts_with(name));
-        CHIPS_OF_EACH_CPU.iter().any(|chip| self.chip.starts_with(chip)) || of_gic() || by_name()
+        CHIPS_OF_EACH_CPU.iter().any(|chip| self.chip.starts_with(chip)) || of_controller() || by_name()
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) use self::{
     cores::{Core, Cores, IdleState},
     interrupts::Interrupt,
     perf::{PARANOID, rdpmc_path},
-    settings::{BOOST, FAIR_SERVER, NO_TURBO, RT_PERIOD, RT_RUNTIME, Stolen, Supply, Zone},
+    settings::{BOOST, FAIR_SERVER, IDLE_DRIVER, NO_TURBO, RT_PERIOD, RT_RUNTIME, Stolen, Supply, Zone},
     soc::SYSTEM_TIMER,
     system::Family,
     told::Told,

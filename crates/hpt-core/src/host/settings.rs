@@ -21,6 +21,8 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const SAME_PAGES: &str = "/sys/kernel/mm/ksm/run";
 const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
+/// The driver of idle states. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
+pub(crate) const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 const TIMER_MIGRATION: &str = "/proc/sys/kernel/timer_migration";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
@@ -33,7 +35,8 @@ const ALARM: &str = "in0_lcrit_alarm";
 const ZONES: &str = "/sys/class/thermal";
 
 /// Files with the same path on every machine.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
+    IDLE_DRIVER,
     RT_RUNTIME,
     RT_PERIOD,
     NO_TURBO,

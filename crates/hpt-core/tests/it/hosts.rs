@@ -115,7 +115,15 @@ fn every_machine_states_its_origin() {
 
 #[test]
 fn an_emulator_is_named_if_it_is_visible_and_no_other_board_is_called_emulated() {
-    let shows = ["qemu-q35", "qemu-q35-fadt", "qemu-raspi2b", "qemu-raspi3b", "qemu-raspi3b-as-root", "qemu-raspi4b"];
+    let shows = [
+        "qemu-debian-13",
+        "qemu-q35",
+        "qemu-q35-fadt",
+        "qemu-raspi2b",
+        "qemu-raspi3b",
+        "qemu-raspi3b-as-root",
+        "qemu-raspi4b",
+    ];
     for name in all() {
         let expected = shows.contains(&name.as_str()).then(|| "QEMU".to_owned());
         assert_eq!(host(&name).emulator(), expected, "{name}");

@@ -22,3 +22,5 @@ mod live;
 #[cfg(all(feature = "diagnose", feature = "serde"))]
 mod rules;
 mod sleeps;
+#[cfg(all(feature = "diagnose", feature = "serde"))]
+mod strangers;

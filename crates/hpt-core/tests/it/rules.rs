@@ -9,13 +9,13 @@ use hpt_core::{
 use serde_json::{Value, json};
 
 /// A machine without any file. Each test adds the evidence that a rule examines.
-struct Machine {
+pub(crate) struct Machine {
     capture: Capture,
     facts: Value,
 }
 
 impl Machine {
-    fn new(architecture: &str) -> Self {
+    pub(crate) fn new(architecture: &str) -> Self {
         let facts = json!({
             "architecture": architecture, "kernel_release": "6.12.0", "kernel_version": "#1 SMP PREEMPT_DYNAMIC",
             "counter_permission": "unknown", "vdso": true, "clock_resolutions_ns": {}, "cpuid": [],
@@ -24,35 +24,35 @@ impl Machine {
     }
 
     /// A PC whose processor states a TSC of constant rate.
-    fn pc() -> Self {
+    pub(crate) fn pc() -> Self {
         Self::new("x86-64")
             .file("proc/cpuinfo", "flags\t: tsc constant_tsc nonstop_tsc\n")
             .file("proc/cmdline", "quiet")
     }
 
-    fn file(mut self, path: &str, content: &str) -> Self {
+    pub(crate) fn file(mut self, path: &str, content: &str) -> Self {
         self.capture.insert(path, Entry::File(content.as_bytes().to_vec())).expect("a sound path");
         self
     }
 
-    fn clocksources(self, current: &str, available: &str) -> Self {
+    pub(crate) fn clocksources(self, current: &str, available: &str) -> Self {
         let folder = "sys/devices/system/clocksource/clocksource0";
         self.file(&format!("{folder}/current_clocksource"), current)
             .file(&format!("{folder}/available_clocksource"), available)
     }
 
-    fn log(self, lines: &[&str]) -> Self {
+    pub(crate) fn log(self, lines: &[&str]) -> Self {
         let records = lines.iter().enumerate().map(|(number, line)| format!("6,{number},{number},-;{line}\n"));
         let records: String = records.collect();
         self.file("dev/kmsg", &records)
     }
 
-    fn fact(mut self, name: &str, value: Value) -> Self {
+    pub(crate) fn fact(mut self, name: &str, value: Value) -> Self {
         self.facts[name] = value;
         self
     }
 
-    fn clock(self, status: u32, tick_us: i64, frequency_scaled: i64, maximum_error_us: i64) -> Self {
+    pub(crate) fn clock(self, status: u32, tick_us: i64, frequency_scaled: i64, maximum_error_us: i64) -> Self {
         let timex = json!({
             "status": status, "frequency_scaled": frequency_scaled, "tick_us": tick_us, "usual_tick_us": 10_000,
             "maximum_error_us": maximum_error_us, "estimated_error_us": 0,
@@ -60,13 +60,13 @@ impl Machine {
         self.situation("timex", timex)
     }
 
-    fn situation(mut self, name: &str, value: Value) -> Self {
+    pub(crate) fn situation(mut self, name: &str, value: Value) -> Self {
         self.facts["situation"][name] = value;
         self
     }
 
     /// Returns the verdict of a rule, its observation and its fixes, as one line of text.
-    fn says(&self, rule: &str, cpu: Option<usize>, goal: Goal) -> String {
+    pub(crate) fn says(&self, rule: &str, cpu: Option<usize>, goal: Goal) -> String {
         let facts = serde_json::from_value(self.facts.clone()).expect("facts");
         let host = Host::captured(self.capture.clone(), facts);
         let examined = examine(&MachineFacts::new(&host), cpu, goal);
@@ -87,17 +87,22 @@ impl Machine {
 
 /// Checks what a rule says about several machines: the beginning, words that it contains, and words that it lacks.
 #[track_caller]
-fn check(rule: &str, cpu: Option<usize>, goal: Goal, machines: Vec<(Machine, &str, &[&str], &[&str])>) {
+pub(crate) fn check(rule: &str, cpu: Option<usize>, goal: Goal, machines: Vec<(Machine, &str, &[&str], &[&str])>) {
+    let mut wrong = Vec::new();
     for (number, (machine, beginning, has, lacks)) in machines.into_iter().enumerate() {
         let said = machine.says(rule, cpu, goal);
-        assert!(said.starts_with(beginning), "{rule} {number}: {said}");
-        assert!(has.iter().all(|word| said.contains(word)), "{rule} {number}: {said}");
-        assert!(!lacks.iter().any(|word| said.contains(word)), "{rule} {number}: {said}");
+        let is_right = said.starts_with(beginning)
+            && has.iter().all(|word| said.contains(word))
+            && !lacks.iter().any(|word| said.contains(word));
+        if !is_right {
+            wrong.push(format!("{rule} {number}: {said}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-const UNSYNC: u32 = 0x2041;
-const SYNCED: u32 = 0x2001;
+pub(crate) const UNSYNC: u32 = 0x2041;
+pub(crate) const SYNCED: u32 = 0x2001;
 
 #[test]
 fn the_error_that_grows_since_the_last_update_decides_whether_the_clock_is_synchronized() {
@@ -344,7 +349,7 @@ fn an_interrupt_of_each_cpu_is_not_moved() {
 }
 
 /// A CPU's cpufreq files: the limit, the hardware maximum, and the base frequency, in MHz.
-fn frequencies(machine: Machine, each: &[(u32, u32, Option<u32>)]) -> Machine {
+pub(crate) fn frequencies(machine: Machine, each: &[(u32, u32, Option<u32>)]) -> Machine {
     each.iter().enumerate().fold(machine, |machine, (cpu, (allowed, highest, base))| {
         let path = |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}");
         let machine = machine

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::{Cores, CpuList, FAIR_SERVER, Host, LogLine, NO_TURBO, PARANOID, RT_PERIOD, RT_RUNTIME, Told};
+use crate::host::{
+    Cores, CpuList, FAIR_SERVER, Host, IDLE_DRIVER, LogLine, NO_TURBO, PARANOID, RT_PERIOD, RT_RUNTIME, Told,
+};
 
 /// A value that a rule examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,16 @@ pub struct Evidence {
     pub value: String,
 }
 
+/// The value of a file that this user may not read.
+const NOT_READABLE: &str = "not readable by this user";
+
+impl Evidence {
+    /// Returns whether the value was read.
+    pub(super) fn is_seen(&self) -> bool {
+        self.value != NOT_READABLE
+    }
+}
+
 /// Where a value is.
 #[derive(Clone, Copy, Debug)]
 enum Place {
@@ -23,13 +35,15 @@ enum Place {
     Lines(&'static str, &'static str),
     /// A file of each CPU, below its directory.
     OfEachCpu(&'static str),
+    /// A file of each idle state of each CPU.
+    OfEachIdleState(&'static str),
     /// A file below a directory of the scheduler for each CPU.
     FairServer(&'static str),
     /// A file of each device in a directory.
     OfEach(&'static str, &'static str),
 }
 
-use Place::{FairServer, Lines, OfEach, OfEachCpu};
+use Place::{FairServer, Lines, OfEach, OfEachCpu, OfEachIdleState};
 
 const fn file(path: &'static str) -> Place {
     Lines(path, "")
@@ -75,7 +89,7 @@ const PLACES: [(&str, &[Place]); 35] = [
         ],
     ),
     ("turbo", &[file(NO_TURBO), file("/sys/devices/system/cpu/cpufreq/boost")]),
-    ("idle-states", &[OfEach("/sys/devices/system/cpu/cpu0/cpuidle", "latency")]),
+    ("idle-states", &[OfEachIdleState("latency"), file(IDLE_DRIVER), COMMAND_LINE]),
     ("slowed-down", &[OfEachCpu("thermal_throttle/core_throttle_count")]),
     ("swap", &[file("/proc/swaps")]),
     ("huge-pages", &[file("/sys/kernel/mm/transparent_hugepage/enabled")]),
@@ -92,6 +106,7 @@ const PLACES: [(&str, &[Place]); 35] = [
             file("/sys/class/dmi/id/sys_vendor"),
             file("/sys/class/dmi/id/product_name"),
             AVAILABLE,
+            Lines("/proc/stat", "cpu "),
         ],
     ),
     ("under-voltage", &[OfEach("/sys/bus/platform/drivers/raspberrypi-firmware", "get_throttled")]),
@@ -134,6 +149,11 @@ impl Place {
             OfEachCpu(name) => {
                 grouped(host, cpus().map(|cpu| (cpu, format!("/sys/devices/system/cpu/cpu{cpu}/{name}"))))
             }
+            OfEachIdleState(name) => {
+                let folder = |cpu: usize| format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+                let states = cpus().flat_map(|cpu| host.list(&folder(cpu)).into_iter().map(move |state| (cpu, state)));
+                grouped(host, states.map(|(cpu, state)| (cpu, format!("{}/{state}/{name}", folder(cpu)))))
+            }
             FairServer(name) => grouped(host, cpus().map(|cpu| (cpu, format!("{FAIR_SERVER}/cpu{cpu}/{name}")))),
             OfEach(folder, name) => {
                 let paths = host.list(folder).into_iter().map(|device| format!("{folder}/{device}/{name}"));
@@ -169,7 +189,7 @@ fn value(host: &Host, path: &str, beginning: &str) -> Option<String> {
             let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(beginning)).collect();
             (!lines.is_empty()).then(|| on_one_line(&lines.join("; ")))
         }
-        Told::NotAllowed => Some("not readable by this user".to_owned()),
+        Told::NotAllowed => Some(NOT_READABLE.to_owned()),
         Told::Absent | Told::Garbled => None,
     }
 }

@@ -7,7 +7,7 @@ use super::evidence::{self, Evidence};
 use crate::{
     clock::Discipline,
     host::{
-        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Family, Host, Interrupt,
+        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Family, Host, IDLE_DRIVER, Interrupt,
         KernelRelease, PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
@@ -29,6 +29,8 @@ pub struct MachineFacts {
     /// The system that imitates the Linux kernel.
     pub(super) imitator: Option<String>,
     pub(super) hypervisor: Option<String>,
+    /// The hypervisor according to CPUID, or that there is none; `None` without CPUID.
+    pub(super) cpuid: Option<String>,
     /// The emulator that runs the machine.
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
@@ -59,6 +61,8 @@ pub struct MachineFacts {
     pub(super) preemption: Told<String>,
     /// The mode of preemption for which the kernel was built.
     pub(super) built_with: Option<String>,
+    /// The driver that selects idle states; `none` if the kernel has none for this machine.
+    pub(super) idle_driver: Told<String>,
     pub(super) turbo: Option<bool>,
     pub(super) nmi_watchdog: Told<bool>,
     /// Whether timers of idle CPUs may expire on other CPUs.
@@ -93,6 +97,7 @@ impl MachineFacts {
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
             hypervisor: host.hypervisor().map(|hypervisor| Cpu::hypervisor_name(&hypervisor).to_owned()),
+            cpuid: cpu.leaf(1).map(|_| cpu.hypervisor().unwrap_or_else(|| "no hypervisor".to_owned())),
             emulator: host.emulator(),
             is_a_raspberry_pi: cpu.board().is_some_and(|board| board.starts_with("Raspberry Pi")),
             vdso: facts.vdso,
@@ -113,6 +118,7 @@ impl MachineFacts {
             says_realtime: host.says_realtime(),
             preemption: host.preemption_in_force(),
             built_with: host.preemption_built_with(),
+            idle_driver: host.told(IDLE_DRIVER),
             turbo: realtime::turbo(host),
             nmi_watchdog: host.nmi_watchdog(),
             timer_migration: host.timer_migration(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::MachineFacts;
-use crate::host::{BootLoader, BootParameter, CpuList};
+use crate::host::{BootLoader, BootParameter, CpuList, Family};
 
 /// The value of a parameter that lists CPUs, for example `domain,managed_irq,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,10 +140,7 @@ impl MachineFacts {
                 "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, run update-grub, then reboot",
                 vec!["sudo update-grub".to_owned()],
             ),
-            Some(BootLoader::OtherGrub) => (
-                "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the GRUB configuration, then reboot",
-                Vec::new(),
-            ),
+            Some(BootLoader::OtherGrub) => self.with_other_grub(parameters),
             Some(BootLoader::SystemdBoot) if is_a_release(release) => (
                 "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the systemd-boot entry, then reboot",
                 vec![format!("sudo kernel-install add {release} /boot/vmlinuz-{release}")],
@@ -169,9 +166,33 @@ impl MachineFacts {
         (format!("Boot with {parameters} ({place})"), commands)
     }
 
+    /// Returns how to pass parameters to a kernel that GRUB starts, on a distribution without `update-grub`.
+    fn with_other_grub(&self, parameters: &str) -> (&'static str, Vec<String>) {
+        let regenerate =
+            "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the GRUB configuration, then reboot";
+        match self.family() {
+            // The entries of the boot menu hold the parameters, and the file only those of new kernels.
+            Some(Family::Fedora) => {
+                let is_one = is_a_word(parameters);
+                let set = || format!("sudo grubby --update-kernel=ALL --args={parameters}");
+                ("with grubby, then reboot", is_one.then(set).into_iter().collect())
+            }
+            Some(Family::Suse) => (regenerate, vec!["sudo grub2-mkconfig -o /boot/grub2/grub.cfg".to_owned()]),
+            Some(Family::Arch | Family::Alpine) => {
+                (regenerate, vec!["sudo grub-mkconfig -o /boot/grub/grub.cfg".to_owned()])
+            }
+            _ => (regenerate, Vec::new()),
+        }
+    }
+
     fn boot_loader(&self) -> Option<BootLoader> {
         self.situation.boot_loader
     }
+}
+
+/// Returns whether a parameter can be used in a command without quoting.
+fn is_a_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_=,".contains(&byte))
 }
 
 /// Returns whether the text can be used in a command without quoting.

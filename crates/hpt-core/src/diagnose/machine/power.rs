@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{Core, CpuList, IdleState, Told};
+use crate::host::{Core, CpuList, IDLE_DRIVER, IdleState, Told};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -165,11 +165,17 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let known: Vec<(usize, Frequencies)> = cores(facts, subject)
         .filter_map(|(cpu, core)| {
             let (allowed, highest) = (*core.highest_allowed_khz.is()?, *core.highest_khz.is()?);
-            Some((cpu, Frequencies { highest, allowed, base: core.base_khz.is().copied() }))
+            let one = Frequencies { highest, allowed, base: core.base_khz.is().copied() };
+            Some((cpu, one)).filter(|_| highest > 0 && allowed > 0)
         })
         .collect();
     if known.is_empty() {
-        return no_control(facts);
+        let is_stated = cores(facts, subject).any(|(_, core)| core.highest_allowed_khz != Told::Absent);
+        return if is_stated {
+            Verdict::unknown("scaling_max_freq or cpuinfo_max_freq states no frequency")
+        } else {
+            no_control(facts)
+        };
     }
     let limited: Vec<(usize, Frequencies)> =
         known.iter().filter(|(_, one)| one.is_limited(facts.turbo) == Some(true)).copied().collect();
@@ -231,9 +237,15 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
             _ if polls => Verdict::pass("idle CPUs never sleep (idle=poll)"),
             Some(_) => no_control(facts),
             None if facts.cores.each.is_empty() => no_control(facts),
-            None => Verdict::pass(
-                "the kernel has no cpuidle driver on this machine: idle CPUs use only the shallowest idle state",
-            ),
+            None => match &facts.idle_driver {
+                Told::Is(driver) if driver == "none" => Verdict::pass(
+                    "the kernel has no cpuidle driver on this machine: idle CPUs use only the shallowest idle state",
+                ),
+                Told::Is(driver) => Verdict::unknown(format!("the idle states of the driver {driver} are not visible")),
+                _ => Verdict::unknown_and_unlikely(format!(
+                    "no idle states are listed, and {IDLE_DRIVER} does not exist"
+                )),
+            },
         };
     };
     let leaves_the_cpu = !state.name.eq_ignore_ascii_case("poll");

@@ -2,8 +2,8 @@
 //! other files, one for each category.
 
 use super::{
-    Examined, Goal, MachineFacts, Rule, Subject, Theme, Verdict, access, board, interrupts, isolation, limits, memory,
-    power, realtime, time, virtual_machine,
+    Evidence, Examined, Goal, MachineFacts, Rule, Subject, Theme, Verdict, access, board, interrupts, isolation,
+    limits, memory, power, realtime, time, virtual_machine,
 };
 
 /// All rules, grouped by category.
@@ -25,13 +25,26 @@ pub const THEMES: &[Theme] = &[
 pub fn examine(facts: &MachineFacts, cpu: Option<usize>, goal: Goal) -> Vec<Examined> {
     let subject = Subject::of(facts, cpu);
     let all = THEMES.iter().flat_map(|theme| theme.rules.iter().map(|rule| (theme.title, rule)));
-    all.map(|(theme, rule)| Examined {
-        rule,
-        theme,
-        verdict: judged(rule, facts, &subject, goal),
-        evidence: facts.evidence_of(rule.id),
+    all.map(|(theme, rule)| {
+        let evidence = facts.evidence_of(rule.id);
+        let verdict = resting_on(&evidence, judged(rule, facts, &subject, goal));
+        Examined { rule, theme, verdict, evidence }
     })
     .collect()
+}
+
+/// Returns the verdict, or that it is unknown if it is definite although the rule saw none of its evidence: a missing
+/// file proves neither a problem nor its absence. An uncertain finding says itself that it is inferred.
+fn resting_on(evidence: &[Evidence], verdict: Verdict) -> Verdict {
+    let is_definite = match &verdict {
+        Verdict::Problem(finding) => finding.certain,
+        Verdict::Pass(_) => true,
+        Verdict::NotApplicable(_) | Verdict::Unknown { .. } => false,
+    };
+    if is_definite && !evidence.iter().any(Evidence::is_seen) {
+        return Verdict::unknown_and_unlikely("none of the files or calls that state it could be read");
+    }
+    verdict
 }
 
 /// Applies a rule, and limits the severity of its finding to the highest severity that the rule has for `goal`.
@@ -47,7 +60,23 @@ fn judged(rule: &Rule, facts: &MachineFacts, subject: &Subject, goal: Goal) -> V
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::THEMES;
+    use super::{Evidence, THEMES, Verdict, resting_on};
+    use crate::diagnose::{Severity, machine::Finding};
+
+    #[test]
+    fn a_definite_verdict_without_evidence_is_unknown() {
+        let of = |value: &str| Evidence { file: "/proc/x".to_owned(), cpus: None, value: value.to_owned() };
+        let problem = || Finding::new(Severity::High, "x");
+        let is_unknown =
+            |evidence: &[Evidence], verdict| matches!(resting_on(evidence, verdict), Verdict::Unknown { .. });
+        for verdict in [Verdict::pass("x"), problem().problem()] {
+            assert!(
+                is_unknown(&[], verdict.clone()) && is_unknown(&[of("not readable by this user")], verdict.clone())
+            );
+            assert!(!is_unknown(&[of("not readable by this user"), of("1")], verdict));
+        }
+        assert!(!is_unknown(&[], problem().uncertain().problem()) && !is_unknown(&[], Verdict::not_applicable("x")));
+    }
 
     #[test]
     fn every_rule_has_a_unique_name_and_title_and_all_texts() {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     clock::Discipline,
-    host::{DeviceFile, Interrupt},
+    host::{ArchTimer, DeviceFile, Interrupt},
 };
 
 /// Files or system calls, each with its value.
@@ -25,6 +25,8 @@ impl MachineFacts {
             "irqbalance" | "kernel-threads" => &[Self::process_values],
             "interrupts" => &[Self::affinities],
             "gpio" | "system-timer" => &[Self::device_values],
+            "timer-erratum" | "counter-in-suspend" => &[Self::timer_values],
+            "virtual-machine" => &[|facts| facts.cpuid.iter().map(|said| ("CPUID".to_owned(), said.clone())).collect()],
             _ => &[],
         };
         let values = others.iter().flat_map(|values| values(self));
@@ -77,7 +79,21 @@ impl MachineFacts {
             let cpus = one.goes_to.is()?.to_string();
             Some((format!("/proc/irq/{}/effective_affinity_list", one.number), cpus))
         };
-        self.interrupts.is().into_iter().flatten().filter_map(of).collect()
+        let counted =
+            |all: &Vec<Interrupt>| ("/proc/interrupts".to_owned(), format!("{} interrupts of devices", all.len()));
+        let counted = self.interrupts.is().map(counted);
+        self.interrupts.is().into_iter().flatten().filter_map(of).chain(counted).collect()
+    }
+
+    fn timer_values(&self) -> Values {
+        let of = |timer: &ArchTimer| {
+            let stops = timer.stops_in_suspend.then_some("arm,no-tick-in-suspend");
+            let stated: Vec<&str> = timer.errata.iter().copied().chain(stops).collect();
+            let stated =
+                if stated.is_empty() { "no erratum, counts during suspend".to_owned() } else { stated.join(", ") };
+            ("/proc/device-tree: node of the ARM generic timer".to_owned(), stated)
+        };
+        self.arch_timer.iter().map(of).collect()
     }
 
     fn device_values(&self) -> Values {
