@@ -24,6 +24,7 @@
 
 #include <linux/bitfield.h>
 #include <linux/bits.h>
+#include <linux/capability.h>
 #include <linux/cpu.h>
 #include <linux/cpu_pm.h>
 #include <linux/cpuhotplug.h>
@@ -694,21 +695,41 @@ module_param_cb(check_seconds, &check_seconds_ops, &check_seconds, 0644);
 MODULE_PARM_DESC(check_seconds,
 		 "seconds between checks of every CPU, which open the counter again after perf has left (0: never); writing it checks at once and also opens taken CPUs");
 
+/*
+ * The CPUs in each state, as last looked at for a reader. A look interrupts every CPU, also an isolated one, and any
+ * user may read the state: users without CAP_SYS_ADMIN together cause at most one look per second, and otherwise get the
+ * result of the last one. The kernel locks the parameters of a module while it reads one.
+ */
+static struct cpumask looked_at[STATES];
+
+static const struct cpumask *look_at_all(void)
+{
+	static unsigned long next_look;
+	static bool has_looked;
+	bool is_admin = capable(CAP_SYS_ADMIN);
+
+	if (has_looked && !is_admin && time_before(jiffies, next_look))
+		return looked_at;
+	memset(looked_at, 0, sizeof(looked_at));
+	check_all(LOOK, looked_at);
+	if (!is_admin) {
+		has_looked = true;
+		next_look = jiffies + HZ;
+	}
+	return looked_at;
+}
+
 /* Prints a line for each state: its name, and the CPUs in this state. Opens nothing. */
 static int get_state(char *buffer, const struct kernel_param *parameter)
 {
-	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
+	const struct cpumask *in_state = look_at_all();
 	int state, length = 0;
 
-	if (!in_state)
-		return -ENOMEM;
-	check_all(LOOK, in_state);
 	for (state = STATE_ABSENT; state < STATES; state++) {
 		if (!cpumask_empty(&in_state[state]))
 			length += scnprintf(buffer + length, PAGE_SIZE - length, "%s %*pbl\n", names[state],
 					    cpumask_pr_args(&in_state[state]));
 	}
-	kfree(in_state);
 	return length;
 }
 
@@ -723,18 +744,14 @@ MODULE_PARM_DESC(state,
  */
 static int get_why(char *buffer, const struct kernel_param *parameter)
 {
-	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
+	const struct cpumask *in_state = look_at_all();
 	int state, length = 0;
 
-	if (!in_state)
-		return -ENOMEM;
-	check_all(LOOK, in_state);
 	for (state = STATE_ABSENT; state < STATES; state++) {
 		if (state != STATE_OPEN && !cpumask_empty(&in_state[state]))
 			length += scnprintf(buffer + length, PAGE_SIZE - length, "CPU %*pbl: %s\n",
 					    cpumask_pr_args(&in_state[state]), words[state]);
 	}
-	kfree(in_state);
 	return length;
 }
 

@@ -674,6 +674,18 @@ CYCLES_CPU=1
 guest_cycles() {
     local build state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds
     local online=/sys/devices/system/cpu/cpu$CYCLES_CPU/online user_access=/proc/sys/kernel/perf_user_access
+    cat <<GUEST
+cat >/tmp/looks <<'LOOKS'
+#!/bin/sh
+# Reads the state 50 times, and prints how often another CPU was interrupted for it.
+calls() { awk '/Function call/ { for (cpu = 2; cpu <= NF; cpu++) if (\$cpu ~ /^[0-9]+\$/) sum += \$cpu } END { print sum + 0 }' /proc/interrupts; }
+before=\$(calls)
+reads=0
+while [ \$((reads += 1)) -le 50 ]; do read -r line <$state; done
+echo \$((\$(calls) - before))
+LOOKS
+chmod 755 /tmp/looks
+GUEST
     cycles_read before
     cycles_access before
     cycles_hpt before
@@ -684,6 +696,8 @@ guest_cycles() {
     cycles_read open
     for build in "${builds[@]}"; do echo "step $build.cycles-plain as plain cycles-$build read"; done
     echo "step cycles-state as plain cat $state"
+    echo 'step cycles-looks /tmp/looks'
+    echo 'step cycles-looks-plain as plain /tmp/looks'
     cycles_hpt open
     for build in "${builds[@]}"; do
         echo "step $build.cycles-bench as plain hpt-$build bench --count 500 --format json --source arm-cycles"

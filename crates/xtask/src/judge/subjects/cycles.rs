@@ -38,6 +38,7 @@ pub(super) fn judge(case: &Case<'_>) {
     }
     counter.module_said(&format!("programs can read the cycle counter of CPU {}", counter.all));
     counter.state_is("cycles-state", &format!("open {}", counter.all));
+    judge_looks(case);
     for build in &case.board.builds {
         judge_reads(case, &counter, build);
         judge_measurements(case, build);
@@ -74,6 +75,18 @@ pub(super) fn judge(case: &Case<'_>) {
     }
     shown += judge_perf(case, &counter);
     case.shown(shown);
+}
+
+/// Each read of the state by root interrupts the other CPUs. An unprivileged user cannot interrupt them as often.
+fn judge_looks(case: &Case<'_>) {
+    let interrupts =
+        |step: &str| -> Option<u64> { if case.ended(step) { case.out(step).trim().parse().ok() } else { None } };
+    let (root, plain) = (interrupts("cycles-looks"), interrupts("cycles-looks-plain"));
+    if case.board.cores > 1 && !(root.is_some_and(|count| count >= 50) && plain.is_some_and(|count| count < 25)) {
+        case.wrong(format!(
+            "cycles-looks: 50 reads of the state interrupted other CPUs {root:?} times for root and {plain:?} times for an unprivileged user, expected at least 50 and less than 25"
+        ));
+    }
 }
 
 /// Judges what programs read, at each time.
@@ -263,6 +276,17 @@ pub(super) const PLANTS: &[Plants] = &[
         about: "cycle counter",
         fit: |board| board.asked_for("cycles") && board.hotplug && board.vcpu && board.after_perf == AfterPerf::Sigill,
         plants: PLANTS_CYCLES,
+    },
+    Plants {
+        about: "looks at the cycle counter",
+        fit: |board| board.asked_for("cycles") && board.cores > 1 && board.after_perf != AfterPerf::Refused,
+        plants: &[
+            Plant {
+                what: "an unprivileged user interrupts as often as root",
+                change: |it| it.copy("cycles-looks", "cycles-looks-plain"),
+            },
+            Plant { what: "root gets an old state", change: |it| it.copy("cycles-looks-plain", "cycles-looks") },
+        ],
     },
     Plants {
         about: "cycle counter with a KVM guest",
