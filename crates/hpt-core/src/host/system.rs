@@ -9,6 +9,8 @@ const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 /// The namespaces of processes, each with the number that the kernel gives to the first one. A container has others. Linux,
 /// include/linux/proc_ns.h, `PROC_PID_INIT_INO` and `PROC_CGROUP_INIT_INO`.
 const FIRST_NAMESPACES: [(&str, u64); 2] = [("/proc/self/ns/pid", 0xEFFF_FFFC), ("/proc/self/ns/cgroup", 0xEFFF_FFFB)];
+/// The number of the first namespace of mounts, since Linux 6.18; `MNT_NS_INIT_INO`.
+const FIRST_MOUNTS: u64 = 0xEFFF_FFF8;
 /// Files that exist only in containers. systemd, src/basic/virt.c.
 const OF_CONTAINERS: [&str; 3] = ["/run/systemd/container", "/.dockerenv", "/run/.containerenv"];
 const SYSTEMD: &str = "/run/systemd/system";
@@ -78,11 +80,21 @@ impl Host {
         Some(System {
             distributions: distributions(&text),
             has_systemd: self.is_there(SYSTEMD),
-            is_a_container: facts.imitator.is_some()
-                || OF_CONTAINERS.into_iter().any(is_there)
-                || FIRST_NAMESPACES.into_iter().any(|(path, first)| self.number_of(path).is_some_and(|is| is != first)),
+            is_a_container: facts.imitator.is_some() || self.is_a_container(),
             has_kernel: images(&facts.kernel_release).iter().any(|path| is_there(path)),
         })
+    }
+
+    /// Returns whether this is a container. A file of a container manager also remains in the image of a container that
+    /// a virtual machine starts, in which the first process has the same files.
+    fn is_a_container(&self) -> bool {
+        let number = |path: &str| self.number_of(path);
+        let is_the_first_system = || {
+            let own = number("/proc/self/ns/mnt");
+            own == Some(FIRST_MOUNTS) || (own.is_some() && own == number("/proc/1/ns/mnt"))
+        };
+        FIRST_NAMESPACES.into_iter().any(|(path, first)| number(path).is_some_and(|is| is != first))
+            || (OF_CONTAINERS.into_iter().any(|path| self.is_there(path)) && !is_the_first_system())
     }
 
     /// Returns the number of the file to which a link leads.
@@ -146,6 +158,21 @@ mod tests {
     fn a_container_has_its_own_namespaces_or_a_file_of_its_manager() {
         assert!(!seen("6.1", &[]).is_a_container, "nothing states one");
         assert!(seen("6.1", &["run/.containerenv"]).is_a_container);
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let root = folder.path();
+        for name in ["etc", "proc/self/ns", "proc/1/ns"] {
+            fs::create_dir_all(root.join(name)).expect("ours");
+        }
+        for name in ["etc/os-release", ".dockerenv", "proc/self/ns/mnt"] {
+            fs::write(root.join(name), "").expect("ours");
+        }
+        let is_one = || {
+            let host = Host::below(root, Facts { imitator: None, ..Facts::live() });
+            host.look_at_the_system().expect("os-release exists").is_a_container
+        };
+        assert!(is_one(), "the first process is not visible");
+        fs::hard_link(root.join("proc/self/ns/mnt"), root.join("proc/1/ns/mnt")).expect("ours");
+        assert!(!is_one(), "a file of the image of a virtual machine");
         // The number of a file is not that of the kernel's first namespace.
         assert!(seen("6.1", &["proc/self/ns/pid"]).is_a_container);
         assert!(seen("6.1", &["proc/self/ns/cgroup"]).is_a_container);
