@@ -23,7 +23,7 @@ const MORE: &str = "Run hpt COMMAND -h for options, or --help for examples and e
 
 /// The subcommands, in the order in which the help lists them. A test compares this list with the definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Start here", &["doctor", "report"]),
+    ("Start here", &["doctor", "report", "compare"]),
     ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch", "check"]),
     ("Change", &["run", "clocksource", "restore"]),
     ("Other", &["experiment", "capture", "schema", "completions", "manual"]),
@@ -97,6 +97,7 @@ pub(crate) enum Command {
     Experiment(cmd::experiment::Arguments),
     Doctor(cmd::doctor::Arguments),
     Report(cmd::report::Arguments),
+    Compare(cmd::report::compare::Arguments),
     Capture(cmd::capture::Arguments),
     Check(cmd::check::Arguments),
     Clocksource(cmd::clocksource::Arguments),
@@ -151,6 +152,7 @@ impl Command {
             Self::Experiment(_) => "experiment",
             Self::Doctor(_) => "doctor",
             Self::Report(_) => "report",
+            Self::Compare(_) => "compare",
             Self::Capture(_) => "capture",
             Self::Check(_) => "check",
             Self::Clocksource(_) => "clocksource",
@@ -275,7 +277,7 @@ mod tests {
                 };
                 let example = words.split("  ").next().unwrap_or_default();
                 // The command ends at a pipe or a redirection.
-                let words = example.split_whitespace().take_while(|word| ![">", "|"].contains(word));
+                let words = example.split_whitespace().take_while(|word| ![">", ">>", "|"].contains(word));
                 let words = ["hpt"].into_iter().chain(words);
                 assert!(Cli::read(words, clap::ColorChoice::Never).is_ok(), "{name}: {line}");
                 read += 1;
@@ -311,7 +313,7 @@ mod tests {
     fn the_main_help_refers_to_the_help_of_commands() {
         let help = Cli::definition().render_help().to_string();
         assert!(help.trim_end().ends_with("Run hpt COMMAND -h for options, or --help for examples and exit codes."));
-        assert!(help.lines().count() <= 35, "{help}");
+        assert!(help.lines().count() <= 36, "{help}");
     }
 
     #[test]

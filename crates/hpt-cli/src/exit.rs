@@ -177,6 +177,12 @@ pub(crate) enum Failure {
     },
     #[error("{path} is not an hpt report: {why}")]
     NotAReport { path: PathBuf, why: String },
+    #[error("cannot compare {path}: {why}")]
+    NotComparable { path: PathBuf, why: String },
+    #[error(
+        "the numbers of runs do not allow a comparison: {0}; give each side one run, or at least three so that the spread between runs is known"
+    )]
+    NumbersOfRuns(String),
     #[error("cannot use {path} as a check: {why}")]
     NotACheck { path: PathBuf, why: String },
     #[error("cannot open {path}")]
@@ -311,6 +317,8 @@ impl Failure {
             )
             | Self::CapturedAlready(_)
             | Self::NotAReport { .. }
+            | Self::NotComparable { .. }
+            | Self::NumbersOfRuns(_)
             | Self::NotACheck { .. }
             | Self::NoCheck { .. }
             | Self::CheckThereAlready(_)

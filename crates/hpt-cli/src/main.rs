@@ -153,6 +153,7 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
         Command::Experiment(arguments) => cmd::experiment::run(arguments, context),
         Command::Sleep(arguments) => cmd::sleep::run(arguments, context),
         Command::Doctor(arguments) => cmd::doctor::run(arguments, context),
+        Command::Compare(arguments) => cmd::report::compare::run(arguments, context),
         Command::Capture(arguments) => cmd::capture::run(arguments, context),
         Command::Clocksource(arguments) => cmd::clocksource::run(arguments, context),
         Command::Watch(arguments) => cmd::watch::run(arguments, context),

@@ -8,8 +8,13 @@ use crate::words;
 /// The schema key that marks a number as possibly negative. [`crate::schema`] removes the key again.
 pub(crate) const SIGNED: &str = "x-signed";
 
-/// Allows a number to be negative. Without this attribute, a number must not be negative.
+/// Allows a number to be negative. For a list, allows its items. Without this attribute, a number must not be negative.
 pub(crate) fn signed(schema: &mut Schema) {
+    let schema = schema.ensure_object();
+    let schema = match schema.get_mut("items") {
+        Some(Value::Object(items)) => items,
+        _ => schema,
+    };
     schema.insert(SIGNED.to_owned(), json!(true));
 }
 

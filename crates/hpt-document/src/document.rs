@@ -10,6 +10,7 @@ use crate::{
     check::CheckDocument,
     clocksource::ClocksourceDocument,
     clocksource_cost::ClocksourceCostDocument,
+    compare::CompareDocument,
     doctor::DoctorDocument,
     doctor_try::DoctorTryDocument,
     experiment::ExperimentDocument,
@@ -19,7 +20,6 @@ use crate::{
     pairs::PairsDocument,
     probe::ProbeDocument,
     report::ReportDocument,
-    report_compare::ReportCompareDocument,
     restore::RestoreDocument,
     sleep::SleepDocument,
     sleep_curve::SleepCurveDocument,
@@ -112,8 +112,8 @@ documents! {
     Probe(ProbeDocument): "probe",
     /// `hpt report`.
     Report(ReportDocument): "report",
-    /// `hpt report --compare`.
-    ReportCompare(ReportCompareDocument): "report-compare",
+    /// `hpt compare`.
+    Compare(CompareDocument): "compare",
     /// `hpt restore`.
     Restore(RestoreDocument): "restore",
     /// `hpt sleep`.
@@ -146,7 +146,7 @@ impl Document {
             Self::GpioLatency(document) => document.end.interrupted,
             Self::Pairs(document) => document.interrupted,
             Self::Report(document) => document.interrupted,
-            Self::ReportCompare(_)
+            Self::Compare(_)
             | Self::Capture(_)
             | Self::Clocksource(_)
             | Self::GpioList(_)
@@ -182,7 +182,7 @@ impl Document {
             | Self::GpioList(_)
             | Self::Probe(_)
             | Self::Report(_)
-            | Self::ReportCompare(_)
+            | Self::Compare(_)
             | Self::Restore(_)
             | Self::SleepCurve(_)
             | Self::Watch(_)
@@ -207,7 +207,7 @@ impl Document {
             Self::Pairs(document) => &document.notes,
             Self::Probe(document) => &document.notes,
             Self::Report(document) => &document.notes,
-            Self::ReportCompare(document) => &document.notes,
+            Self::Compare(document) => &document.notes,
             Self::Restore(document) => &document.notes,
             Self::Sleep(document) => &document.notes,
             Self::SleepCurve(document) => &document.notes,
@@ -244,7 +244,7 @@ impl Document {
             | Self::Experiment(_)
             | Self::GpioLatency(_)
             | Self::Pairs(_)
-            | Self::ReportCompare(_)
+            | Self::Compare(_)
             | Self::Sleep(_)
             | Self::SleepCurve(_)
             | Self::Stall(_)

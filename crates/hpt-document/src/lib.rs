@@ -11,6 +11,7 @@ pub mod capture;
 pub mod check;
 pub mod clocksource;
 pub mod clocksource_cost;
+pub mod compare;
 pub mod conditions;
 #[cfg(feature = "schema")]
 mod constraints;
@@ -31,7 +32,6 @@ pub mod pairs;
 pub mod probe;
 pub mod read_cost;
 pub mod report;
-pub mod report_compare;
 pub mod restore;
 #[cfg(feature = "schema")]
 pub mod schema;

@@ -139,7 +139,7 @@ pub const RULES: &[Rules] = &[
                 "wake_latency",
                 "watch",
             ],
-            &["doctor_try", "report_compare", "sleep_curve"],
+            &["doctor_try", "compare", "sleep_curve"],
             &["document", "schema"],
         ],
         ..NONE

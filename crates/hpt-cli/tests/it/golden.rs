@@ -193,6 +193,7 @@ fn help_is_complete() {
         ("help-latency-stall", &["latency", "stall", "--help"]),
         ("help-latency-pairs", &["latency", "pairs", "--help"]),
         ("help-doctor", &["doctor", "--help"]),
+        ("help-compare", &["compare", "--help"]),
         ("help-report", &["report", "--help"]),
         ("help-capture", &["capture", "--help"]),
         ("help-check", &["check", "--help"]),

@@ -6,6 +6,7 @@
 mod support;
 
 mod attacks;
+mod compare;
 mod conditions;
 mod conventions;
 mod cpus;

@@ -1,18 +1,19 @@
-//! The saved data of a report: the parts, their command lines and their documents.
+//! The saved data of a report: the parts, their command lines and their documents. Other documents are read as a report
+//! with one part.
 
 use std::path::Path;
 
 use hpt_document::{
     Document, ReadError, SCHEMA,
     head::Head,
-    report::{ReportDocument, ReportPartState},
+    report::{ReportDocument, ReportPart, ReportPartState},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::plan::PLANS;
 use crate::{
-    exit::Failure,
+    exit::{Failure, causes},
     output::{chart::Unreadable, files},
 };
 
@@ -20,6 +21,23 @@ pub(super) const KIND: &str = "report";
 /// The maximum size of a report, in bytes. The report of a machine with a hundred CPUs is about a hundredth of this
 /// size.
 const LARGEST: u64 = 256 << 20;
+
+/// The kinds of documents that can be compared, each with the part of a report that it would be.
+const COMPARED: [(&str, &str); 13] = [
+    ("bench", "bench"),
+    ("calibrate", "calibrate"),
+    ("doctor", "doctor"),
+    ("experiment", "experiment"),
+    ("latency-gpio", "gpio"),
+    ("latency-pairs", "pairs"),
+    ("latency-poll", "poll"),
+    ("latency-stall", "stall"),
+    ("latency-timer", "timer"),
+    ("probe", "probe"),
+    ("sleep", "sleep"),
+    ("sleep-curve", "sleep-curve"),
+    ("watch-summary", "watch"),
+];
 
 /// A report, with typed access to its documents.
 #[derive(Clone, Debug)]
@@ -55,26 +73,84 @@ impl Report {
 
     /// Reads a saved report. Fails with the reason if the file is not a valid report.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let not = |why: String| Failure::NotAReport { path: path.to_owned(), why };
-        let content =
-            files::read(path, LARGEST).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })?;
-        Self::of(&content).map_err(not)
+        let value = serde_json::from_slice(&content(path)?).map_err(|cause| not_json(&cause));
+        value.and_then(Self::of).map_err(|why| Failure::NotAReport { path: path.to_owned(), why })
     }
 
-    fn of(content: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(content).map_err(|cause| {
-            if cause.is_eof() { format!("it is truncated: {cause}") } else { format!("not JSON: {cause}") }
-        })?;
+    /// Reads the documents of a file, one or several after another. Fails with the reason if one of them is invalid or
+    /// contains nothing that can be compared.
+    pub(super) fn read_all(path: &Path) -> Result<Vec<Self>, Failure> {
+        let content = content(path)?;
+        let values = serde_json::Deserializer::from_slice(&content).into_iter::<Value>();
+        let values: Result<Vec<Value>, String> = values.map(|value| value.map_err(|cause| not_json(&cause))).collect();
+        let runs = values.and_then(|values| {
+            // `hpt watch` prints a document for each interval, and then the summary of all.
+            let is_interval = |value: &&Value| value.get("kind").and_then(Value::as_str) == Some("watch");
+            values.iter().filter(|value| !is_interval(value)).map(Self::of_any).collect::<Result<Vec<Self>, _>>()
+        });
+        match runs {
+            Ok(runs) if !runs.is_empty() => Ok(runs),
+            Ok(_) if content.is_empty() => Err(Failure::NotComparable {
+                path: path.to_owned(),
+                why: "it is truncated: the file is empty".to_owned(),
+            }),
+            Ok(_) => Err(Failure::NotComparable { path: path.to_owned(), why: "it contains no document".to_owned() }),
+            Err(why) => Err(Failure::NotComparable { path: path.to_owned(), why }),
+        }
+    }
+
+    fn of_any(value: &Value) -> Result<Self, String> {
+        let kind = value.get("kind").and_then(Value::as_str).ok_or("it is not an hpt document")?;
+        if kind == KIND {
+            return Self::of(value.clone());
+        }
+        check_layout(value)?;
+        let by_hpt = value.get("wait_method").and_then(Value::as_str) == Some("hpt");
+        let part = match COMPARED.iter().find(|(known, _)| *known == kind) {
+            Some(("latency-timer", _)) if by_hpt => "timer-hpt",
+            Some((_, part)) => part,
+            None => {
+                let known = COMPARED.map(|(kind, _)| kind).join(", ");
+                return Err(format!(
+                    "a document of kind {kind:?} contains nothing to compare; expected report, {known}"
+                ));
+            }
+        };
+        let document = Document::read(value).map_err(|why| causes(&why))?;
+        let machine =
+            Head::deserialize(value).map_err(|why| format!("it does not describe the machine: {why}"))?.machine;
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let command = format!("hpt {}", kind.trim_end_matches("-summary").replacen('-', " ", 1));
+        Ok(Self(ReportDocument {
+            schema: SCHEMA,
+            kind: KIND.to_owned(),
+            hpt: text("hpt"),
+            name: None,
+            emulated_by: machine.emulated_by.clone(),
+            machine,
+            started_at: text("started_at"),
+            elapsed_s: 0.0,
+            interrupted: document.interrupted(),
+            conditions: None,
+            parts: vec![ReportPart {
+                name: part.to_owned(),
+                command,
+                state: ReportPartState::Measured,
+                reason: None,
+                elapsed_s: 0.0,
+            }],
+            documents: [(part.to_owned(), value.clone())].into_iter().collect(),
+            notes: document.notes().to_vec(),
+        }))
+    }
+
+    fn of(value: Value) -> Result<Self, String> {
         match value.get("kind").and_then(Value::as_str) {
             Some(KIND) => {}
             Some(other) => return Err(format!("it is a document of kind {other:?}; `hpt report` writes reports")),
             None => return Err("it is not an hpt document".to_owned()),
         }
-        match value.get("schema").and_then(Value::as_u64) {
-            Some(schema) if schema == u64::from(SCHEMA) => {}
-            Some(schema) => return Err(other_layout(&value, schema)),
-            None => return Err("it has no schema number, so its layout is unknown".to_owned()),
-        }
+        check_layout(&value)?;
         let report: ReportDocument =
             serde_json::from_value(value).map_err(|cause| format!("its content does not match the schema: {cause}"))?;
         for (part, document) in &report.documents {
@@ -88,6 +164,24 @@ impl Report {
             })?;
         }
         Ok(Self(report))
+    }
+}
+
+/// Reads a file.
+fn content(path: &Path) -> Result<Vec<u8>, Failure> {
+    files::read(path, LARGEST).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })
+}
+
+fn not_json(cause: &serde_json::Error) -> String {
+    if cause.is_eof() { format!("it is truncated: {cause}") } else { format!("not JSON: {cause}") }
+}
+
+/// Returns the reason if this version cannot read the layout of a document.
+fn check_layout(value: &Value) -> Result<(), String> {
+    match value.get("schema").and_then(Value::as_u64) {
+        Some(schema) if schema == u64::from(SCHEMA) => Ok(()),
+        Some(schema) => Err(other_layout(value, schema)),
+        None => Err("it has no schema number, so its layout is unknown".to_owned()),
     }
 }
 
@@ -126,7 +220,8 @@ mod tests {
             (r#"{"schema": 18446744073709551615, "kind": "report"}"#, "newer version"),
             (r#"{"schema": 2, "kind": "report"}"#, "does not match the schema: missing field"),
         ] {
-            let said = Report::of(content.as_bytes()).expect_err(content);
+            let value = serde_json::from_str(content).map_err(|cause| super::not_json(&cause));
+            let said = value.and_then(Report::of).expect_err(content);
             assert!(said.contains(why), "{content}: {said}");
         }
     }

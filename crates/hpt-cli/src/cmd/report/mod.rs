@@ -1,7 +1,7 @@
 //! `hpt report`: runs a set of measurements and creates an HTML page from their results, or compares two reports. The
 //! caller provides the function that runs a command line.
 
-mod compare;
+pub(crate) mod compare;
 mod conditions;
 mod data_file;
 mod files;
@@ -58,8 +58,7 @@ const PAGE: &str = "hpt-report";
 /// watch, one after another. Writes a self-contained HTML page and, in the same directory, a
 /// JSON file with the same data. Neither file contains a host name or a user name. If Ctrl-C ends
 /// the measurement, hpt writes the partial results. --from recreates the page from saved data.
-/// --compare compares two or more reports, and marks the values whose confidence intervals do not
-/// overlap.
+/// --compare compares two or more reports, as hpt compare does.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -105,7 +104,7 @@ pub(crate) struct Arguments {
     /// Recreate the page from saved data
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     from: Option<PathBuf>,
-    /// Compare two or more reports
+    /// Compare two or more reports (as hpt compare does)
     ///
     /// Prints the differences, and with -v all values. Ratios are relative to the first report. For three and more, also
     /// prints a ranking, and marks outliers. With --output, also writes a page.
@@ -123,7 +122,8 @@ pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, F
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
     if !arguments.compare.is_empty() {
-        return compare::run(&arguments.compare, &arguments.keeping(arguments.output.clone(), None), context);
+        let keeping = arguments.keeping(arguments.output.clone(), None);
+        return compare::compare(&arguments.compare, None, &keeping, context);
     }
     if let Some(path) = &arguments.from {
         let out = arguments.output.clone().or_else(|| arguments.svg.is_none().then(|| path.with_extension("html")));

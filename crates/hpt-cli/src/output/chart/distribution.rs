@@ -46,6 +46,11 @@ impl Latencies<'_> {
     pub(crate) fn merged(self) -> Self {
         Self { merged: true, ..self }
     }
+
+    /// Adds the rows of another run.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
 }
 
 /// Returns the limits of times, in nanoseconds, each with its text.

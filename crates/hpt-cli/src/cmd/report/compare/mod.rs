@@ -1,4 +1,4 @@
-//! Compares reports, and finds the values whose intervals do not overlap.
+//! Compares two or more sides, each with one run or with several. `hpt compare` and `hpt report --compare` both do.
 
 mod page;
 mod ranking;
@@ -6,155 +6,244 @@ mod rows;
 mod rules;
 mod settings;
 mod shown;
+mod sides;
 mod terminal;
 mod values;
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use hpt_document::{
     SCHEMA,
-    report_compare::{CompareVerdict, ComparedFigureRow, ComparedReport, ReportCompareDocument},
+    compare::{CompareDocument, CompareMethod, CompareVerdict, ComparedFigureRow},
+    wake_latency::WakeLatencyDocument,
 };
 
-use self::values::{One, is_alike, is_same};
+use self::{
+    rows::Values,
+    sides::Side,
+    values::{One, is_alike, is_same},
+};
 use super::{data_file::Report, files::ReportFiles, html_page, page_line::page_line};
 use crate::{
+    arguments::{Codes, after_help, without_metrics},
     context::Context,
     exit::{Failure, causes},
-    output::{Block, Document, chart::Unreadable, html, rounded},
+    output::{Answer, Block, Document, chart::Unreadable, html, one_or_many, rounded},
 };
 
-pub(super) fn run(paths: &[PathBuf], keeping: &ReportFiles<'_>, context: &Context) -> Result<Document, Failure> {
+const EXAMPLES: &str = "  \
+  hpt compare before.json after.json      two runs of hpt latency timer --json
+  hpt compare old.json new.json --fail-on worse
+                                          exit with 1 if the new one is worse
+  hpt latency timer --json >> old.json    add a run to a side; repeat this for
+                                          each side in turns";
+
+/// Compare two or more results
+///
+/// Each FILE is a side. It contains one or several documents of hpt, one after another, for example
+/// of hpt latency timer --json or hpt report. Several runs a side show how much runs differ by
+/// themselves: take at least three of each, in turns, and append each document to the file of its
+/// side. With one run a side, the intervals of the samples show whether these two runs differ, not
+/// whether the machines or the settings do.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hpt compare old.json new.json --fail-on worse", after_long_help = after_help(Codes::of(Some("a value is worse (--fail-on)")), EXAMPLES), args(without_metrics()))]
+pub(crate) struct Arguments {
+    /// Files with the documents of each side
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Exit with 1 if the result is as stated: worse
+    ///
+    /// worse: a time of another side is surely longer than that of the first. With --fail-on, the exit code is 3 if no
+    /// value could be judged.
+    #[arg(long, value_name = "RESULT")]
+    fail_on: Option<FailOn>,
+    /// HTML page to write
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace existing files, but never the input data
+    #[arg(long)]
+    force: bool,
+    /// Also write every chart of the page to DIR, as SVG
+    #[arg(long, value_name = "DIR", requires = "output")]
+    svg: Option<PathBuf>,
+}
+
+/// A result that is a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FailOn {
+    Worse,
+}
+
+/// Runs `hpt compare`.
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let Arguments { files, fail_on, output, force, svg } = arguments;
+    let keeping = ReportFiles { page: output.clone(), data: None, charts: svg.as_deref(), force: *force };
+    compare(files, *fail_on, &keeping, context)
+}
+
+/// Compares the files, and writes the page if one is requested.
+pub(super) fn compare(
+    paths: &[PathBuf],
+    fail_on: Option<FailOn>,
+    keeping: &ReportFiles<'_>,
+    context: &Context,
+) -> Result<Document, Failure> {
     keeping.spare(&paths.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
-    let reports: Result<Vec<Report>, Failure> = paths.iter().map(|path| sound(path)).collect();
-    let reports = reports?;
+    let runs: Result<Vec<Vec<Report>>, Failure> = paths.iter().map(|path| sound(path)).collect();
+    let sides = Side::all(paths, runs?);
+    let method = method(&sides)?;
     if keeping.page.is_none() && keeping.charts.is_some() {
         return Err(Failure::Usage(
             "--svg with --compare also requires --output, because the charts are taken from the page",
         ));
     }
     let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    let unreadable = |why: Unreadable| Failure::NotAReport { path: all.join(" or ").into(), why: causes(&why) };
-    let data = data(&reports, context).map_err(unreadable)?;
-    let page = keeping.page.is_some().then(|| page::page(&reports, &data)).transpose().map_err(unreadable)?;
+    let unreadable = |why: Unreadable| Failure::NotComparable { path: all.join(" or ").into(), why: causes(&why) };
+    let data = data(&sides, method, context).map_err(unreadable)?;
+    let page = keeping.page.is_some().then(|| page::page(&sides, &data)).transpose().map_err(unreadable)?;
     let written = page.map(|(page, files)| keeping.keep(&html::page(&page), "", &files)).transpose()?;
     let mut blocks = terminal::blocks(&data);
     if let Some(path) = written.and_then(|kept| kept.page) {
         blocks.push(Block::Section("Files".to_owned(), vec![page_line(path)]));
     }
-    Ok(Document::new(data, blocks))
+    let answer = match fail_on {
+        Some(FailOn::Worse) if data.worse > 0 => Answer::No,
+        Some(FailOn::Worse) if data.judged == 0 => Answer::Unknown,
+        Some(FailOn::Worse) | None => Answer::Yes,
+    };
+    Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Reads a report. Fails if a part cannot be read, because missing values would go unnoticed in the comparison.
-fn sound(path: &Path) -> Result<Report, Failure> {
-    let report = Report::read(path)?;
-    let made = html_page::page(&report);
-    made.map_err(|why| Failure::NotAReport { path: path.to_owned(), why: causes(&why) })?;
-    Ok(report)
+/// Reads the runs of one side. Fails if a part cannot be read, because missing values would go unnoticed in the
+/// comparison.
+fn sound(path: &Path) -> Result<Vec<Report>, Failure> {
+    let runs = Report::read_all(path)?;
+    for (run, part) in runs.iter().flat_map(|run| run.0.documents.keys().map(move |part| (run, part))) {
+        let read = run.any_document(part);
+        read.map_err(|why| Failure::NotComparable { path: path.to_owned(), why: causes(&why) })?;
+    }
+    Ok(runs)
 }
 
-fn data(reports: &[Report], context: &Context) -> Result<ReportCompareDocument, Unreadable> {
-    let names = names(reports);
-    let values: Result<Vec<(&str, Vec<One>)>, Unreadable> =
-        names.iter().zip(reports).map(|(name, report)| Ok((name.as_str(), values::figures(report)?))).collect();
+/// Returns the method that the numbers of runs allow.
+fn method(sides: &[Side]) -> Result<CompareMethod, Failure> {
+    let counts: Vec<usize> = sides.iter().map(|side| side.runs.len()).collect();
+    if counts.iter().all(|runs| *runs == 1) {
+        return Ok(CompareMethod::WithinRuns);
+    }
+    if counts.iter().all(|runs| *runs >= 3) {
+        return Ok(CompareMethod::BetweenRuns);
+    }
+    let of = |side: &Side| format!("{} ({})", side.file, side.runs.len());
+    Err(Failure::NumbersOfRuns(sides.iter().map(of).collect::<Vec<_>>().join(", ")))
+}
+
+fn data(sides: &[Side], method: CompareMethod, context: &Context) -> Result<CompareDocument, Unreadable> {
+    let block_ns = longest_interval(sides)?;
+    let values: Result<Vec<Values<'_>>, Unreadable> = sides
+        .iter()
+        .map(|side| {
+            let runs: Result<Vec<_>, _> = side.runs.iter().map(|run| values::figures(run, block_ns)).collect();
+            Ok(Values { name: &side.name, runs: runs? })
+        })
+        .collect();
     let values = values?;
-    let results = rows::rows(&values);
-    let quantities: Vec<&[ComparedFigureRow]> = results.chunks(reports.len()).collect();
-    let differs = |rows: &&&[ComparedFigureRow]| rows.iter().any(|row| row.verdict == CompareVerdict::Differs);
-    let compared: Vec<ComparedReport> = names.iter().zip(reports).map(|(name, report)| side(report, name)).collect();
-    let named: Vec<(&str, &Report)> = names.iter().map(String::as_str).zip(reports).collect();
-    let ranking = ranking::ranking(&named)?;
-    let settings = settings::settings(&compared, &reports.iter().collect::<Vec<_>>())?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Ok(ReportCompareDocument {
+    let results = rows::rows(&values, method);
+    let quantities: Vec<&[ComparedFigureRow]> = results.chunks(sides.len()).collect();
+    let count = |is: &dyn Fn(&ComparedFigureRow) -> bool| quantities.iter().filter(|rows| rows.iter().any(is)).count();
+    let ranking = ranking::ranking(sides, &results)?;
+    let settings = settings::settings(sides);
+    let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
+    let in_turns = sides::in_turns(sides).filter(|_| method == CompareMethod::BetweenRuns);
+    Ok(CompareDocument {
         schema: SCHEMA,
-        kind: "report-compare".to_owned(),
+        kind: "compare".to_owned(),
         hpt: env!("CARGO_PKG_VERSION").to_owned(),
-        differing: quantities.iter().filter(differs).count(),
+        method,
+        in_turns,
+        confidence: 1.0 - rows::ERROR,
+        differing: count(&|row| row.verdict == CompareVerdict::Differs),
+        worse: count(&shown::is_worse),
+        judged: count(&|row| [CompareVerdict::Differs, CompareVerdict::NotShown].contains(&row.verdict)),
         quantities: quantities.len(),
         coincidences: settings::coincidences(&names, &ranking, &settings),
-        rules: rules::rules(reports)?,
-        conditions: settings::conditions(&compared),
-        notes: notes(&names, reports, &values, context),
-        reports: compared,
+        rules: rules::rules(&sides.iter().map(Side::first).collect::<Vec<_>>())?,
+        conditions: settings::conditions(sides),
+        notes: notes(sides, &values, in_turns, context),
+        sides: sides.iter().map(Side::described).collect(),
         results,
         ranking,
         settings,
     })
 }
 
-/// Returns the names of the reports: those that the user gave, or letters if one has no name or two have the same.
-fn names(reports: &[Report]) -> Vec<String> {
-    let given: Option<Vec<String>> = reports.iter().map(|report| report.0.name.clone()).collect();
-    let letter = |at: usize| {
-        let letter = u8::try_from(at).ok().filter(|at| *at < 26).map(|at| char::from(b'A' + at));
-        letter.map_or_else(|| format!("R{}", at + 1), String::from)
-    };
-    let distinct = |names: &Vec<String>| {
-        let mut sorted = names.clone();
-        sorted.sort();
-        sorted.windows(2).all(|two| two[0] != two[1])
-    };
-    given.filter(distinct).unwrap_or_else(|| (0..reports.len()).map(letter).collect())
-}
-
-fn side(report: &Report, name: &str) -> ComparedReport {
-    ComparedReport {
-        name: name.to_owned(),
-        title: report.title(),
-        started_at: report.0.started_at.clone(),
-        hpt: report.0.hpt.clone(),
-        interrupted: report.0.interrupted,
-        emulated_by: report.0.emulated_by.clone(),
-        conditions: report.0.conditions.clone(),
-        machine: report.0.machine.clone(),
+/// Returns the longest interval of all time series. The lengths of all others divide it.
+fn longest_interval(sides: &[Side]) -> Result<u64, Unreadable> {
+    let mut longest = 0;
+    for run in sides.iter().flat_map(|side| &side.runs) {
+        for (part, _) in html_page::WAKES {
+            let rows = run.document::<WakeLatencyDocument>(part)?.into_iter().flat_map(|document| document.results);
+            longest = rows.map(|row| row.time_series_interval_ns).fold(longest, u64::max);
+        }
     }
+    Ok(longest)
 }
 
-/// Returns remarks on what makes the reports hard to compare.
-fn notes(names: &[&str], reports: &[Report], values: &[(&str, Vec<One>)], context: &Context) -> Vec<String> {
+/// Returns remarks on what makes the sides hard to compare.
+fn notes(sides: &[Side], values: &[Values<'_>], in_turns: Option<bool>, context: &Context) -> Vec<String> {
     let mut notes = context.notes();
-    let (first, others) = (&reports[0], &reports[1..]);
-    if others.iter().any(|other| other.0.hpt != first.0.hpt) {
-        let versions: Vec<&str> = reports.iter().map(|report| report.0.hpt.as_str()).collect();
-        notes.push(format!("different versions of hpt created the reports: {}", versions.join(", ")));
+    let runs = || sides.iter().flat_map(|side| &side.runs);
+    let first = sides[0].first();
+    if in_turns == Some(false) {
+        notes.push("the runs of the sides were not taken in turns, so a change of the load between them may be the reason for a difference; take one run of each side after another".to_owned());
     }
-    if others.iter().any(|other| other.0.machine.cpu != first.0.machine.cpu) {
+    if runs().any(|run| run.0.hpt != first.0.hpt) {
+        let versions: Vec<&str> = sides.iter().map(|side| side.first().0.hpt.as_str()).collect();
+        notes.push(format!("different versions of hpt made the measurements: {}", versions.join(", ")));
+    }
+    if runs().any(|run| run.0.machine.cpu != first.0.machine.cpu) {
         notes.push("the machines have different CPUs".to_owned());
     }
-    for (name, report) in names.iter().zip(reports) {
-        notes.extend(report.0.notes.iter().map(|note| format!("{name}: {}", note.trim_end_matches('.'))));
-    }
-    for part in &first.0.parts {
-        // A snapshot is examined with another command line, but in the same way.
-        let is_other = |command: &str| !command.is_empty() && command != part.command && !command.contains(" --host ");
-        let mut differing: Vec<(&str, String)> = Vec::new();
-        for (other, name) in others.iter().zip(&names[1..]) {
-            let command = other.command(&part.name);
-            differing.extend(is_other(&command).then_some((*name, command)));
+    for side in sides {
+        let of_run = side.runs.iter().flat_map(|run| &run.0.notes);
+        let mut said: Vec<(&str, usize)> = Vec::new();
+        for note in of_run.map(|note| note.trim_end_matches('.')) {
+            match said.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, count)) => *count += 1,
+                None => said.push((note, 1)),
+            }
         }
-        if !differing.is_empty() && !part.command.contains(" --host ") {
-            let said: Vec<String> = differing.iter().map(|(name, command)| format!("`{command}` in {name}")).collect();
-            notes.push(format!("the commands differ: `{}` in {}, {}", part.command, names[0], said.join(", ")));
-        }
-    }
-    for (name, of_other) in &values[1..] {
-        notes.extend(values[0].1.iter().filter_map(|one| {
-            let other = of_other.iter().find(|other| is_same(one, other) && !is_alike(one, other))?;
-            let against = |one: &One| {
-                one.against.as_ref().map_or_else(
-                    || "an unknown frequency".to_owned(),
-                    |(by, hz)| format!("{} MHz ({by})", rounded(hz / 1e6)),
-                )
-            };
-            Some(format!(
-                "{}: not compared because the origins of the nominal frequencies differ: {} in {}, {} in {name}",
-                one.what,
-                against(one),
-                names[0],
-                against(other)
-            ))
+        notes.extend(said.iter().map(|(note, count)| match side.runs.len() {
+            1 => format!("{}: {note}", side.name),
+            runs => format!("{}: {note} ({count} of {runs} {})", side.name, one_or_many(runs, "run", "runs")),
         }));
     }
+    notes.extend(sides::differing_commands(sides));
+    notes.extend(of_nominal_rates(values));
     notes
+}
+
+/// Explains which frequency errors are not compared.
+fn of_nominal_rates(values: &[Values<'_>]) -> Vec<String> {
+    let against = |one: &One| {
+        let known = one.against.as_ref().map(|(by, hz)| format!("{} MHz ({by})", rounded(hz / 1e6)));
+        known.unwrap_or_else(|| "an unknown frequency".to_owned())
+    };
+    let (first, others) = (&values[0], &values[1..]);
+    let pairs = others.iter().flat_map(|other| {
+        let run = other.runs.first().into_iter().flatten();
+        run.map(move |one| (other.name, one))
+    });
+    let said = pairs.filter_map(|(name, other)| {
+        let one = first.runs.first()?.iter().find(|one| is_same(one, other) && !is_alike(one, other))?;
+        Some(format!(
+            "{}: not compared because the origins of the nominal frequencies differ: {} in {}, {} in {name}",
+            one.what,
+            against(one),
+            first.name,
+            against(other)
+        ))
+    });
+    said.collect()
 }

@@ -3,19 +3,17 @@
 
 use hpt_document::{
     Document as AnyDocument,
-    report_compare::{ComparedFigureRow, ReportCompareDocument},
+    compare::{CompareDocument, ComparedFigureRow},
     words::REPORT_PARTS,
 };
 
 use super::{
-    super::{
-        data_file::Report,
-        html_page::{Gallery, WAKES},
-    },
+    super::html_page::{Gallery, WAKES},
     shown::{
-        RANKING_HEAD, RULE, cells, differences, differs, full_name, has_shared_values, head, headline, quantities,
-        ranked, title,
+        RANKING_HEAD, cells, differences, differs, full_name, has_shared_values, head, headline, quantities, ranked,
+        rule, title,
     },
+    sides::Side,
 };
 use crate::output::{
     chart::{self, Compared, Figures, Latencies, Origin, TitledChart, Unreadable},
@@ -29,21 +27,18 @@ const LONGEST_NAME: usize = 24;
 /// The maximum number of differences in the first chart.
 const MOST_DRAWN: usize = 24;
 
-pub(super) fn page(
-    reports: &[Report],
-    data: &ReportCompareDocument,
-) -> Result<(Page, Vec<(String, String)>), Unreadable> {
+pub(super) fn page(sides: &[Side], data: &CompareDocument) -> Result<(Page, Vec<(String, String)>), Unreadable> {
     let mut gallery = Gallery::default();
     let letters: Vec<String> =
-        ('A'..='Z').map(String::from).chain((27..).map(|at| format!("R{at}"))).take(reports.len()).collect();
-    let is_long = data.reports.iter().any(|report| report.name.chars().count() > LONGEST_NAME);
+        ('A'..='Z').map(String::from).chain((27..).map(|at| format!("R{at}"))).take(sides.len()).collect();
+    let is_long = data.sides.iter().any(|side| side.name.chars().count() > LONGEST_NAME);
     let names: Vec<&str> = if is_long {
         letters.iter().map(String::as_str).collect()
     } else {
-        data.reports.iter().map(|report| report.name.as_str()).collect()
+        data.sides.iter().map(|side| side.name.as_str()).collect()
     };
     let mut sections = vec![differing(&names, data, &mut gallery)?];
-    if reports.len() > 2 {
+    if sides.len() > 2 {
         sections.push(ranking(&names, data));
     }
     sections.extend(settings(&names, data));
@@ -56,7 +51,7 @@ pub(super) fn page(
         }
     }
     for (part, rows) in parts {
-        sections.push(of_part(part, &rows, &names, reports, &mut gallery)?);
+        sections.push(of_part(part, &rows, &names, sides, &mut gallery)?);
     }
     sections.extend(findings(&names, data));
     if !data.notes.is_empty() {
@@ -66,17 +61,19 @@ pub(super) fn page(
     let page = Page {
         title: match names.as_slice() {
             [one, other] => format!("Comparison: {one} vs {other}"),
-            all => format!("Comparison of {} reports", all.len()),
+            all => format!("Comparison of {} sides", all.len()),
         },
         verdict: headline(data),
         lead: String::new(),
         conditions: names
             .iter()
-            .zip(reports)
-            .map(|(name, report)| {
-                let own = report.machine_name();
+            .zip(sides)
+            .map(|(name, side)| {
+                let first = side.first();
+                let own = first.machine_name();
+                let runs = (side.runs.len() > 1).then(|| format!("{} runs", side.runs.len()));
                 // A note can say that the figures are not those of the machine.
-                let lead = std::iter::once(report.lead()).chain(report.0.notes.iter().cloned());
+                let lead = runs.into_iter().chain([first.lead()]).chain(first.0.notes.iter().cloned());
                 let lead = lead.collect::<Vec<_>>().join(" · ");
                 ((*name).to_owned(), if own == *name { lead } else { format!("{own}: {lead}") })
             })
@@ -88,15 +85,14 @@ pub(super) fn page(
     Ok((page, gallery.files))
 }
 
-fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery) -> Result<Section, Unreadable> {
+fn differing(names: &[&str], data: &CompareDocument, gallery: &mut Gallery) -> Result<Section, Unreadable> {
     let found = differences(data);
     let mut pieces = Vec::new();
     if found.is_empty() {
-        let says =
-            if has_shared_values(data) { "No difference is shown." } else { "No value is in two of the reports." };
+        let says = if has_shared_values(data) { "No difference is shown." } else { "No value is on two sides." };
         pieces.push(Piece::Text(says.to_owned()));
     } else {
-        let rows = found.iter().map(|rows| std::iter::once(full_name(&rows[0])).chain(cells(rows)).collect());
+        let rows = found.iter().map(|rows| std::iter::once(full_name(&rows[0])).chain(cells(rows, true)).collect());
         let rows: Vec<Vec<String>> = rows.collect();
         let head: Vec<String> = std::iter::once("quantity".to_owned()).chain(head(names)).collect();
         let times: Vec<&[ComparedFigureRow]> =
@@ -122,7 +118,7 @@ fn differing(names: &[&str], data: &ReportCompareDocument, gallery: &mut Gallery
             }
         }
     }
-    pieces.push(Piece::Provenance(RULE.to_owned()));
+    pieces.push(Piece::Provenance(rule(data.method).to_owned()));
     Ok(Section { id: "differences", title: "Differences".to_owned(), pieces })
 }
 
@@ -136,15 +132,15 @@ fn compared(rows: &[ComparedFigureRow]) -> Compared {
 }
 
 fn named_cells(rows: &[ComparedFigureRow]) -> Vec<String> {
-    std::iter::once(rows[0].quantity.clone()).chain(cells(rows)).collect()
+    std::iter::once(rows[0].quantity.clone()).chain(cells(rows, true)).collect()
 }
 
-fn ranking(names: &[&str], data: &ReportCompareDocument) -> Section {
-    let head = ["place", "report"].into_iter().chain(RANKING_HEAD[2..].iter().copied());
+fn ranking(names: &[&str], data: &CompareDocument) -> Section {
+    let head = ["place", "side"].into_iter().chain(RANKING_HEAD[2..].iter().copied());
     let mut rows: Vec<Vec<String>> = data.ranking.iter().map(ranked).collect();
     // Other tables of the page have letters in place of long names.
     for row in &mut rows {
-        let letter = data.reports.iter().zip(names).find(|(report, _)| report.name == row[1]).map(|(_, name)| *name);
+        let letter = data.sides.iter().zip(names).find(|(side, _)| side.name == row[1]).map(|(_, name)| *name);
         if let Some(letter) = letter.filter(|letter| *letter != row[1]) {
             row[1] = format!("{letter}: {}", row[1]);
         }
@@ -159,7 +155,7 @@ fn ranking(names: &[&str], data: &ReportCompareDocument) -> Section {
         marked: data.ranking.iter().map(|row| row.outlier).collect(),
         rows,
     };
-    let says = "Ordered by the worst wake-up latency. Reports without a measured latency come last, in the order of their problems.";
+    let says = "Ordered by the worst wake-up latency. Sides without a measured latency come last, in the order of their problems. The p99 and the p50 are those of the CPU with the highest value.";
     Section {
         id: "ranking",
         title: "Ranking".to_owned(),
@@ -167,27 +163,35 @@ fn ranking(names: &[&str], data: &ReportCompareDocument) -> Section {
     }
 }
 
-fn settings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
+fn settings(names: &[&str], data: &CompareDocument) -> Option<Section> {
     let mut pieces: Vec<Piece> = data.coincidences.iter().map(|text| Piece::Text(text.clone())).collect();
-    if data.settings.is_empty() {
-        return None;
-    }
-    let row = |setting: &str, missing: &str, values: &[Option<String>]| {
-        let values = values.iter().map(|value| value.clone().unwrap_or_else(|| missing.to_owned()));
+    let head = |first: &str| std::iter::once(first).chain(names.iter().copied()).map(str::to_owned).collect();
+    let row = |setting: &str, values: &[Option<String>]| {
+        let values = values.iter().map(|value| value.clone().unwrap_or_else(|| "unknown".to_owned()));
         std::iter::once(setting.to_owned()).chain(values).collect::<Vec<_>>()
     };
-    let rows = data.settings.iter().map(|setting| row(&setting.setting, "unknown", &setting.values)).collect();
-    let head = std::iter::once("setting".to_owned()).chain(names.iter().map(|name| (*name).to_owned()));
-    pieces.push(Piece::Table(Table {
-        caption: "A setting that coincides with a difference is not necessarily its cause.".to_owned(),
-        head: head.collect(),
-        rows,
-        marked: Vec::new(),
-    }));
-    Some(Section { id: "settings", title: "Settings that differ".to_owned(), pieces })
+    for (kind, caption, rows) in [
+        (
+            "setting",
+            "Settings that differ. A setting that coincides with a difference is not necessarily its cause.",
+            &data.settings,
+        ),
+        ("condition", "Conditions that differ. They change from run to run.", &data.conditions),
+    ] {
+        if !rows.is_empty() {
+            pieces.push(Piece::Table(Table {
+                caption: caption.to_owned(),
+                head: head(kind),
+                rows: rows.iter().map(|setting| row(&setting.setting, &setting.values)).collect(),
+                marked: Vec::new(),
+            }));
+        }
+    }
+    let title = "Settings and conditions that differ".to_owned();
+    (!pieces.is_empty()).then_some(Section { id: "settings", title, pieces })
 }
 
-fn findings(names: &[&str], data: &ReportCompareDocument) -> Option<Section> {
+fn findings(names: &[&str], data: &CompareDocument) -> Option<Section> {
     if data.rules.is_empty() {
         return None;
     }
@@ -209,39 +213,38 @@ fn of_part(
     part: &str,
     rows: &[&[ComparedFigureRow]],
     names: &[&str],
-    reports: &[Report],
+    sides: &[Side],
     gallery: &mut Gallery,
 ) -> Result<Section, Unreadable> {
     let head: Vec<String> = std::iter::once("quantity".to_owned()).chain(head(names)).collect();
     let differing = rows.iter().filter(|rows| differs(rows)).count();
     let says = match differing {
         0 => format!("no difference shown ({})", rows.len()),
-        _ => format!(
-            "{differing} of {} values {} by more than {} intervals",
-            rows.len(),
-            one_or_many(differing, "differs", "differ"),
-            one_or_many(differing, "its", "their")
-        ),
+        _ => format!("{differing} of {} values {}", rows.len(), one_or_many(differing, "differs", "differ")),
     };
     let mut documents = Vec::new();
-    for (name, report) in names.iter().zip(reports) {
-        documents.extend(report.any_document(part)?.map(|document| (*name, report, document)));
+    for (name, side) in names.iter().zip(sides) {
+        for run in &side.runs {
+            documents.extend(run.any_document(part)?.map(|document| (*name, run, document)));
+        }
     }
     let mut pieces = Vec::new();
     if WAKES.iter().any(|(wake, _)| *wake == part) {
-        let latencies = documents.iter().filter_map(|(side, _, document)| match document {
-            AnyDocument::WakeLatency(document) => {
-                let latencies: Latencies<'_> = document.into();
-                Some((*side, latencies.merged()))
+        let mut latencies: Vec<(&str, Latencies<'_>)> = Vec::new();
+        for (side, _, document) in &documents {
+            let AnyDocument::WakeLatency(document) = document else { continue };
+            let own: Latencies<'_> = document.into();
+            match latencies.iter_mut().find(|(known, _)| known == side) {
+                Some((_, all)) => all.extend(own),
+                None => latencies.push((side, own.merged())),
             }
-            _ => None,
-        });
+        }
         // Each table of the page has its own name for screen readers.
         let named = |mut chart: TitledChart| {
             chart.title = format!("{}: distribution", title(part));
             chart
         };
-        pieces.extend(gallery.show(chart::distribution(&latencies.collect::<Vec<_>>()).map(named))?);
+        pieces.extend(gallery.show(chart::distribution(&latencies).map(named))?);
     }
     let is_drawn = !pieces.is_empty();
     let table = Piece::Table(Table {
@@ -251,10 +254,12 @@ fn of_part(
         rows: rows.iter().map(|rows| named_cells(rows)).collect(),
     });
     pieces.push(Piece::Closed(format!("All values: {says}"), vec![table]));
-    let commands = || documents.iter().map(|(name, report, _)| format!("{name}: {}", report.command(part)));
+    let commands = || documents.iter().map(|(name, run, _)| format!("{name}: {}", run.command(part)));
     pieces.push(Piece::Provenance(if is_drawn {
         // The chart states the origin of its data.
-        commands().collect::<Vec<_>>().join(" · ")
+        let mut said: Vec<String> = commands().collect();
+        said.dedup();
+        said.join(" · ")
     } else {
         let origins = commands().zip(&documents).filter_map(|(command, (.., it))| Some((command, Origin::of_any(it)?)));
         chart::about_all(&origins.collect::<Vec<_>>())

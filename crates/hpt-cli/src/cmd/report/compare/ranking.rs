@@ -1,21 +1,17 @@
-//! The ranking of reports by their worst wake-up latency.
+//! The ranking of sides by their worst wake-up latency.
 
 use hpt_document::{
-    doctor::DoctorDocument, probe::ProbeDocument, report_compare::RankedReport, wake_latency::WakeLatencyDocument,
+    compare::{ComparedFigureRow, RankedSide},
+    doctor::DoctorDocument,
+    probe::ProbeDocument,
 };
 
-use super::{
-    super::{
-        data_file::Report,
-        summary::{highest_p99, worst},
-    },
-    rows::outliers,
-};
+use super::{super::data_file::Report, rows::outliers, sides::Side};
 use crate::output::chart::Unreadable;
 
-/// Returns the reports, the best one first. `reports` contains the name of each report.
-pub(super) fn ranking(reports: &[(&str, &Report)]) -> Result<Vec<RankedReport>, Unreadable> {
-    let found: Result<Vec<_>, _> = reports.iter().map(|(name, report)| one(name, report)).collect();
+/// Returns the sides, the best one first. `results` contains the values of all sides.
+pub(super) fn ranking(sides: &[Side], results: &[ComparedFigureRow]) -> Result<Vec<RankedSide>, Unreadable> {
+    let found: Result<Vec<_>, _> = sides.iter().map(|side| one(side, results)).collect();
     let mut ranking = found?;
     #[expect(clippy::cast_precision_loss, reason = "for comparing")]
     let maxima: Vec<_> = ranking.iter().map(|ranked| ranked.wake_max_ns.map(|ns| ns as f64)).collect();
@@ -30,28 +26,34 @@ pub(super) fn ranking(reports: &[(&str, &Report)]) -> Result<Vec<RankedReport>, 
     Ok(ranking)
 }
 
-/// Reports without a wake-up latency come last, in the order of their problems.
-fn key(ranked: &RankedReport) -> (u64, u64) {
+/// Sides without a wake-up latency come last, in the order of their problems.
+fn key(ranked: &RankedSide) -> (u64, u64) {
     match ranked.wake_max_ns {
         Some(ns) => (ns.min(u64::MAX - 1), 0),
         None => (u64::MAX, ranked.problems.unwrap_or(u64::MAX)),
     }
 }
 
-fn one(name: &str, report: &Report) -> Result<RankedReport, Unreadable> {
-    let timer = report.document::<WakeLatencyDocument>("timer")?;
-    let doctor = report.document::<DoctorDocument>("doctor")?;
-    let probe = report.document::<ProbeDocument>("probe")?;
+fn one(side: &Side, results: &[ComparedFigureRow]) -> Result<RankedSide, Unreadable> {
+    let first: &Report = side.first();
+    let doctor = first.document::<DoctorDocument>("doctor")?;
+    let probe = first.document::<ProbeDocument>("probe")?;
     let read_cost = probe.and_then(|probe| {
         let source = probe.recommendation.source?;
         probe.sources.iter().find(|row| row.id == source)?.read_cost_ns
     });
-    Ok(RankedReport {
+    let rows = || results.iter().filter(|row| row.part == "timer" && row.side == side.name);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in whole nanoseconds")]
+    let highest = |values: &mut dyn Iterator<Item = Option<f64>>| {
+        values.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max).map(|ns| ns.round() as u64)
+    };
+    let quantile = |name: &str| highest(&mut rows().filter(|row| row.quantity.ends_with(name)).map(|row| row.value));
+    Ok(RankedSide {
         place: 0,
-        report: name.to_owned(),
-        wake_max_ns: timer.as_ref().and_then(worst).map(|row| row.figures.max_ns),
-        wake_p99_ns: timer.as_ref().and_then(highest_p99),
-        wake_p50_ns: timer.iter().flat_map(|timer| &timer.results).map(|row| row.figures.p50_ns).max(),
+        side: side.name.clone(),
+        wake_max_ns: highest(&mut rows().map(|row| row.max)),
+        wake_p99_ns: quantile(", p99"),
+        wake_p50_ns: quantile(", p50"),
         read_cost_ns: read_cost,
         problems: doctor.map(|doctor| doctor.high.saturating_add(doctor.low)),
         outlier: false,

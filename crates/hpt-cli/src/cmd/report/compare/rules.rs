@@ -1,18 +1,18 @@
-//! The rules of `hpt doctor` with different results in the reports.
+//! The rules of `hpt doctor` with different results on the sides.
 
 use hpt_document::{
+    compare::ComparedRuleRow,
     doctor::{DoctorDocument, DoctorRule, DoctorSeverity, DoctorVerdict},
-    report_compare::ComparedRuleRow,
 };
 
 use super::super::data_file::Report;
 use crate::output::chart::Unreadable;
 
-pub(super) fn rules(reports: &[Report]) -> Result<Vec<ComparedRuleRow>, Unreadable> {
+pub(super) fn rules(reports: &[&Report]) -> Result<Vec<ComparedRuleRow>, Unreadable> {
     let doctors: Result<Vec<Option<DoctorDocument>>, _> =
         reports.iter().map(|report| report.document("doctor")).collect();
     let doctors = doctors?;
-    // Missing rules mean nothing if a report has no rules at all.
+    // Missing rules mean nothing if a side has no rules at all.
     if doctors.iter().any(|doctor| doctor.as_ref().is_none_or(|doctor| doctor.rules.is_empty())) {
         return Ok(Vec::new());
     }

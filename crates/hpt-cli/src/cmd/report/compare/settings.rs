@@ -1,56 +1,72 @@
-//! The settings that differ between reports, and those that separate the slow reports from the others.
+//! The settings and the conditions that differ between sides, and the settings that separate the slow sides from the
+//! others.
 
 use hpt_core::host::Cpu;
 use hpt_document::{
+    compare::{ComparedSettingRow, RankedSide},
     report::ReportConditions,
-    report_compare::{ComparedReport, ComparedSettingRow, RankedReport},
-    wake_latency::WakeLatencyDocument,
 };
+use serde_json::Value;
 
-use super::super::data_file::Report;
-use crate::output::chart::Unreadable;
+use super::{super::data_file::Report, sides::Side};
+use crate::output::short_percent;
 
-/// The minimum ratio between the slowest fast report and the fastest slow report.
+/// The minimum ratio between the slowest fast side and the fastest slow side.
 const GAP: f64 = 2.0;
 
-/// Returns the settings of all reports that differ.
-pub(super) fn settings(reports: &[ComparedReport], data: &[&Report]) -> Result<Vec<ComparedSettingRow>, Unreadable> {
-    let timers: Result<Vec<Option<WakeLatencyDocument>>, _> =
-        data.iter().map(|report| report.document("timer")).collect();
-    let timers = timers?;
-    let row = |setting: &str, values: Vec<Option<String>>| ComparedSettingRow { setting: setting.to_owned(), values };
-    let of_machine = |setting: &str, value: &dyn Fn(&ComparedReport) -> Option<String>| {
-        row(setting, reports.iter().map(value).collect())
+/// Returns the row of a setting: the values of each side, each value once.
+fn row(setting: &str, sides: &[Side], value: &dyn Fn(&Report) -> Option<String>) -> ComparedSettingRow {
+    let of_side = |side: &Side| {
+        let mut found: Vec<String> = Vec::new();
+        for value in side.runs.iter().filter_map(value) {
+            if !found.contains(&value) {
+                found.push(value);
+            }
+        }
+        (!found.is_empty()).then(|| found.join(" / "))
     };
-    let condition = |setting: &str, value: &dyn Fn(&ReportConditions) -> Option<String>| {
-        row(setting, reports.iter().map(|report| report.conditions.as_ref().and_then(value)).collect())
-    };
-    let of_thread = |setting: &str, value: &dyn Fn(&WakeLatencyDocument) -> Option<String>| {
-        row(setting, timers.iter().map(|timer| timer.as_ref().and_then(value)).collect())
-    };
-    let governors = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    ComparedSettingRow { setting: setting.to_owned(), values: sides.iter().map(of_side).collect() }
+}
+
+/// Returns the value of a key of the measuring thread, or of the document itself, in the first part that has it.
+fn stated<'a>(run: &'a Report, key: &str) -> Option<&'a Value> {
+    let documents = run.0.parts.iter().filter_map(|part| run.0.documents.get(&part.name));
+    documents
+        .filter_map(|document| document.get("thread").and_then(|thread| thread.get(key)).or(document.get(key)))
+        .find(|value| !value.is_null())
+}
+
+/// Returns the settings that differ.
+pub(super) fn settings(sides: &[Side]) -> Vec<ComparedSettingRow> {
+    let row = |setting: &str, value: &dyn Fn(&Report) -> Option<String>| row(setting, sides, value);
+    let or_none = |text: Option<&str>| Some(text.filter(|text| !text.is_empty()).unwrap_or("none").to_owned());
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let condition =
+        |run: &Report, value: &dyn Fn(&ReportConditions) -> Option<String>| run.0.conditions.as_ref().and_then(value);
+    let text = |run: &Report, key: &str| Some(stated(run, key)?.as_str()?.to_owned());
+    let nanos = |run: &Report, key: &str| Some(format!("{} ns", stated(run, key)?.as_u64()?));
     let all = [
-        of_machine("CPU", &|report| report.machine.cpu.clone()),
-        of_machine("architecture", &|report| Some(report.machine.architecture.clone())),
-        of_machine("board", &|report| Some(report.machine.board.clone().unwrap_or_else(|| "none".to_owned()))),
-        of_machine("kernel", &|report| Some(report.machine.kernel_release.clone())),
-        of_machine("clocksource", &|report| report.machine.clocksource.clone()),
-        of_machine("vDSO", &|report| Some(if report.machine.vdso { "yes" } else { "no" }.to_owned())),
-        of_machine("hypervisor", &|report| {
-            Some(report.machine.hypervisor.as_deref().map_or("none", Cpu::hypervisor_name).to_owned())
-        }),
-        of_machine("emulated by", &|report| Some(report.emulated_by.clone().unwrap_or_else(|| "nothing".to_owned()))),
-        condition("CPUs", &|it| it.cpus.map(|cpus| cpus.to_string())),
-        condition("governor", &|it| Some(governors(&it.governors))),
-        condition("preemption", &|it| Some(it.preemption.clone())),
-        condition("isolated CPUs", &|it| {
-            it.isolated_cpus.clone().map(|list| if list.is_empty() { "none".to_owned() } else { list })
-        }),
-        of_thread("policy", &|timer| timer.measuring.thread.policy.clone()),
-        of_thread("timer slack", &|timer| timer.measuring.thread.timer_slack_ns.map(|ns| format!("{ns} ns"))),
-        of_thread("turbo", &|timer| timer.measuring.thread.turbo.map(|on| if on { "on" } else { "off" }.to_owned())),
+        row("CPU", &|run| run.0.machine.cpu.clone()),
+        row("architecture", &|run| Some(run.0.machine.architecture.clone())),
+        row("board", &|run| or_none(run.0.machine.board.as_deref())),
+        row("kernel", &|run| Some(run.0.machine.kernel_release.clone())),
+        row("clocksource", &|run| run.0.machine.clocksource.clone()),
+        row("vDSO", &|run| Some(yes(run.0.machine.vdso))),
+        row("hypervisor", &|run| or_none(run.0.machine.hypervisor.as_deref().map(Cpu::hypervisor_name))),
+        row("emulated by", &|run| Some(run.0.emulated_by.clone().unwrap_or_else(|| "nothing".to_owned()))),
+        row("CPUs", &|run| condition(run, &|it| it.cpus.map(|cpus| cpus.to_string()))),
+        row("governor", &|run| condition(run, &|it| or_none(Some(&it.governors.join(", "))))),
+        row("preemption", &|run| condition(run, &|it| Some(it.preemption.clone()))),
+        row("isolated CPUs", &|run| condition(run, &|it| or_none(Some(it.isolated_cpus.as_deref()?)))),
+        row("policy", &|run| text(run, "policy")),
+        row("priority", &|run| Some(stated(run, "priority")?.to_string())),
+        row("timer slack", &|run| nanos(run, "timer_slack_ns")),
+        row("turbo", &|run| Some(yes(stated(run, "turbo")?.as_bool()?))),
+        row("time source", &|run| text(run, "source")),
+        row("period", &|run| nanos(run, "interval_ns")),
+        row("missed deadlines", &|run| text(run, "missed_deadlines")),
     ];
-    Ok(all.into_iter().filter(differs).collect())
+    all.into_iter().filter(differs).collect()
 }
 
 fn differs(row: &ComparedSettingRow) -> bool {
@@ -59,16 +75,39 @@ fn differs(row: &ComparedSettingRow) -> bool {
 }
 
 /// Returns the conditions of the measurements that differ. They are no settings: they change from run to run.
-pub(super) fn conditions(reports: &[ComparedReport]) -> Vec<ComparedSettingRow> {
-    let load = |report: &ComparedReport| Some(report.conditions.as_ref()?.load_before?.to_string());
-    let row = ComparedSettingRow { setting: "load before".to_owned(), values: reports.iter().map(load).collect() };
-    Some(row).filter(differs).into_iter().collect()
+pub(super) fn conditions(sides: &[Side]) -> Vec<ComparedSettingRow> {
+    let highest = |setting: &str, value: &dyn Fn(&Report) -> Option<f64>, said: &dyn Fn(f64) -> String| {
+        let of_side = |side: &Side| side.runs.iter().filter_map(value).reduce(f64::max).map(said);
+        ComparedSettingRow { setting: setting.to_owned(), values: sides.iter().map(of_side).collect() }
+    };
+    let rows = |run: &Report| -> Vec<Value> {
+        let documents = run.0.documents.values();
+        documents.filter_map(|document| document.get("results")?.as_array().cloned()).flatten().collect()
+    };
+    let waited =
+        |run: &Report| rows(run).iter().filter_map(|row| row.get("not_run")?.get("share")?.as_f64()).reduce(f64::max);
+    let stolen = |run: &Report| {
+        let of = |document: &Value| {
+            let conditions = document.get("conditions")?;
+            let elapsed_s = conditions.get("elapsed_s")?.as_f64().filter(|elapsed_s| *elapsed_s > 0.0)?;
+            let cpus = conditions.get("cpus")?.as_array()?.iter();
+            Some(cpus.filter_map(|cpu| cpu.get("stolen_s")?.as_f64()).reduce(f64::max)? / elapsed_s)
+        };
+        run.0.documents.values().filter_map(of).reduce(f64::max)
+    };
+    let load = |run: &Report| run.0.conditions.as_ref()?.load_before;
+    let all = [
+        highest("load before, highest", &load, &|load| load.to_string()),
+        highest("time without the CPU, highest share", &waited, &short_percent),
+        highest("time stolen by the hypervisor, highest share", &stolen, &short_percent),
+    ];
+    all.into_iter().filter(differs).collect()
 }
 
-/// Returns a sentence for each setting that all slow reports share and none of the others has.
-pub(super) fn coincidences(names: &[&str], ranking: &[RankedReport], settings: &[ComparedSettingRow]) -> Vec<String> {
+/// Returns a sentence for each setting that all slow sides share and none of the others has.
+pub(super) fn coincidences(names: &[&str], ranking: &[RankedSide], settings: &[ComparedSettingRow]) -> Vec<String> {
     let ranked: Vec<(&str, u64)> =
-        ranking.iter().filter_map(|ranked| Some((ranked.report.as_str(), ranked.wake_max_ns?))).collect();
+        ranking.iter().filter_map(|ranked| Some((ranked.side.as_str(), ranked.wake_max_ns?))).collect();
     if ranked.len() < 3 {
         return Vec::new();
     }
@@ -79,7 +118,7 @@ pub(super) fn coincidences(names: &[&str], ranking: &[RankedReport], settings: &
     let is_slow = |name: &str| ranked[slowest_from..].iter().any(|slow| slow.0 == name);
     let is_fast = |name: &str| ranked[..slowest_from].iter().any(|fast| fast.0 == name);
     let slow = ranked.len() - slowest_from;
-    let who = if slow == 1 { "The slowest report has".to_owned() } else { format!("The {slow} slowest reports have") };
+    let who = if slow == 1 { "The slowest side has".to_owned() } else { format!("The {slow} slowest sides have") };
     let found = settings.iter().filter_map(|row| {
         let of = |wanted: &dyn Fn(&str) -> bool| -> Option<Vec<&String>> {
             let values = names.iter().zip(&row.values).filter(|(name, _)| wanted(name));
@@ -99,14 +138,14 @@ pub(super) fn coincidences(names: &[&str], ranking: &[RankedReport], settings: &
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::report_compare::{ComparedSettingRow, RankedReport};
+    use hpt_document::compare::{ComparedSettingRow, RankedSide};
 
     use super::coincidences;
 
-    fn ranked(report: &str, wake_max_ns: u64) -> RankedReport {
-        RankedReport {
+    fn ranked(side: &str, wake_max_ns: u64) -> RankedSide {
+        RankedSide {
             place: 1,
-            report: report.to_owned(),
+            side: side.to_owned(),
             wake_max_ns: Some(wake_max_ns),
             wake_p99_ns: None,
             wake_p50_ns: None,
@@ -132,9 +171,9 @@ mod tests {
         ];
         assert_eq!(
             coincidences(&names, &ranking, &settings),
-            ["The 3 slowest reports have governor=ondemand; the others have performance."]
+            ["The 3 slowest sides have governor=ondemand; the others have performance."]
         );
-        // Without a gap, no report is slow.
+        // Without a gap, no side is slow.
         let even = [ranked("b", 10), ranked("d", 12), ranked("a", 14), ranked("c", 16), ranked("e", 18)];
         assert!(coincidences(&names, &even, &settings).is_empty());
         assert!(coincidences(&names[..2], &ranking[..2], &settings).is_empty());

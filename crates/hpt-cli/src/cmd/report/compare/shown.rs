@@ -1,14 +1,23 @@
 //! The values of a comparison as text.
 
-use hpt_document::report_compare::{CompareVerdict, ComparedFigureRow, RankedReport, ReportCompareDocument};
+use hpt_document::compare::{
+    CompareDocument, CompareMethod, CompareVerdict, ComparedFigureRow, ComparedSide, RankedSide,
+};
 
 use super::super::summary::time;
 use crate::output::{one_or_many, rounded, short_time};
 
-pub(super) const RULE: &str = "Two values differ if the intervals that contain them at 99.9 % confidence do not overlap. An interval is about its own run: a difference between two runs is not yet one between two machines or settings. Values without an interval and maxima are not judged. The interval of a frequency error is that of its bounds. Frequency errors are compared only if both nominal frequencies have the same origin. Ratios are relative to the first report.";
-
-/// The largest number of reports for which each value is shown with its range.
-const WITH_RANGE: usize = 2;
+/// Returns the rule of the verdicts.
+pub(super) const fn rule(method: CompareMethod) -> &'static str {
+    match method {
+        CompareMethod::WithinRuns => {
+            "Two values differ if the interval of their ratio excludes 1. It follows from the intervals of both values, which come from the samples of one run each: a difference between two runs is not yet one between two machines or settings. To show one, take at least three runs of each in turns. If nothing differs, at least one value is said to differ with a probability of at most 5 %. A maximum is not judged, because one late sample decides it; the median of the maxima of short intervals is. The interval of a frequency is that of its bounds."
+        }
+        CompareMethod::BetweenRuns => {
+            "Each run is one observation of each value. Two values differ if the interval of their ratio excludes 1 (Student's t-test of the logarithms). If nothing differs, at least one value is said to differ with a probability of at most 5 %, all values of this comparison together. Maxima are compared only between runs of equal length."
+        }
+    }
+}
 
 /// The settings that a user can hardly change.
 const FIXED: [&str; 4] = ["CPU", "architecture", "board", "kernel"];
@@ -23,15 +32,33 @@ fn shown(value: Option<f64>, unit: &str) -> String {
     }
 }
 
-/// Returns whether the value of at least one report differs from that of the first report.
+/// Returns whether the value of at least one side differs from that of the first.
 pub(super) fn differs(rows: &[ComparedFigureRow]) -> bool {
     rows.iter().any(|row| row.verdict == CompareVerdict::Differs)
 }
 
-/// Returns the ratio to the value of the first report, not rounded. Frequency errors have none.
+/// Returns whether a duration is surely longer than that of the first side.
+pub(super) fn is_worse(row: &ComparedFigureRow) -> bool {
+    let is_longer = row.unit == "ns" || row.part == "stall";
+    is_longer && row.verdict == CompareVerdict::Differs && row.ratio.is_some_and(|ratio| ratio > 1.0)
+}
+
+/// Returns the ratio to the value of the first side, not rounded. Frequency errors have none.
 fn ratio(first: &ComparedFigureRow, other: &ComparedFigureRow) -> Option<f64> {
     let reference = first.value.filter(|value| first.unit != "ppm" && *value > 0.0)?;
     Some(other.value? / reference).filter(|ratio| ratio.is_finite() && *ratio >= 0.0)
+}
+
+/// Returns the ratio to the value of the first side, with its interval.
+fn ratio_with_interval(first: &ComparedFigureRow, other: &ComparedFigureRow) -> String {
+    let ratio = ratio(first, other).map_or_else(|| "-".to_owned(), ratio_text);
+    let ends = other.ratio_low.zip(other.ratio_high);
+    ratio + &ends.map_or_else(String::new, |(low, high)| format!(" ({} to {})", plain_ratio(low), plain_ratio(high)))
+}
+
+/// Formats a ratio without its sign.
+fn plain_ratio(ratio: f64) -> String {
+    ratio_text(ratio).replace("×\u{a0}", "")
 }
 
 /// Formats a ratio with two or three significant digits. A small ratio is the reciprocal of a whole number.
@@ -57,8 +84,9 @@ pub(super) fn full_name(row: &ComparedFigureRow) -> String {
     match row.part.as_str() {
         "bench" => format!("read overhead of {quantity}"),
         "timer" | "timer-hpt" => format!("wake-up latency, {quantity}"),
-        "poll" => format!("latency, {quantity}"),
-        "stall" => format!("duration of {quantity}"),
+        "poll" | "gpio" => format!("latency, {quantity}"),
+        "pairs" => format!("offset of {quantity}"),
+        "stall" if row.unit == "ns" => format!("duration of {quantity}"),
         "sleep" => format!("sleep of {quantity}"),
         _ => quantity.clone(),
     }
@@ -69,7 +97,7 @@ fn distance(ratio: f64) -> f64 {
     ratio.ln().abs()
 }
 
-/// Returns the ratio to the first report that is furthest from 1, of the values that differ.
+/// Returns the ratio to the first side that is furthest from 1, of the values that differ.
 fn factor(rows: &[ComparedFigureRow]) -> Option<f64> {
     let (first, others) = rows.split_first()?;
     let differing = others.iter().filter(|row| row.verdict == CompareVerdict::Differs);
@@ -78,7 +106,7 @@ fn factor(rows: &[ComparedFigureRow]) -> Option<f64> {
 }
 
 /// Returns the quantities that differ, those with the ratio furthest from 1 first.
-pub(super) fn differences(data: &ReportCompareDocument) -> Vec<&[ComparedFigureRow]> {
+pub(super) fn differences(data: &CompareDocument) -> Vec<&[ComparedFigureRow]> {
     let mut found: Vec<_> = quantities(data).filter(|rows| differs(rows)).collect();
     let far = |rows: &[ComparedFigureRow]| factor(rows).map_or(0.0, distance);
     found.sort_by(|one, other| far(other).total_cmp(&far(one)));
@@ -86,35 +114,41 @@ pub(super) fn differences(data: &ReportCompareDocument) -> Vec<&[ComparedFigureR
 }
 
 /// Returns the rows of each quantity.
-pub(super) fn quantities(data: &ReportCompareDocument) -> impl Iterator<Item = &[ComparedFigureRow]> {
-    data.results.chunks(data.reports.len().max(1))
+pub(super) fn quantities(data: &CompareDocument) -> impl Iterator<Item = &[ComparedFigureRow]> {
+    data.results.chunks(data.sides.len().max(1))
 }
+
+/// The header of the column with the smallest ratio that would be seen.
+pub(super) const UNSEEN: &str = "unseen below";
 
 /// Returns the headers of the columns of [`cells`].
 pub(super) fn head(names: &[&str]) -> Vec<String> {
-    let values = names.iter().map(|name| (*name).to_owned());
-    match names {
-        [first, second] => values.chain([format!("{second}/{first}"), "verdict".to_owned()]).collect(),
-        _ => values.chain(["furthest ratio".to_owned(), "verdict".to_owned()]).collect(),
-    }
+    let ratio = match names {
+        [first, second] => format!("{second}/{first}"),
+        _ => "furthest ratio".to_owned(),
+    };
+    names.iter().map(|name| (*name).to_owned()).chain([ratio, UNSEEN.to_owned(), "verdict".to_owned()]).collect()
 }
 
-/// Returns the value of each report, the ratio and the verdict.
-pub(super) fn cells(rows: &[ComparedFigureRow]) -> Vec<String> {
+/// Returns the value of each side, the ratio, the smallest ratio that would be seen, and the verdict. Detailed cells also
+/// contain the intervals of the values.
+pub(super) fn cells(rows: &[ComparedFigureRow], is_detailed: bool) -> Vec<String> {
     let value = |row: &ComparedFigureRow| {
         let mark = if row.outlier { " (outlier)" } else { "" };
-        let ends = row.low.zip(row.high).filter(|_| rows.len() <= WITH_RANGE || row.unit == "ppm");
-        match ends {
-            Some((low, high)) => format!("{} to {}", shown(Some(low), &row.unit), shown(Some(high), &row.unit)),
-            None => format!("{}{mark}", shown(row.value, &row.unit)),
-        }
+        let ends = row.low.zip(row.high).filter(|_| is_detailed || row.unit == "ppm");
+        let ends = ends.map_or_else(String::new, |(low, high)| {
+            format!(" ({} to {})", shown(Some(low), &row.unit), shown(Some(high), &row.unit))
+        });
+        format!("{}{ends}{mark}", shown(row.value, &row.unit))
     };
     let ratio = match rows {
-        [first, second] => ratio(first, second),
-        _ => factor(rows),
+        [first, second] => ratio_with_interval(first, second),
+        _ => factor(rows).map_or_else(|| "-".to_owned(), ratio_text),
     };
-    let ratio = ratio.map_or_else(|| "-".to_owned(), ratio_text);
-    rows.iter().map(value).chain([ratio, verdict(rows)]).collect()
+    let is_shown = rows.iter().any(|row| row.verdict == CompareVerdict::NotShown);
+    let least = rows.iter().filter_map(|row| row.resolution).reduce(f64::max).filter(|_| is_shown);
+    let least = least.map_or_else(|| "-".to_owned(), ratio_text);
+    rows.iter().map(value).chain([ratio, least, verdict(rows)]).collect()
 }
 
 fn verdict(rows: &[ComparedFigureRow]) -> String {
@@ -122,56 +156,59 @@ fn verdict(rows: &[ComparedFigureRow]) -> String {
         [first, second]
             if first.verdict == CompareVerdict::Missing && second.verdict == CompareVerdict::NoReference =>
         {
-            format!("only in {}", second.report)
+            format!("only in {}", second.side)
         }
-        [first, second] if second.verdict == CompareVerdict::Missing => format!("only in {}", first.report),
-        [_, second] if second.verdict == CompareVerdict::NotShown => {
-            let unseen = second.resolution.map(|ratio| format!(" (from {} on, it would be)", ratio_text(ratio)));
-            second.verdict.name().to_owned() + &unseen.unwrap_or_default()
-        }
+        [first, second] if second.verdict == CompareVerdict::Missing => format!("only in {}", first.side),
         [_, second] => second.verdict.name().to_owned(),
         _ => {
             let differing = rows.iter().filter(|row| row.verdict == CompareVerdict::Differs).count();
             let missing = rows.iter().filter(|row| row.value.is_none()).count();
             match (differing, missing) {
                 (0, 0) => {
-                    let unknown = [CompareVerdict::NoInterval, CompareVerdict::DifferentNominalRates];
-                    let row = rows.iter().find(|row| unknown.contains(&row.verdict));
+                    let known = [CompareVerdict::Reference, CompareVerdict::NotShown];
+                    let row = rows.iter().find(|row| !known.contains(&row.verdict));
                     row.map_or(CompareVerdict::NotShown, |row| row.verdict).name().to_owned()
                 }
-                (0, missing) => format!("missing in {missing}"),
+                (0, missing) => format!("no value in {missing}"),
                 (differing, _) => format!("{differing} {}", one_or_many(differing, "differs", "differ")),
             }
         }
     }
 }
 
-/// Returns whether the values of a quantity could be compared.
-fn is_judged(rows: &[ComparedFigureRow]) -> bool {
-    rows.iter().any(|row| [CompareVerdict::Differs, CompareVerdict::NotShown].contains(&row.verdict))
-}
-
-/// Returns whether at least two reports have a value of the same quantity.
-pub(super) fn has_shared_values(data: &ReportCompareDocument) -> bool {
+/// Returns whether at least two sides have a value of the same quantity.
+pub(super) fn has_shared_values(data: &CompareDocument) -> bool {
     quantities(data).any(|rows| rows.iter().filter(|row| row.value.is_some()).count() > 1)
 }
 
+/// Returns whom the verdicts are about: the sides, or only their runs.
+fn subject(data: &CompareDocument) -> String {
+    let all_names = |sides: &[ComparedSide]| match sides {
+        [one, other] => format!("{} and {}", one.name, other.name),
+        sides => format!("The {} sides", sides.len()),
+    };
+    match (data.method, data.in_turns, data.sides.len()) {
+        (CompareMethod::WithinRuns, _, 2) => "These two runs".to_owned(),
+        (CompareMethod::WithinRuns, ..) => "These runs".to_owned(),
+        (CompareMethod::BetweenRuns, Some(true), _) => all_names(&data.sides),
+        // The load may have changed between the runs of one side and those of the other.
+        (CompareMethod::BetweenRuns, _, 2) => format!("The runs of {}", all_names(&data.sides)),
+        (CompareMethod::BetweenRuns, ..) => "The runs of the sides".to_owned(),
+    }
+}
+
 /// Returns the result in a few sentences.
-pub(super) fn headline(data: &ReportCompareDocument) -> String {
-    let count = data.differing;
-    let judged = quantities(data).filter(|rows| is_judged(rows)).count();
-    let these = if data.reports.len() == 2 { "These two runs" } else { "These runs" };
+pub(super) fn headline(data: &CompareDocument) -> String {
+    let (count, judged, subject) = (data.differing, data.judged, subject(data));
+    let values = one_or_many(judged, "value", "values");
     let mut said = match (count, judged) {
-        (_, 0) => format!("{these} have no value with an interval in two of them, so no difference can be shown"),
-        (0, _) => format!(
-            "{these} show no difference in the {judged} {} with an interval",
-            one_or_many(judged, "value", "values")
-        ),
-        _ => format!("{these} differ in {count} of {judged} {}", one_or_many(judged, "value", "values")),
+        (_, 0) => format!("{subject} have no value that can be judged, so no difference can be shown"),
+        (0, _) => format!("{subject} show no difference in {judged} {values}"),
+        _ => format!("{subject} differ in {count} of {judged} {values}"),
     };
     let is_cut = count > MOST_NAMED;
     if !has_shared_values(data) {
-        return "No value is in two of the reports, so only settings and problems are compared.".to_owned();
+        return "No value is on two sides, so only settings and problems are compared.".to_owned();
     }
     let largest: Vec<String> = differences(data)
         .iter()
@@ -185,17 +222,17 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
         said += &format!(": {}", largest.join(", "));
     }
     said += if is_cut { ", …" } else { "." };
-    if data.reports.len() > 2
+    if data.sides.len() > 2
         && let (Some(best), Some(worst)) =
             (data.ranking.first(), data.ranking.iter().rfind(|row| row.wake_max_ns.is_some()))
         && let (Some(least), Some(most)) = (best.wake_max_ns, worst.wake_max_ns)
-        && best.report != worst.report
+        && best.side != worst.side
     {
         said += &format!(
             " Lowest worst wake-up: {} ({}); highest: {} ({}).",
-            best.report,
+            best.side,
             time(least),
-            worst.report,
+            worst.side,
             time(most)
         );
     }
@@ -213,15 +250,15 @@ pub(super) fn headline(data: &ReportCompareDocument) -> String {
     said
 }
 
-pub(super) const RANKING_HEAD: [&str; 7] = ["", "report", "max", "p99", "p50", "read", "problems"];
+pub(super) const RANKING_HEAD: [&str; 7] = ["", "side", "max", "highest p99", "highest p50", "read", "problems"];
 
 /// Returns the cells of a row of the ranking.
-pub(super) fn ranked(row: &RankedReport) -> Vec<String> {
+pub(super) fn ranked(row: &RankedSide) -> Vec<String> {
     let ns = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), time);
     let mark = if row.outlier { " (outlier)" } else { "" };
     vec![
         row.place.to_string(),
-        row.report.clone(),
+        row.side.clone(),
         format!("{}{mark}", ns(row.wake_max_ns)),
         ns(row.wake_p99_ns),
         ns(row.wake_p50_ns),
@@ -238,6 +275,9 @@ pub(super) fn title(part: &str) -> &str {
         "timer-hpt" => "Wake-up latency of hpt's Sleeper",
         "poll" => "Polling latency",
         "stall" => "CPU stalls",
+        "gpio" => "GPIO edge latency",
+        "pairs" => "Offsets between sources",
+        "calibrate" => "Frequencies",
         "sleep" => "Sleep overshoot",
         "watch" => "Frequency errors of clocks",
         "experiment" => "Published experiments",
@@ -247,7 +287,7 @@ pub(super) fn title(part: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::report_compare::{CompareVerdict, ComparedFigureRow};
+    use hpt_document::compare::{CompareVerdict, ComparedFigureRow};
 
     use super::{cells, factor, ratio_text};
 
@@ -257,13 +297,16 @@ mod tests {
             part: "bench".to_owned(),
             quantity: "tsc".to_owned(),
             unit: unit.to_owned(),
-            report: "A".to_owned(),
+            side: "A".to_owned(),
             value: Some(value),
             low: None,
             high: None,
             max: None,
+            runs: Vec::new(),
             samples: None,
             ratio: None,
+            ratio_low: None,
+            ratio_high: None,
             resolution: None,
             verdict,
             outlier: false,
@@ -306,10 +349,10 @@ mod tests {
 
     #[test]
     fn a_value_without_an_interval_is_not_judged() {
-        for verdict in [CompareVerdict::NoInterval, CompareVerdict::DifferentNominalRates] {
+        for verdict in [CompareVerdict::NotJudged, CompareVerdict::TooFew, CompareVerdict::DifferentNominalRates] {
             let within = CompareVerdict::NotShown;
-            let cells = cells(&rows("ns", &[(1.0, CompareVerdict::Reference), (1.0, within), (9.0, verdict)]));
-            assert_eq!(cells[3..], ["-", verdict.name()]);
+            let cells = cells(&rows("ns", &[(1.0, CompareVerdict::Reference), (1.0, within), (9.0, verdict)]), false);
+            assert_eq!(cells[3..], ["-", "-", verdict.name()]);
         }
     }
 }

@@ -1,17 +1,24 @@
 //! A comparison on a terminal: the differences first, all values as a detail.
 
-use hpt_document::report_compare::{ComparedFigureRow, ReportCompareDocument};
+use hpt_document::compare::{CompareDocument, ComparedFigureRow};
 
-use super::shown::{RANKING_HEAD, RULE, cells, differences, differs, headline, quantities, ranked};
+use super::shown::{RANKING_HEAD, UNSEEN, cells, differences, differs, headline, quantities, ranked, rule};
 use crate::output::{Align, Block, Cell, Column, Table, Tone, one_or_many, remarks};
 
-pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
+/// The number of quantities up to which all are shown.
+const MOST_SHOWN: usize = 12;
+
+pub(super) fn blocks(data: &CompareDocument) -> Vec<Block> {
     let mut blocks = vec![Block::Text(headline(data))];
     let found = differences(data);
-    if !found.is_empty() {
+    // Few values are all shown, with the changes that would not be seen.
+    let is_short = data.quantities <= MOST_SHOWN;
+    if is_short && data.quantities > 0 {
+        blocks.push(values(data, quantities(data), false));
+    } else if !found.is_empty() {
         blocks.push(values(data, found.into_iter(), false));
     }
-    if data.reports.len() > 2 {
+    if data.sides.len() > 2 {
         let columns = RANKING_HEAD.iter().enumerate();
         let columns = columns.map(|(at, &name)| Column(name, if at == 1 { Align::Left } else { Align::Right }));
         let rows = data.ranking.iter().map(|row| {
@@ -21,7 +28,7 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         blocks.push(Block::Text("Ranking by the worst wake-up of the kernel's timer:".to_owned()));
         blocks.push(Block::Table(Table { columns: columns.collect(), rows: rows.collect() }));
     }
-    let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();
+    let names: Vec<&str> = data.sides.iter().map(|side| side.name.as_str()).collect();
     // Each value, with the reports that have it.
     let by_value = |values: &[Option<String>], missing: &'static str| {
         let mut found: Vec<(String, Vec<&str>)> = Vec::new();
@@ -50,7 +57,7 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         blocks.push(Block::Text(data.coincidences.join("\n")));
     }
     // Different machines have many rules with different results.
-    let is_long = data.reports.len() > 2;
+    let is_long = data.sides.len() > 2;
     for row in &data.rules {
         let said = by_value(&row.verdicts, "not checked").into_iter();
         let rows = said.map(|(value, names)| vec![Cell::faint(format!("{} ", names.join(", "))), Cell::plain(value)]);
@@ -66,42 +73,45 @@ pub(super) fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
         )));
     }
     blocks.push(Block::Detail(Box::new(values(data, quantities(data), true))));
-    blocks.push(Block::Detail(Box::new(Block::Text(RULE.to_owned()))));
-    let rows = data.reports.iter().map(|report| {
-        let cpu = report.machine.cpu.as_ref().unwrap_or(&report.machine.architecture);
-        let machine = report.machine.board.as_ref().unwrap_or(cpu);
-        let kernel = &report.machine.kernel_release;
-        let about = format!("{machine}, Linux {kernel}, {}, hpt {}", report.started_at, report.hpt);
-        vec![Cell::faint(format!("{} ", report.name)), Cell::plain(about)]
+    blocks.push(Block::Detail(Box::new(Block::Text(rule(data.method).to_owned()))));
+    let rows = data.sides.iter().map(|side| {
+        let cpu = side.machine.cpu.as_ref().unwrap_or(&side.machine.architecture);
+        let machine = side.machine.board.as_ref().unwrap_or(cpu);
+        let (runs, kernel) = (side.runs, &side.machine.kernel_release);
+        let start = side.started_at.as_ref().map_or_else(String::new, |start| format!(", {start}"));
+        let count = one_or_many(runs, "run", "runs");
+        let about = format!("{}: {runs} {count}, {machine}, Linux {kernel}{start}, hpt {}", side.file, side.hpt);
+        vec![Cell::faint(format!("{} ", side.name)), Cell::plain(about)]
     });
-    blocks.push(Block::Section("Reports".to_owned(), rows.collect()));
+    blocks.push(Block::Section("Sides".to_owned(), rows.collect()));
     blocks.extend(remarks(false, &data.notes));
     blocks
 }
 
-/// Returns a table of quantities. Column headers are constants, so reports have numbers in them.
+/// Returns a table of quantities. Column headers are constants, so sides have numbers in them.
 fn values<'a>(
-    data: &ReportCompareDocument,
+    data: &CompareDocument,
     quantities: impl Iterator<Item = &'a [ComparedFigureRow]>,
     is_marked: bool,
 ) -> Block {
     const NUMBERED: [&str; 12] =
         ["1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "10th", "11th", "12th"];
     let mut columns = vec![Column("part", Align::Left), Column("quantity", Align::Left)];
-    let count = data.reports.len();
-    let names: Vec<&str> = data.reports.iter().map(|report| report.name.as_str()).collect();
+    let count = data.sides.len();
+    let names: Vec<&str> = data.sides.iter().map(|side| side.name.as_str()).collect();
     // Letters are shorter than the names that users give.
     let letters: &[&'static str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
     let is_by_letter = names.iter().zip(letters).all(|(name, letter)| name == letter);
     let header = if is_by_letter { letters } else { &NUMBERED };
     columns.extend((0..count).map(|at| Column(header.get(at).copied().unwrap_or(""), Align::Right)));
     columns.push(Column(if count == 2 { "ratio" } else { "furthest ratio" }, Align::Right));
+    columns.push(Column(UNSEEN, Align::Right));
     columns.push(Column("", Align::Left));
     let mut before = "";
     let rows = quantities.map(|rows| {
         let tone = if is_marked && differs(rows) { Tone::Strong } else { Tone::Plain };
         let part = if std::mem::replace(&mut before, &rows[0].part) == rows[0].part { "" } else { &rows[0].part };
-        let cells = cells(rows).into_iter().map(|text| Cell(text, tone));
+        let cells = cells(rows, is_marked).into_iter().map(|text| Cell(text, tone));
         [Cell::plain(part), Cell(rows[0].quantity.clone(), tone)].into_iter().chain(cells).collect()
     });
     let rows = rows.collect();

@@ -1,127 +1,279 @@
-//! The values of a report that can be compared with those of other reports.
+//! The values of a run that can be compared with those of other runs.
 
 use hpt_document::{
     bench::BenchDocument,
+    calibrate::CalibrateDocument,
     experiment::ExperimentDocument,
+    gpio_latency::GpioLatencyDocument,
     latency::LatencyFigures,
+    pairs::PairsDocument,
     sleep::SleepDocument,
     stall::StallDocument,
-    wake_latency::{QuantileInterval, WakeLatencyDocument, WakeLatencyRow},
+    wake_latency::{MissedDeadlines, QuantileInterval, TimeSeriesInterval, WakeLatencyDocument, WakeLatencyRow},
     watch::WatchSummaryDocument,
 };
 
 use super::super::data_file::Report;
-use crate::output::{chart::Unreadable, rounded, short_time};
+use crate::{
+    output::{chart::Unreadable, rounded, short_time},
+    statistics::quantile,
+};
 
-/// A value of one report, and the interval that contains it.
+/// The confidence of the intervals of one run. It is high, because many values are compared.
+pub(super) const CONFIDENCE: f64 = 0.999;
+
+/// The knowledge about a value from one run alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Range {
+    /// hpt has no method for this value.
+    Unknown,
+    /// There are too few samples or bursts for an interval.
+    TooFew,
+    /// A confidence interval.
+    Confidence(f64, f64),
+    /// Limits that the value cannot exceed.
+    Bound(f64, f64),
+}
+
+/// The kind of a value. Some values are compared only within runs, and some only between runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Figure,
+    /// The median of the maxima of short intervals of one run.
+    MaximaOfBlocks,
+    /// The maximum of a run, which is a block of several.
+    Maximum,
+}
+
+/// A value of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct One {
     pub(super) part: &'static str,
     pub(super) what: String,
     pub(super) unit: String,
-    pub(super) value: f64,
-    pub(super) range: Option<(f64, f64)>,
+    /// The value; `None` if there are too few samples for it.
+    pub(super) value: Option<f64>,
+    pub(super) range: Range,
+    pub(super) kind: Kind,
     pub(super) max: Option<f64>,
     pub(super) samples: u64,
+    /// The smallest difference between two values that the instrument shows, in the unit of the value.
+    pub(super) step: f64,
     /// The origin of the nominal frequency, and this frequency in hertz, if the value is a frequency error. Nominal
     /// frequencies of different origins differ by more than the clocks themselves.
     pub(super) against: Option<(String, f64)>,
-    /// The number of earlier values with this name in the report. For example, if the kernel provides no vDSO, two
-    /// rows of `bench` measure the same clock with a system call.
+    /// The number of earlier values with this name in the run. For example, if the kernel provides no vDSO, two rows of
+    /// `bench` measure the same clock with a system call.
     pub(super) earlier: usize,
 }
 
-/// A value, the interval that contains it, and the number of samples.
-type Figure = (Option<f64>, Option<(f64, f64)>, u64);
-
 impl One {
-    /// Creates a value, or returns `None` if it was not measured.
-    fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Figure) -> Option<Self> {
-        let value = value.filter(|value| value.is_finite())?;
-        Some(Self { part, what, unit: unit.to_owned(), value, range, max: None, samples, against: None, earlier: 0 })
+    fn of(part: &'static str, what: String, unit: &str, value: Option<f64>) -> Self {
+        let (value, unit) = (value.filter(|value| value.is_finite()), unit.to_owned());
+        let (range, kind) = (Range::Unknown, Kind::Figure);
+        Self { part, what, unit, value, range, kind, max: None, samples: 0, step: 1.0, against: None, earlier: 0 }
     }
 }
 
-/// Returns all values of a report that can be compared.
-pub(super) fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
+/// Returns all values of a run that can be compared. `block_ns` is the length of the intervals of which the maxima are
+/// compared.
+pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadable> {
     let mut found = Vec::new();
-    if let Some(bench) = report.document::<BenchDocument>("bench")? {
-        for row in bench.results {
-            let by_call = row.read_path == "syscall" && ["monotonic", "perf-cycles"].contains(&row.id.as_str());
-            let name = format!("{}{}", row.id, if by_call { " (syscall)" } else { "" });
-            let (p50, samples) = (row.single.single_p50_ns, row.single.single_samples.unwrap_or(0));
-            let one = One::of("bench", format!("{name}, single read, p50"), "ns", (p50, None, samples));
-            found.extend(one.map(|one| One { max: row.single.single_max_ns, ..one }));
-            let mean = (row.repeated.per_read_ns, None, row.repeated.reads);
-            found.extend(One::of("bench", format!("{name}, back to back"), "ns", mean));
+    if let Some(bench) = run.document::<BenchDocument>("bench")? {
+        found.extend(of_bench(&bench));
+    }
+    for (part, what) in [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")] {
+        if let Some(document) = run.document::<WakeLatencyDocument>(part)? {
+            found.extend(of_wakes(part, what, &document, block_ns));
         }
     }
-    let of_cpu = |what: &str, cpu: Option<usize>, threads: usize| {
-        let cpu = cpu.filter(|_| threads > 1).map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
-        format!("{what}{cpu}")
-    };
-    for (part, what) in [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")] {
-        let Some(document) = report.document::<WakeLatencyDocument>(part)? else { continue };
+    if let Some(document) = run.document::<GpioLatencyDocument>("gpio")? {
+        let step = whole(document.reads.clock_granularity_ns.unwrap_or(1));
         found.extend(document.results.iter().flat_map(|row| {
-            let what = of_cpu(what, row.cpu, document.results.len());
-            quantiles(row)
-                .filter_map(move |(quantile, value)| {
-                    let figure = (value, interval(row, quantile), row.figures.samples);
-                    let one = One::of(part, format!("{what}, {quantile}"), "ns", figure)?;
-                    Some(One { max: Some(whole(row.figures.max_ns)), ..one })
-                })
-                .collect::<Vec<_>>()
+            let what = format!("edge, {}", row.figure.name());
+            of_figures(("gpio", &what), &row.figures, step)
         }));
     }
-    if let Some(document) = report.document::<StallDocument>("stall")? {
-        found.extend(document.results.iter().filter_map(|row| {
-            let what = format!("{}, p50", of_cpu("stalls", row.cpu, document.results.len()));
-            let one = One::of("stall", what, "ns", (row.p50_ns.map(whole), None, row.stalls))?;
-            Some(One { max: row.max_ns.map(whole), ..one })
+    if let Some(document) = run.document::<StallDocument>("stall")? {
+        found.extend(document.results.iter().flat_map(|row| {
+            let what = of_cpu("stalls", row.cpu, document.results.len());
+            let quantiles = [("p50", row.p50_ns), ("p99", row.p99_ns), ("p99.9", row.p999_ns)];
+            let max = row.max_ns.map(whole);
+            let tail = quantiles.map(|(name, ns)| One {
+                samples: row.stalls,
+                max,
+                ..One::of("stall", format!("{what}, {name}"), "ns", ns.map(whole))
+            });
+            let lost = (row.elapsed_ns > 0).then(|| whole(row.stalled_ns) / whole(row.elapsed_ns) * 100.0);
+            let lost =
+                One { step: 0.0, samples: row.stalls, ..One::of("stall", format!("{what}, time lost"), "%", lost) };
+            tail.into_iter().chain([lost, maximum("stall", &what, max, row.stalls)])
         }));
     }
-    if let Some(document) = report.document::<SleepDocument>("sleep")? {
-        found.extend(document.results.iter().filter_map(|row| {
-            let what = format!("{}, {}, p50", short_time(whole(row.duration_ns)), row.method);
-            let one = One::of("sleep", what, "ns", (row.p50_ns, None, row.samples))?;
-            Some(One { max: row.max_ns, ..one })
+    if let Some(document) = run.document::<PairsDocument>("pairs")? {
+        found.extend(document.results.iter().flat_map(|row| {
+            [("p50", row.p50_ns), ("p99", row.p99_ns)].map(|(name, ns)| {
+                let what = format!("{}, {name}", row.id);
+                One { samples: row.samples, max: row.max_ns, ..One::of("pairs", what, "ns", ns) }
+            })
         }));
     }
-    if let Some(watch) = report.document::<WatchSummaryDocument>("watch")? {
-        found.extend(watch.sources.iter().filter_map(|row| {
-            let low = row.lowest_ppm.zip(row.lowest_bound_ppm).map(|(ppm, bound)| ppm - bound);
-            let high = row.highest_ppm.zip(row.highest_bound_ppm).map(|(ppm, bound)| ppm + bound);
-            let range = low.zip(high);
-            let middle = range.map(|(low, high)| rounded(f64::midpoint(low, high)));
-            let what = format!("{}, frequency error against {}", row.source, watch.reference);
-            let one = One::of("watch", what, "ppm", (middle, range, row.offset.bursts))?;
-            Some(One { against: row.expected_origin.clone().zip(row.expected_hz), ..one })
+    if let Some(document) = run.document::<SleepDocument>("sleep")? {
+        found.extend(document.results.iter().flat_map(|row| {
+            let what = format!("{}, {}", short_time(whole(row.duration_ns)), row.method);
+            let quantiles = [("p50", row.p50_ns), ("p99", row.p99_ns), ("p99.9", row.p999_ns)];
+            let figure = |(name, ns)| One {
+                samples: row.samples,
+                max: row.max_ns,
+                ..One::of("sleep", format!("{what}, {name}"), "ns", ns)
+            };
+            quantiles.map(figure)
         }));
     }
-    if let Some(experiment) = report.document::<ExperimentDocument>("experiment")? {
+    if let Some(watch) = run.document::<WatchSummaryDocument>("watch")? {
+        found.extend(of_watch(&watch));
+    }
+    if let Some(document) = run.document::<CalibrateDocument>("calibrate")? {
+        found.extend(document.calibrations.iter().filter_map(|row| {
+            let hz = row.frequency_hz?;
+            let range = row.lowest_hz.zip(row.highest_hz).map_or(Range::Unknown, |(low, high)| Range::Bound(low, high));
+            let reference = row.reference.as_deref().unwrap_or("nothing");
+            let one = One::of("calibrate", format!("{}, frequency against {reference}", row.source), "Hz", Some(hz));
+            Some(One { range, step: 0.0, samples: row.pairs.map_or(0, |pairs| pairs as u64), ..one })
+        }));
+    }
+    if let Some(experiment) = run.document::<ExperimentDocument>("experiment")? {
         found.extend(experiment.results.iter().filter_map(|row| {
+            let middle = row.p50.or(row.measured)?;
             let what = format!("{}: {}", row.experiment, row.quantity);
-            let middle = row.p50.or(row.measured);
-            One::of("experiment", what, &row.unit, (middle, None, row.samples))
+            Some(One { samples: row.samples, step: 0.0, ..One::of("experiment", what, &row.unit, Some(middle)) })
         }));
     }
     Ok(numbered(found))
 }
 
-/// The confidence of the intervals that are compared. It is high, because many values are compared.
-const CONFIDENCE: f64 = 0.999;
+fn of_bench(bench: &BenchDocument) -> Vec<One> {
+    let of_row = |row: &hpt_document::bench::BenchRow| {
+        let by_call = row.read_path == "syscall" && ["monotonic", "perf-cycles"].contains(&row.id.as_str());
+        let name = format!("{}{}", row.id, if by_call { " (syscall)" } else { "" });
+        let single = &row.single;
+        let quantiles =
+            [("p50", single.single_p50_ns), ("p99", single.single_p99_ns), ("p99.9", single.single_p999_ns)];
+        let figure = |(quantile, ns)| One {
+            max: single.single_max_ns,
+            samples: single.single_samples.unwrap_or(0),
+            ..One::of("bench", format!("{name}, single read, {quantile}"), "ns", ns)
+        };
+        let (mean, what) = (row.repeated.per_read_ns, format!("{name}, back to back"));
+        let mean = One { samples: row.repeated.reads, step: 0.0, ..One::of("bench", what, "ns", mean) };
+        quantiles.map(figure).into_iter().chain([mean]).collect::<Vec<_>>()
+    };
+    let mut found: Vec<One> = bench.results.iter().flat_map(of_row).collect();
+    // A source that cannot be read has no values.
+    found.retain(|one| one.samples > 0);
+    found
+}
 
-/// Returns the quantiles of a row, each with its name.
-fn quantiles(row: &WakeLatencyRow) -> impl Iterator<Item = (&'static str, Option<f64>)> {
-    let LatencyFigures { p50_ns, p99_ns, p999_ns, .. } = row.figures;
-    [("p50", Some(p50_ns)), ("p99", p99_ns), ("p99.9", p999_ns)].into_iter().map(|(name, ns)| (name, ns.map(whole)))
+fn of_wakes(part: &'static str, what: &str, document: &WakeLatencyDocument, block_ns: u64) -> Vec<One> {
+    let step = whole(document.reads.clock_granularity_ns.unwrap_or(1));
+    // The figures of both kinds have different meanings, so they are different quantities.
+    let left_out = document.missed_deadlines == MissedDeadlines::LeftOut;
+    let what = if left_out { format!("{what} (missed deadlines left out)") } else { what.to_owned() };
+    let of_row = |(phase, row): (&str, &WakeLatencyRow)| {
+        let what = of_cpu(&what, row.cpu, document.results.len()) + phase;
+        let mut found = of_figures((part, &what), &row.figures, step);
+        for (one, quantile) in found.iter_mut().zip(["p50", "p99", "p99.9"]) {
+            one.range = interval(row, quantile);
+        }
+        found.extend(maxima(row, block_ns).map(|(value, range, blocks)| {
+            let what = format!("{what}, median of the max per {}", short_time(whole(block_ns)));
+            let one = One::of(part, what, "ns", value);
+            One {
+                range,
+                kind: Kind::MaximaOfBlocks,
+                max: Some(whole(row.figures.max_ns)),
+                samples: blocks,
+                step,
+                ..one
+            }
+        }));
+        found
+    };
+    let loaded = document.loaded.iter().flat_map(|phase| &phase.results).map(|row| (" under load", row));
+    document.results.iter().map(|row| ("", row)).chain(loaded).flat_map(of_row).collect()
+}
+
+/// Returns the quantiles and the maximum of a distribution.
+fn of_figures((part, what): (&'static str, &str), figures: &LatencyFigures, step: f64) -> Vec<One> {
+    let quantiles = [("p50", Some(figures.p50_ns)), ("p99", figures.p99_ns), ("p99.9", figures.p999_ns)];
+    let max = Some(whole(figures.max_ns));
+    let figure = |(name, ns): (&str, Option<u64>)| One {
+        max,
+        samples: figures.samples,
+        step,
+        ..One::of(part, format!("{what}, {name}"), "ns", ns.map(whole))
+    };
+    let maximum = maximum(part, what, max, figures.samples);
+    quantiles.into_iter().map(figure).chain([One { step, ..maximum }]).collect()
+}
+
+fn maximum(part: &'static str, what: &str, max: Option<f64>, samples: u64) -> One {
+    One { kind: Kind::Maximum, max, samples, ..One::of(part, format!("{what}, max"), "ns", max) }
+}
+
+fn of_watch(watch: &WatchSummaryDocument) -> Vec<One> {
+    let of_row = |row: &hpt_document::watch::WatchSummaryRow| {
+        let low = row.lowest_ppm.zip(row.lowest_bound_ppm).map(|(ppm, bound)| ppm - bound)?;
+        let high = row.highest_ppm.zip(row.highest_bound_ppm).map(|(ppm, bound)| ppm + bound)?;
+        let what = format!("{}, frequency error against {}", row.source, watch.reference);
+        let one = One::of("watch", what, "ppm", Some(rounded(f64::midpoint(low, high))));
+        let against = row.expected_origin.clone().zip(row.expected_hz);
+        Some(One { range: Range::Bound(low, high), samples: row.offset.bursts, step: 0.0, against, ..one })
+    };
+    watch.sources.iter().filter_map(of_row).collect()
+}
+
+fn of_cpu(what: &str, cpu: Option<usize>, threads: usize) -> String {
+    let cpu = cpu.filter(|_| threads > 1).map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+    format!("{what}{cpu}")
 }
 
 /// Returns the interval that contains a quantile.
-fn interval(row: &WakeLatencyRow, quantile: &str) -> Option<(f64, f64)> {
+fn interval(row: &WakeLatencyRow, quantile: &str) -> Range {
     let is_it = |one: &&QuantileInterval| one.quantile == quantile && (one.confidence - CONFIDENCE).abs() < 1e-9;
-    let one = row.intervals.iter().find(is_it)?;
-    one.low_ns.zip(one.high_ns).map(|(low, high)| (whole(low), whole(high)))
+    let one = row.intervals.iter().find(is_it);
+    one.and_then(|one| one.low_ns.zip(one.high_ns))
+        .map_or(Range::TooFew, |(low, high)| Range::Confidence(whole(low), whole(high)))
+}
+
+/// Returns the median of the maxima of blocks, its interval, and the number of blocks. The length of the intervals of
+/// the time series divides the length of a block.
+fn maxima(row: &WakeLatencyRow, block_ns: u64) -> Option<(Option<f64>, Range, u64)> {
+    if block_ns == 0 || row.time_series_interval_ns == 0 {
+        return None;
+    }
+    let mut blocks: Vec<(u64, u64)> = Vec::new();
+    for TimeSeriesInterval(start_ns, _, _, max_ns) in &row.time_series {
+        match blocks.last_mut().filter(|(place, _)| *place == start_ns / block_ns) {
+            Some((_, known)) => *known = (*known).max(*max_ns),
+            None => blocks.push((start_ns / block_ns, *max_ns)),
+        }
+    }
+    // The last block is shorter than the others.
+    blocks.pop();
+    let mut values: Vec<u64> = blocks.iter().map(|(_, max_ns)| *max_ns).collect();
+    let in_order = values.clone();
+    values.sort_unstable();
+    let median = values.get(values.len() / 2).copied().map(whole);
+    let count = values.len() as u64;
+    values.dedup();
+    let one_sample = |value: &u64| -> Vec<u64> { values.iter().map(|bin| u64::from(bin == value)).collect() };
+    let blocks: Vec<Vec<u64>> = in_order.iter().map(one_sample).collect();
+    let range = quantile::interval(&blocks, 0.5, 1.0 - CONFIDENCE).map_or(Range::TooFew, |bins| {
+        let at = |place: usize| whole(values[place.min(values.len() - 1)]);
+        Range::Confidence(at(bins.low), at(bins.end))
+    });
+    Some((median, range, count))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for comparing")]
