@@ -184,6 +184,9 @@ pub(crate) fn whole_count(text: &str) -> Option<u64> {
 
 /// Parses a number of calls, from 1 to 1e12.
 pub(crate) fn calls(text: &str) -> Result<u64, String> {
+    if whole_number(text) == Some(0) {
+        return Err("must be 1 or more".to_owned());
+    }
     let number = whole_number(text).and_then(|number| u64::try_from(number).ok());
     let calls = number.filter(|calls| (1..=1_000_000_000_000).contains(calls));
     calls.ok_or_else(|| "expected a whole number from 1 to 1e12".to_owned())

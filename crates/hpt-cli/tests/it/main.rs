@@ -17,6 +17,7 @@ mod experiments;
 mod explain;
 mod fuzz;
 mod golden;
+mod headlines;
 mod interrupted;
 mod limits;
 mod live;

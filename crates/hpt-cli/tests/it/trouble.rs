@@ -41,7 +41,7 @@ const QUICK: [&[&str]; 10] = [
 #[test]
 fn wrong_usage_exits_with_2_and_names_the_right_usage() {
     for (arguments, hint) in [
-        (&["bench", "--count", "0"][..], "expected a whole number from 1 to 1e12"),
+        (&["bench", "--count", "0"][..], "must be 1 or more"),
         (&["bench", "--count", "many"], "expected a whole number from 1 to 1e12"),
         (&["calibrate", "--duration", "0s"], "must be between 1ms and 1day"),
         (&["calibrate", "--duration", "soon"], "100ms"),
@@ -197,7 +197,7 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
         (&["clocksource", "set"], "NAME"),
         (&["clocksource", "set", "sundial"], "clocksource \"sundial\" is not available (available: "),
         (&["clocksource", "compare", "--source", "sundial"], "clocksource \"sundial\" is not available"),
-        (&["clocksource", "compare", "--count", "0"], "expected a whole number from 1 to 1e12"),
+        (&["clocksource", "compare", "--count", "0"], "must be 1 or more"),
         (&["prob"], "hint: "),
         (&["--format", "json"], "specify a command"),
     ] {

@@ -45,7 +45,11 @@ fn headline(data: &BenchDocument, rows: &[&BenchRow]) -> Option<Block> {
         let is_fine = row.granularity_ns.is_none_or(|ns| ns < COARSE_NS) && !row.id.ends_with("-coarse");
         row.constant_rate == Some(true) && is_fine
     };
-    let described = |row: &BenchRow| Some(format!("{} {}", name(row), per_read(&row.repeated)?));
+    // Without a spread of batches, a figure is little more than the overhead of timing it.
+    let described = |row: &BenchRow| {
+        deviation(&row.repeated)?;
+        Some(format!("{} {}", name(row), per_read(&row.repeated)?))
+    };
     let fastest = rows.iter().find(|row| is_suitable(row)).filter(|_| rows.len() > 1);
     let monotonic = rows.iter().find(|row| row.id == "monotonic").filter(|row| fastest != Some(row));
     let mut parts = Vec::new();
@@ -53,6 +57,9 @@ fn headline(data: &BenchDocument, rows: &[&BenchRow]) -> Option<Block> {
     parts.extend(monotonic.and_then(|row| described(row)));
     if parts.is_empty() {
         parts.extend(rows.first().and_then(|row| described(row)));
+    }
+    if parts.is_empty() && rows.iter().any(|row| row.repeated.reads > 0) {
+        parts.push("too few reads for a headline; use a larger --count".to_owned());
     }
     let cpu = data.cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("CPU {cpu}"));
     (!parts.is_empty()).then(|| Block::Headline(format!("Read overhead, {cpu}: {}", parts.join(", "))))
@@ -77,7 +84,7 @@ fn costs(rows: &[&BenchRow]) -> Block {
             ratio(row.ratio_to_monotonic),
         ]
     });
-    Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() })
+    Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }.without_empty_columns())
 }
 
 /// Returns the table of single reads.
@@ -110,7 +117,7 @@ fn singles(rows: &[&BenchRow], with_cycles: bool) -> Block {
         }
         cells
     });
-    Block::Table(Table { columns, rows: rows.collect() })
+    Block::Table(Table { columns, rows: rows.collect() }.without_empty_columns())
 }
 
 /// Returns the table of the batches and of the CPU time.

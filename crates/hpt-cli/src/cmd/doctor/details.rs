@@ -16,12 +16,12 @@ pub(super) fn details(data: &DoctorDocument, are_named: bool) -> Vec<Block> {
     let goal = data.goal.name();
     facts
         .push(("goal", data.cpu.map_or(goal.to_owned(), |cpu| format!("{goal}, for a thread dedicated to CPU {cpu}"))));
-    facts.push(("verdict", verdict_line(data)));
     facts.push((
         "severity",
         "high: a delay of a millisecond or more, or wrong time; low: a shorter delay; info: a note".to_owned(),
     ));
-    let mut blocks = vec![Block::Facts(facts)];
+    // The answer comes first, and what it is about last.
+    let mut blocks = if are_named { Vec::new() } else { vec![Block::Headline(format!("{}.", verdict_line(data)))] };
     for severity in [DoctorSeverity::High, DoctorSeverity::Low, DoctorSeverity::Info] {
         let of_this = data.rules.iter().filter(|row| row.severity == Some(severity));
         blocks.extend(of_this.map(|row| rule_block(row, &format!("{}: {}", severity.name(), row.title))));
@@ -49,6 +49,7 @@ pub(super) fn details(data: &DoctorDocument, are_named: bool) -> Vec<Block> {
         let rows = measured.iter().map(|measured| vec![Cell::plain(&measured.what), Cell::plain(&measured.result)]);
         blocks.push(Block::Section("Measured:".to_owned(), rows.collect()));
     }
+    blocks.push(Block::Facts(facts));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }

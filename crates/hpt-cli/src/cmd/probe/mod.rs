@@ -63,10 +63,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     data.sources.retain(|row| row.id == name);
     let row = data.sources.first().expect("every known name has a report");
+    if row.read_cost_ns.is_none() {
+        // No figure of this source was measured.
+        let of_costs = data.not_run.as_ref().and_then(|not_run| not_run::note(not_run, AFFECTED));
+        data.notes.retain(|note| Some(note) != of_costs.as_ref());
+    }
     let answer = if row.available { Answer::Yes } else { Answer::No };
     let blocks = explanation(&data, row);
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
+
+/// The effect of time during which the thread did not run.
+const AFFECTED: &str = "the read overheads may be too high";
 
 fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     if host.is_live() {
@@ -78,8 +86,7 @@ fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     let examined: Vec<(Candidate, Option<Granularity>)> =
         source::probe(host).into_iter().map(|report| examine(host, report, reference.as_ref().ok())).collect();
     let not_run = not_run.as_mut().map(|watch| not_run::field_of(&watch.read()));
-    let effect = "the read overheads may be too high";
-    let notes = not_run.iter().filter_map(|not_run| not_run::note(not_run, effect)).chain(notes).collect();
+    let notes = not_run.iter().filter_map(|not_run| not_run::note(not_run, AFFECTED)).chain(notes).collect();
     let selection = select(examined.iter().map(|(candidate, _)| candidate.clone()));
     let sources: Vec<ProbeRow> = examined
         .into_iter()

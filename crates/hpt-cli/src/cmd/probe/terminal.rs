@@ -257,7 +257,8 @@ pub(super) fn explanation(data: &ProbeDocument, row: &ProbeRow) -> Vec<Block> {
         add("revocable", Some(yes_no(row.revocable).to_owned()));
     }
     add("kernel", Some(format!("{}: {}", row.kernel_verdict, row.kernel_evidence)));
-    add("choice", Some(row.suitability.clone()));
+    // For a source that is not available, it repeats why.
+    add("choice", row.available.then(|| row.suitability.clone()));
     let mut blocks = vec![Block::Headline(verdict(data, row)), Block::Facts(facts)];
     if !row.evidence.is_empty() {
         let lines = row.evidence.iter().map(|line| vec![Cell::plain(line)]).collect();

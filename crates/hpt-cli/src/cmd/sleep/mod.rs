@@ -82,9 +82,10 @@ pub(crate) struct Arguments {
     length: Vec<Duration>,
     /// Sleeps per duration and method
     ///
-    /// With --curve, the sleeps per duration and setting; the default is 1000.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 200, value_parser = at_least_one::<u32>, default_value_if("curve", "true", "1000"))]
-    count: u32,
+    /// With --curve, the sleeps per duration and setting; the default is 1000. Otherwise, the default is 1000 for durations
+    /// up to 1 ms, which p99 needs, and 200 for longer ones.
+    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u32>)]
+    count: Option<u32>,
     /// Compare many settings; recommend the cheapest for each p99
     ///
     /// Measures the overshoot against the CPU time: std, nanosleep, fixed with margins from 20 to 200 µs, busy, and hpt
@@ -122,7 +123,18 @@ pub(crate) struct Arguments {
     pub(crate) chart: ChartOption,
 }
 
+/// The sleeps of a duration with which p99 is known.
+const MANY: u32 = 1_000;
+/// The sleeps of a duration so long that many would take minutes.
+const FEW: u32 = 200;
+
 impl Arguments {
+    /// Returns the number of sleeps of this duration with each method.
+    fn count(&self, length: Duration) -> u32 {
+        let by_default = if length <= Duration::from_millis(1) { MANY } else { FEW };
+        self.count.unwrap_or(by_default)
+    }
+
     pub(crate) fn limits(&self) -> &[Limit] {
         self.limits.limits()
     }
@@ -133,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let wants = |method: &str| arguments.wants(method);
         let asked = curve::Asked {
             lengths: &arguments.length,
-            count: arguments.count,
+            count: arguments.count.unwrap_or(MANY),
             wants: &wants,
             conduct: arguments.conduct(),
             thread: &arguments.thread,
@@ -162,28 +174,30 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let mut feed = explaining.feed(held.cpu());
 
     let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;
-    let sleeps = u64::from(arguments.count) * methods;
-    let expected = arguments.length.iter().sum::<Duration>();
-    let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
-    let progress = Progress::new(sleeps * arguments.length.len() as u64, expected);
+    let sleeps: Vec<(Duration, u32)> =
+        arguments.length.iter().map(|&length| (length, arguments.count(length))).collect();
+    let per_method: Duration = sleeps.iter().map(|(length, count)| length.saturating_mul(*count)).sum();
+    let expected = per_method.saturating_mul(u32::try_from(methods).unwrap_or(u32::MAX));
+    let progress = Progress::new(sleeps.iter().map(|(_, count)| u64::from(*count) * methods).sum(), expected);
     let warm_up = warm_up(arguments, context, &progress);
     let asked = Asked { arguments, context, cpu: held.cpu(), settings: held.settings(), warm_up };
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
     let mut parts = Parts::of(held.cpu(), context);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
-    for (before, &duration) in (0..).zip(&arguments.length) {
+    let mut before = 0;
+    for (duration, count) in sleeps {
         if context.interrupted() {
             break;
         }
         progress.name(&exact_time(duration));
         let mut sleeper = arguments.sleeper();
         let mut methods = arguments.methods(&mut sleeper);
-        let overshoots = sleep_overshoot(duration, arguments.count.into(), &mut methods, |so_far| {
+        let overshoots = sleep_overshoot(duration, count.into(), &mut methods, |so_far| {
             if let Some(feed) = &mut feed {
                 let (deadline, overshoot_ns) = so_far.last();
                 feed.offer(deadline.nanos_since(Instant::EPOCH), overshoot_ns);
             }
-            progress.at(sleeps * before + so_far.made());
+            progress.at(before + so_far.made());
             answer_request(context, || {
                 let rows = [rows.clone(), rows_of(duration, &so_far.results(), None)].concat();
                 let data = asked.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
@@ -192,6 +206,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
             });
             context.check()
         });
+        before += u64::from(count) * methods.len() as u64;
         drop(methods);
         parts.end(exact_time(duration));
         refused.extend(curve::refusals(&overshoots));

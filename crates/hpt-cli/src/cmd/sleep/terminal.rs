@@ -7,7 +7,7 @@ use hpt_document::sleep::{SleepDocument, SleepRow};
 use super::target::sentence;
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_percent, short_time},
     sampling::{
         conditions, cpu_absences, explain,
         limits::{self, verdict::MAX_LEGEND},
@@ -54,15 +54,19 @@ fn best_first(rows: &[SleepRow]) -> Vec<&SleepRow> {
 /// Names the method with the lowest median overshoot for each length.
 fn headline(data: &SleepDocument, groups: &[Vec<&SleepRow>]) -> Option<Block> {
     let best: Vec<&SleepRow> = groups.iter().filter_map(|rows| rows.first().copied()).collect();
-    let samples = data.results.iter().map(|row| row.samples).min()?;
+    let samples = data.results.iter().map(|row| row.samples);
+    let (fewest, most) = (samples.clone().min()?, samples.max()?);
+    let samples = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     let winners = best.chunk_by(|one, other| one.method == other.method).map(|rows| {
         let lengths: Vec<String> =
             rows.iter().filter_map(|row| Some(format!("{} at {}", short_time(row.p50_ns?), length(row)))).collect();
-        format!("{} {}", rows[0].method, lengths.join(", "))
+        let price = rows.iter().filter_map(|row| row.cpu_share).reduce(f64::max);
+        let price = price.map_or_else(String::new, |share| format!(" ({} of a CPU)", short_percent(share)));
+        format!("{} {}{price}", rows[0].method, lengths.join(", "))
     });
     let winners: Vec<String> = winners.collect();
     let cpu = data.cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("CPU {cpu}"));
-    let sleeps = one_or_many(samples, "sleep", "sleeps");
+    let sleeps = one_or_many(most, "sleep", "sleeps");
     Some(Block::Headline(format!(
         "Sleep overshoot, {cpu}, {samples} {sleeps} per method, lowest p50: {}",
         winners.join("; ")
@@ -100,7 +104,7 @@ fn table(groups: &[Vec<&SleepRow>]) -> Block {
             Cell::or_dash(row.cpu_share.map(|share| format!("{:.2}", share * 100.0))),
         ]
     });
-    Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() })
+    Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }.without_empty_columns())
 }
 
 /// Compares the overshoot and the CPU time of the methods for a length in the middle; `None` if there are not two
