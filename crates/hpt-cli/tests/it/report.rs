@@ -117,6 +117,24 @@ fn a_second_report_does_not_fail_because_of_the_first() {
 }
 
 #[test]
+fn a_busy_machine_is_the_first_sentence_and_the_machine_is_described_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, page) = (words(folder.path(), "a.json"), words(folder.path(), "a.html"));
+    let mut document: Value = serde_json::from_str(quick_report()).expect("JSON");
+    document["conditions"]["load_before"] = 50.0.into();
+    fs::write(&data, document.to_string()).expect("ours");
+    assert_eq!(code(&run(&["report", "--from", &data, "--output", &page])), 0);
+    let page = text(Path::new(&page));
+    assert!(page.contains("class=\"verdict\">The machine was busy: the load average was 50"), "{page}");
+    let captions = page.split("class=\"provenance\">").skip(1).filter_map(|rest| rest.split('<').next());
+    let captions: Vec<&str> = captions.collect();
+    assert!(captions.len() > 2 && captions.iter().all(|caption| !caption.contains("Linux ")), "{captions:#?}");
+    // A p50 that is the highest of several CPUs says so.
+    let cpus = document["documents"]["timer"]["results"].as_array().map_or(0, Vec::len);
+    assert!(cpus < 2 || page.contains(&format!("highest p50 of {cpus} CPUs ")), "{page}");
+}
+
+#[test]
 fn files_are_replaced_only_on_request_and_a_given_name_is_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");

@@ -34,7 +34,9 @@ pub(super) const WAKES: [(&str, &str); 3] =
     [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")];
 
 pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
-    let mut gallery = Gallery::default();
+    // The top of the page describes the machine, so the captions do not.
+    let machine_of_page = chart::on_machine(&report.0.machine, &report.0.hpt);
+    let mut gallery = Gallery { machine: Some(machine_of_page), ..Gallery::default() };
     let mut sections = Vec::new();
     // What the reader looks for comes first: the charts, then the findings, then how it was measured.
     sections.extend(wakes(report, &mut gallery)?);
@@ -76,6 +78,11 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     sections.push(machine(&report.0));
     sections.push(made(&report.0));
     sections.retain(|section| !section.pieces.is_empty());
+    for piece in sections.iter_mut().flat_map(|section| &mut section.pieces) {
+        if let Piece::Provenance(text) = piece {
+            *text = gallery.without_machine(text);
+        }
+    }
     let page = Page {
         title: report.title(),
         verdict: summary::verdict(report)?,
@@ -92,9 +99,17 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
 #[derive(Default)]
 pub(super) struct Gallery {
     pub(super) files: Vec<(String, String)>,
+    /// The description of the machine that the page states once, so that the captions omit it.
+    machine: Option<String>,
 }
 
 impl Gallery {
+    /// Returns a caption without the description of the machine.
+    fn without_machine(&self, caption: &str) -> String {
+        let Some(machine) = &self.machine else { return caption.to_owned() };
+        caption.replace(&format!("{}{machine}", chart::SEPARATOR), "")
+    }
+
     /// Returns the chart for the page, or nothing if there are too few measurements to draw it.
     pub(super) fn show(&mut self, chart: Result<TitledChart, Unreadable>) -> Result<Vec<Piece>, Unreadable> {
         let chart = match chart {
@@ -118,7 +133,7 @@ impl Gallery {
             is_table_open: false,
             title: chart.title,
             says: chart.says,
-            provenance: chart.provenance,
+            provenance: self.without_machine(&chart.provenance),
         })])
     }
 }

@@ -45,6 +45,19 @@ pub(super) fn highest_p50(document: &WakeLatencyDocument) -> u64 {
     document.results.iter().map(|row| row.figures.p50_ns).max().unwrap_or(0)
 }
 
+/// Names a quantile of a document: with several CPUs, it is the highest of all of them.
+fn of_cpus(quantile: &str, document: &WakeLatencyDocument) -> String {
+    match document.results.len() {
+        0 | 1 => quantile.to_owned(),
+        cpus => format!(
+            "{} of {cpus} CPUs",
+            quantile
+                .strip_prefix("the ")
+                .map_or_else(|| format!("highest {quantile}"), |name| format!("the highest {name}"))
+        ),
+    }
+}
+
 /// Returns the result in a few sentences: the worst latency, the problems, and whether the machine was busy.
 pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
     let mut sentences = Vec::new();
@@ -58,8 +71,9 @@ pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
         sentences.push(format!("The worst wake-up by the kernel's timer was {max} late{cpu}{p99}."));
     }
     if let Some((document, row)) = hpt.as_ref().and_then(|document| Some((document, worst(document)?))) {
-        let p50 = time(highest_p50(document));
-        sentences.push(format!("With hpt's Sleeper, the worst was {}, the median {p50}.", time(row.figures.max_ns)));
+        let (max, p50) = (time(row.figures.max_ns), time(highest_p50(document)));
+        let highest = of_cpus("the median", document);
+        sentences.push(format!("With hpt's Sleeper, the worst was {max}, {highest} {p50}."));
     }
     if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {
         sentences.push(problems(&doctor));
@@ -69,7 +83,9 @@ pub(super) fn verdict(report: &Report) -> Result<String, Unreadable> {
     let wakes = [&kernel, &hpt, &poll].into_iter().flatten().flat_map(|document| &document.results);
     let stalls = stall.iter().flat_map(|document| &document.results);
     let share = wakes.map(|row| &row.not_run).chain(stalls.map(|row| &row.not_run)).filter_map(|not_run| not_run.share);
-    sentences.extend(busy(report.0.conditions.as_ref(), share.fold(0.0, f64::max)));
+    // It takes back what the other sentences state about the machine.
+    let busy = busy(report.0.conditions.as_ref(), share.fold(0.0, f64::max));
+    let mut sentences: Vec<String> = busy.into_iter().chain(sentences).collect();
     if report.0.interrupted {
         sentences.push("The report ended early.".to_owned());
     }
@@ -126,8 +142,9 @@ pub(super) fn first(report: &Report) -> Result<Vec<(String, String, String)>, Un
         if let Some((document, row)) = document.as_ref().and_then(|document| Some((document, worst(document)?))) {
             let p50 = highest_p50(document);
             // If there are few samples, there is no p99.
-            let p99 = highest_p99(document).map_or_else(String::new, |ns| format!("p99 {}, ", time(ns)));
-            let says = format!("{p99}p50 {}", time(p50));
+            let p99 = highest_p99(document);
+            let p99 = p99.map_or_else(String::new, |ns| format!("{} {}, ", of_cpus("p99", document), time(ns)));
+            let says = format!("{p99}{} {}", of_cpus("p50", document), time(p50));
             first.push((name.to_owned(), time(row.figures.max_ns), says));
         }
     }

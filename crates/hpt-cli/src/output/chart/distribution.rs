@@ -203,6 +203,8 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         _ if documents.len() == 1 => ("latency", "Wake-up latency of kernel timers"),
         _ => ("latency", "Latency from a deadline to its detection"),
     };
+    // A stall has a length, and a wake-up is late.
+    let (unit, beyond) = if kind == "latency-stall" { ("stalls", "longer") } else { ("samples", "later") };
     let mut limits: Vec<(String, f64)> = Vec::new();
     for limit in documents.iter().flat_map(|(_, document)| &document.limits) {
         if !limits.contains(limit) {
@@ -248,7 +250,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         let hovers = points.iter().map(|&(ns, share)| Mark::Hover {
             x: (ns, ns),
             y: (share, share),
-            words: format!("{}{} are later than {}", named(&curve.name), short_percent(share), time(ns)),
+            words: format!("{}{} are {beyond} than {}", named(&curve.name), short_percent(share), time(ns)),
         });
         // More areas than this would overlap.
         let every = points.len().div_ceil(40).max(1);
@@ -272,7 +274,11 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     panels.push(Panel {
         title: String::new(),
         x: x(),
-        y: Axis::shares("share of samples that are later, down to the last sample", [rarest, 1.0], short_percent),
+        y: Axis::shares(
+            &format!("share of {unit} that are {beyond}, down to the last one"),
+            [rarest, 1.0],
+            short_percent,
+        ),
         height: 180,
         series,
     });
@@ -298,10 +304,17 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     } else {
         String::new()
     };
+    let is_merged =
+        |document: &Latencies<'_>| document.merged && document.rows.len() > 1 || document.rows.len() > MOST_CURVES;
+    let rounded = if documents.iter().any(|(_, document)| is_merged(document)) {
+        " Quantiles of several CPUs or runs together have two digits, because they come from a histogram."
+    } else {
+        ""
+    };
     Ok(TitledChart {
         name: kind.to_owned(),
         title: title.to_owned(),
-        says: says + &omitted,
+        says: says + &omitted + rounded,
         chart: Chart { panels, side_by_side: false },
         figures: Figures {
             head: ["", "samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "max"].map(str::to_owned).to_vec(),
@@ -327,7 +340,15 @@ const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷',
 fn of_document(label: &str, document: &Latencies<'_>) -> Vec<Curve> {
     let several = document.rows.len() > 1;
     if document.rows.len() > MOST_CURVES || several && document.merged {
-        let name = format!("{label}{}all {} CPUs", if label.is_empty() { "" } else { ", " }, document.rows.len());
+        let mut cpus: Vec<Option<usize>> = document.rows.iter().map(|row| row.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let all = match (cpus.len(), document.rows.len() / cpus.len().max(1)) {
+            (1, runs) => format!("{runs} runs"),
+            (cpus, 1) => format!("all {cpus} CPUs"),
+            (cpus, runs) => format!("all {cpus} CPUs, {runs} runs"),
+        };
+        let name = format!("{label}{}{all}", if label.is_empty() { "" } else { ", " });
         return vec![Curve { name, row: together(&document.rows) }];
     }
     let by = document.by.map_or("", WaitMethod::name);
@@ -379,7 +400,7 @@ fn together(rows: &[Row]) -> Row {
         microseconds: counts.into_iter().map(|(us, count)| MicrosecondCount(us, count)).collect(),
         bins: bins.into_iter().map(|((start, end), count)| HistogramBin(start, end, count)).collect(),
     };
-    // Quantiles are rounded up to the end of a bin, or to whole microseconds.
+    // A bin is 6 % wide, so its middle has two digits.
     let quantile = |part: f64| {
         let mut passed = 0.0;
         let bin = all.bins.iter().find(|bin| {
@@ -387,18 +408,24 @@ fn together(rows: &[Row]) -> Row {
             passed >= part * whole(samples)
         });
         if let Some(bin) = bin {
-            return Some(all.max_ns.map_or(whole(bin.1), |max_ns| max_ns.min(whole(bin.1))));
+            let middle = two_digits(f64::midpoint(whole(bin.0), whole(bin.1)));
+            return Some(all.max_ns.map_or(middle, |max_ns| max_ns.min(middle)));
         }
         passed = 0.0;
         let found = all.microseconds.iter().find(|MicrosecondCount(_, count)| {
             passed += whole(*count);
             passed >= part * whole(samples)
         });
-        found.map_or(all.max_ns, |MicrosecondCount(us, _)| Some(whole(us.saturating_add(1)) * 1e3))
+        found.map_or(all.max_ns, |MicrosecondCount(us, _)| Some(two_digits((whole(*us) + 0.5) * 1e3)))
     };
     let tail = |part: f64| quantile(part).and_then(|ns| tail(samples, part, ns));
     (all.p50_ns, all.p99_ns, all.p999_ns, all.p9999_ns) = (quantile(0.5), tail(0.99), tail(0.999), tail(0.9999));
     all
+}
+
+fn two_digits(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.abs().max(1.0).log10().floor() - 1.0);
+    (value / unit).round() * unit
 }
 
 /// Returns the start of a curve, which is the minimum. If the minimum is far below the median and no samples were
@@ -690,9 +717,9 @@ mod tests {
         let counts = [(0, 1), (1, 9), (70, 1)].map(|(us, count)| MicrosecondCount(us, count));
         assert_eq!((all.samples, all.microseconds.as_slice()), (11, &counts[..]));
         // Fewer than ten samples are above the 99th percentile.
-        assert_eq!((all.p50_ns, all.p99_ns), (Some(2e3), None));
+        assert_eq!((all.p50_ns, all.p99_ns), (Some(1.5e3), None));
         let many = together(&[row(&[(0, 100), (1, 500)], 600), row(&[(1, 400), (70, 100)], 500)]);
-        assert_eq!((many.p50_ns, many.p99_ns, many.p999_ns), (Some(2e3), Some(71e3), None));
+        assert_eq!((many.p50_ns, many.p99_ns, many.p999_ns), (Some(1.5e3), Some(71e3), None));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) use self::{
     cpus::cpus,
     distribution::{Latencies, distribution},
     offsets::offsets,
-    provenance::{Origin, about, about_all, runs_it},
+    provenance::{Origin, SEPARATOR, about, about_all, on_machine, runs_it},
     read_cost::cost,
     sleep_curve::sleep_curve,
     sleeps::sleeps,

@@ -2,9 +2,19 @@
 
 use hpt_core::host::Cpu;
 use hpt_document::{
-    Document, bench::BenchDocument, doctor::DoctorDocument, experiment::ExperimentDocument,
-    gpio_latency::GpioLatencyDocument, head::Head, pairs::PairsDocument, probe::ProbeDocument, sleep::SleepDocument,
-    sleep_curve::SleepCurveDocument, stall::StallDocument, thread::Thread, wake_latency::WakeLatencyDocument,
+    Document,
+    bench::BenchDocument,
+    doctor::DoctorDocument,
+    experiment::ExperimentDocument,
+    gpio_latency::GpioLatencyDocument,
+    head::{Head, Machine},
+    pairs::PairsDocument,
+    probe::ProbeDocument,
+    sleep::SleepDocument,
+    sleep_curve::SleepCurveDocument,
+    stall::StallDocument,
+    thread::Thread,
+    wake_latency::WakeLatencyDocument,
     watch::WatchSummaryDocument,
 };
 
@@ -153,18 +163,26 @@ pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
 pub(crate) fn about(origin: &Origin<'_>, first: &str) -> String {
     let mut parts = vec![first.to_owned()];
     parts.extend(origin.settings());
-    let machine = &origin.head.machine;
-    let name = machine.cpu.as_deref().or(machine.board.as_deref()).unwrap_or("unnamed CPU");
-    parts.push(format!("{name} ({})", machine.architecture));
-    parts.extend(runs_it(machine.emulated_by.as_deref(), machine.hypervisor.as_deref(), machine.board.as_deref()));
-    parts.push(format!("Linux {}", machine.kernel_release));
-    parts.extend(machine.clocksource.as_ref().map(|source| format!("clocksource {source}")));
-    parts.push(format!("hpt {}", origin.head.hpt));
+    parts.push(on_machine(&origin.head.machine, &origin.head.hpt));
     if origin.interrupted {
         parts.push("ended early".to_owned());
     }
     parts.retain(|part| !part.is_empty());
-    parts.join(" · ")
+    parts.join(SEPARATOR)
+}
+
+/// The text between the parts of a description.
+pub(crate) const SEPARATOR: &str = " · ";
+
+/// Describes the system and the version of hpt, as each description contains them.
+pub(crate) fn on_machine(machine: &Machine, version: &str) -> String {
+    let name = machine.cpu.as_deref().or(machine.board.as_deref()).unwrap_or("unnamed CPU");
+    let mut parts = vec![format!("{name} ({})", machine.architecture)];
+    parts.extend(runs_it(machine.emulated_by.as_deref(), machine.hypervisor.as_deref(), machine.board.as_deref()));
+    parts.push(format!("Linux {}", machine.kernel_release));
+    parts.extend(machine.clocksource.as_ref().map(|source| format!("clocksource {source}")));
+    parts.push(format!("hpt {version}"));
+    parts.join(SEPARATOR)
 }
 
 impl Origin<'_> {
