@@ -11,9 +11,10 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
+    diagnose::Surroundings,
     measure::NotRunWatch,
     realtime::Pinned,
-    source::{self, Scope, counter_of_clock_source},
+    source::{self, Scope, StatedBy, counter_of_clock_source},
     state::StateError,
 };
 use hpt_document::{
@@ -204,6 +205,7 @@ fn left_out_note(names: &[String]) -> Option<String> {
 }
 
 fn data(context: &Context, calibrations: Vec<CalibrationRow>, measured_now: bool) -> CalibrateDocument {
+    let around = Surroundings::new(&context.host);
     CalibrateDocument {
         counter_of_reference: None,
         head: head_of("calibrate", &context.host),
@@ -211,9 +213,22 @@ fn data(context: &Context, calibrations: Vec<CalibrationRow>, measured_now: bool
         interrupted: context.interrupted(),
         cpu_absences: Vec::new(),
         not_run: NotRun::default(),
-        calibrations,
+        calibrations: calibrations.into_iter().map(|row| with_kernels_frequency(row, &around)).collect(),
         saved_to: None,
         notes: context.notes(),
+    }
+}
+
+/// Compares the TSC with the frequency that the kernel uses, as `hpt watch` does. BogoMIPS is this frequency with fewer
+/// digits, which alone makes a difference of up to 2 ppm.
+fn with_kernels_frequency(row: CalibrationRow, around: &Surroundings) -> CalibrationRow {
+    let Some(kernels) = around.kernels_tsc.filter(|_| row.source == "tsc") else { return row };
+    let nominal_hz = kernels.frequency.hertz_f64();
+    CalibrationRow {
+        nominal_hz: Some(nominal_hz),
+        nominal_origin: Some(StatedBy::Kernel.name().to_owned()),
+        error_ppm: row.error_ppm.and(row.frequency_hz).map(|hz| (hz - nominal_hz) / nominal_hz * 1e6),
+        ..row
     }
 }
 
@@ -226,23 +241,34 @@ fn row(
     match result {
         Ok(calibration) => measured(calibration),
         Err(failure) => CalibrationRow {
-            source: info.id.to_string(),
             reference: Some(reference.info().id.to_string()),
-            calibrated: false,
             failure: Some(failure.to_string()),
-            method: None,
-            frequency_hz: None,
-            lowest_hz: None,
-            highest_hz: None,
-            bound_ppm: None,
             nominal_hz: info.nominal.map(|nominal| nominal.frequency.hertz_f64()),
             nominal_origin: info.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
-            error_ppm: None,
-            window_ns: None,
-            pairs: None,
-            narrowest_bracket_ns: None,
-            cpu: None,
+            ..row_of_failure(info.id.as_str())
         },
+    }
+}
+
+/// Returns the row of a source that was not calibrated.
+fn row_of_failure(source: &str) -> CalibrationRow {
+    CalibrationRow {
+        source: source.to_owned(),
+        reference: None,
+        calibrated: false,
+        failure: None,
+        method: None,
+        frequency_hz: None,
+        lowest_hz: None,
+        highest_hz: None,
+        bound_ppm: None,
+        nominal_hz: None,
+        nominal_origin: None,
+        error_ppm: None,
+        window_ns: None,
+        pairs: None,
+        narrowest_bracket_ns: None,
+        cpu: None,
     }
 }
 
@@ -271,6 +297,28 @@ fn measured(calibration: &Calibration) -> CalibrationRow {
 
 #[cfg(test)]
 mod tests {
+    use hpt_core::{FrequencyEstimate, diagnose::Surroundings};
+
+    #[test]
+    fn the_nominal_frequency_of_the_tsc_is_the_one_that_watch_uses() {
+        let frequency = Frequency::from_hertz(2_445_426_000).expect("not zero");
+        let mut around = Surroundings::default();
+        around.kernels_tsc = Some(FrequencyEstimate { frequency, uncertainty_ppm: 0.2 });
+        let row = |source: &str| super::CalibrationRow {
+            source: source.to_owned(),
+            frequency_hz: Some(2_445_425_890.0),
+            nominal_hz: Some(2_445_425_000.0),
+            nominal_origin: Some("bogomips".to_owned()),
+            error_ppm: Some(0.364),
+            ..super::row_of_failure("tsc")
+        };
+        let tsc = super::with_kernels_frequency(row("tsc"), &around);
+        assert_eq!(tsc.nominal_origin.as_deref(), Some("kernel"));
+        assert!(tsc.error_ppm.is_some_and(|ppm| (ppm + 0.045).abs() < 1e-3), "{tsc:?}");
+        assert_eq!(super::with_kernels_frequency(row("hpet"), &around), row("hpet"));
+        assert_eq!(super::with_kernels_frequency(row("tsc"), &Surroundings::default()), row("tsc"));
+    }
+
     use hpt_core::{
         Frequency, FrequencyRange, SourceId, TimeSource,
         calibrate::stated,

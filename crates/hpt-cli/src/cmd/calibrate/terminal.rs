@@ -9,6 +9,8 @@ use crate::{
 
 /// The maximum number of counters in the headline.
 const IN_HEADLINE: usize = 2;
+/// The bound from which on a measured frequency says nothing about the rate of a clock.
+const NO_RATE_PPM: f64 = 1_000.0;
 /// The largest number of decimals of a frequency, in its unit: a microhertz.
 const MOST_DECIMALS: i32 = 15;
 
@@ -23,6 +25,11 @@ pub(super) fn page(data: &CalibrateDocument) -> Vec<Block> {
         Column("nominal from", Align::Left),
     ];
     let rows = calibrated.iter().map(|row| {
+        if has_no_rate(row) {
+            let others = std::iter::repeat_with(|| Cell::faint("-")).take(2);
+            let named = [Cell::plain(row.source.as_str()), Cell::faint("no rate")].into_iter().chain(others);
+            return named.chain([Cell::or_dash(row.nominal_origin.clone())]).collect();
+        }
         vec![
             Cell::plain(row.source.as_str()),
             Cell::or_dash(frequency(row)),
@@ -32,6 +39,10 @@ pub(super) fn page(data: &CalibrateDocument) -> Vec<Block> {
         ]
     });
     blocks.push(Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }));
+    if calibrated.iter().any(|row| has_no_rate(row)) {
+        let text = "no rate: the bound is wider than 1000 ppm. A longer --duration narrows it.";
+        blocks.push(Block::Text(text.to_owned()));
+    }
     if calibrated.iter().any(|row| row.bound_ppm.is_none()) {
         let text = "-: without a bound. The reference advances with the kernel's tick, which may be late, or the \
                     readings of a clock contradict each other.";
@@ -56,14 +67,22 @@ pub(super) fn page(data: &CalibrateDocument) -> Vec<Block> {
     blocks
 }
 
+/// Returns whether the bound of a frequency is so wide that the frequency says nothing.
+fn has_no_rate(row: &CalibrationRow) -> bool {
+    row.bound_ppm.is_some_and(|bound| bound >= NO_RATE_PPM)
+}
+
 /// Names the frequency of the counters. If only the kernel's clocks were calibrated, names the clock with the largest
 /// frequency error.
 fn headline(data: &CalibrateDocument) -> Option<Block> {
-    let bounded = || data.calibrations.iter().filter(|row| row.bound_ppm.is_some());
+    let bounded = || data.calibrations.iter().filter(|row| row.bound_ppm.is_some() && !has_no_rate(row));
     let is_counter = |row: &&CalibrationRow| row.nominal_origin.as_deref() != Some("definition");
     let described = |row: &CalibrationRow| described(row, data.counter_of_reference.as_deref());
     let counters: Vec<String> = bounded().filter(is_counter).filter_map(described).collect();
     let text = match (counters.len(), bounded().count()) {
+        (0, 0) if data.calibrations.iter().any(has_no_rate) => {
+            "No rate: every bound is wider than 1000 ppm; use a longer --duration".to_owned()
+        }
         (0, 0) => return None,
         (0, 1) => described(bounded().next()?)?,
         (0, clocks) => {
@@ -265,7 +284,7 @@ mod tests {
         assert!(of(vec![tsc(), tsc(), tsc()]).ends_with("; and 1 other counters"));
         let clocks = vec![
             row("realtime", 1_000_012_340.0, 0.05, 12.34, "definition"),
-            row("monotonic-coarse", 1_000_054_000.0, 8_000.0, 54.0, "definition"),
+            row("monotonic-coarse", 1_000_054_000.0, 800.0, 54.0, "definition"),
         ];
         assert_eq!(of(clocks), "Largest frequency error of 2 clocks: realtime, 12.340 ppm above nominal, ± 0.0500 ppm");
         let clock = || row("boottime", 1e9, 0.05, 0.01, "definition");

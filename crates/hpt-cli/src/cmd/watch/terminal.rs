@@ -41,8 +41,8 @@ pub(super) fn lines(data: &WatchDocument, width: usize) -> String {
     }
     let after = format!("{:.1} s", data.at_s);
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), signed_time);
-    let ppm = |error: Option<f64>| error.map_or_else(|| "-".to_owned(), ppm);
     for row in &data.sources {
+        let (error, error_bound) = rate(row.frequency_error_ppm, row.frequency_bound_ppm);
         #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
         let bracket = row.offset.bracket_ns.map(|ns| ns as f64);
         let (offset, bound) = (time(row.offset.offset_ns), time(row.offset.offset_bound_ns));
@@ -50,8 +50,8 @@ pub(super) fn lines(data: &WatchDocument, width: usize) -> String {
             format!(
                 "{after:>9} {:17} {offset:>12} {bound:>9} {:>10} {:>9} {:>8}",
                 row.source.as_str(),
-                ppm(row.frequency_error_ppm),
-                ppm(row.frequency_bound_ppm),
+                error,
+                error_bound,
                 time(bracket)
             )
         } else {
@@ -120,6 +120,18 @@ pub(super) fn ppm(ppm: f64) -> String {
     if text == "-0.000" { "0.000".to_owned() } else { text }
 }
 
+/// The bound from which on a frequency error says nothing about the rate of a clock.
+const NO_RATE_PPM: f64 = 1_000.0;
+
+/// Formats a frequency error and its bound. An error that its bound leaves open is no rate.
+fn rate(error_ppm: Option<f64>, bound_ppm: Option<f64>) -> (String, String) {
+    match error_ppm.zip(bound_ppm) {
+        None => ("-".to_owned(), "-".to_owned()),
+        Some((_, bound)) if bound >= NO_RATE_PPM => ("no rate".to_owned(), "-".to_owned()),
+        Some((error, bound)) => (ppm(error), ppm(bound)),
+    }
+}
+
 /// Returns whether the rate of at least one source was determined.
 pub(super) fn was_compared(data: &WatchSummaryDocument) -> bool {
     data.sources.iter().any(|source| source.lowest_ppm.is_some())
@@ -132,15 +144,14 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
     let names = names.chain(["steps", "back", "set"].iter().filter(|_| has_steps)).chain(&["faults"]);
     let columns = [Column("source", Align::Left)].into_iter().chain(names.map(|name| Column(name, Align::Right)));
     let rows = data.sources.iter().map(|row| {
+        let (lowest, highest) =
+            (rate(row.lowest_ppm, row.lowest_bound_ppm), rate(row.highest_ppm, row.highest_bound_ppm));
         let mut cells = vec![
             Cell::plain(row.source.as_str()),
             Cell::or_dash(row.offset.offset_ns.map(signed_time)),
             Cell::or_dash(row.offset.offset_bound_ns.map(signed_time)),
-            Cell::or_dash(row.lowest_ppm.map(ppm)),
-            Cell::or_dash(row.lowest_bound_ppm.map(ppm)),
-            Cell::or_dash(row.highest_ppm.map(ppm)),
-            Cell::or_dash(row.highest_bound_ppm.map(ppm)),
         ];
+        cells.extend([lowest.0, lowest.1, highest.0, highest.1].map(Cell::plain));
         if has_steps {
             let steps = [row.steps.steps, row.steps.backward_steps, row.steps.times_set];
             cells.extend(steps.map(|count| Cell::plain(count.to_string())));
@@ -226,7 +237,8 @@ fn largest_error(data: &WatchSummaryDocument) -> Option<String> {
         let source = row.source.clone();
         both.into_iter().flatten().map(move |(ppm, bound)| (source.clone(), ppm, bound)).collect::<Vec<_>>()
     };
-    let largest = data.sources.iter().flat_map(of_row).max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
+    let rates = data.sources.iter().flat_map(of_row).filter(|(_, _, bound)| *bound < NO_RATE_PPM);
+    let largest = rates.max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
     largest.map(|(source, ppm, bound)| format!("Largest frequency error: {source}, {ppm:+.3} ± {bound:.3} ppm"))
 }
 
@@ -440,6 +452,8 @@ pub(super) mod tests {
     #[test]
     fn time_differences_have_a_sign() {
         assert_eq!([-0.000_4, -0.000_6].map(ppm), ["0.000", "-0.001"]);
+        assert_eq!(super::rate(Some(12.0), Some(174_921.0)), ("no rate".to_owned(), "-".to_owned()));
+        assert_eq!(super::rate(Some(12.0), Some(3.0)), ("12.000".to_owned(), "3.000".to_owned()));
         assert_eq!((signed_time(-1_500.0), signed_time(63.5)), ("-1.5 µs".to_owned(), "63.5 ns".to_owned()));
     }
 }
