@@ -24,6 +24,8 @@ use crate::{
 const PIECE: Duration = Duration::from_millis(100);
 /// The latency, in microseconds, below which each whole microsecond has a count of its own.
 const MICROSECONDS: usize = 10_000;
+/// The latency up to which memory is prepared.
+const USUAL_NS: u64 = 10_000_000_000;
 /// The number of readings that determine the read overhead.
 const READINGS: usize = 1_001;
 
@@ -470,13 +472,17 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Creates an empty collection.
+    /// Creates an empty collection. Its memory for latencies of up to ten seconds is faulted in, so that recording them
+    /// waits neither for an allocation nor for a page fault.
     #[must_use]
     pub fn new() -> Self {
+        // An allocation of zeros would not touch the memory.
+        let mut microseconds = vec![1; MICROSECONDS];
+        microseconds.fill(std::hint::black_box(0));
         Self {
             clock_was_set: 0,
-            histogram: Histogram::new(),
-            microseconds: vec![0; MICROSECONDS],
+            histogram: Histogram::with_room(USUAL_NS),
+            microseconds,
             overflows: 0,
             missed: 0,
             sum_ns: 0,

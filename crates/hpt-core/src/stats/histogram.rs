@@ -31,6 +31,15 @@ impl Histogram {
         Self { counts: Hdr::new(3).expect("a precision of 0 to 5 significant digits is valid"), ends: None }
     }
 
+    /// Creates an empty histogram whose table holds samples up to `largest`, and is already in memory.
+    pub(crate) fn with_room(largest: u64) -> Self {
+        let mut histogram = Self::new();
+        histogram.counts.record(largest).expect("the table grows to hold any 64-bit value");
+        // Clearing writes each entry, so no sample waits for a page fault.
+        histogram.counts.reset();
+        histogram
+    }
+
     /// Adds one sample. Do not call it in a timed region: the table may grow.
     pub fn record(&mut self, ticks: u64) {
         self.record_times(ticks, 1);

@@ -520,6 +520,24 @@ impl Counts {
 }
 
 /// Runs the measurement on the calling thread.
+/// The number of wake-ups before the run, and the time from one to the next.
+const REHEARSED: (u32, Duration) = (3, Duration::from_micros(500));
+
+/// Runs the loop a few times without counting, so that its code and its memory are faulted in. On a slow processor, the
+/// page faults would otherwise delay the first samples of the run by more than a millisecond.
+fn rehearse(waiting: Waiting, interrupter: &Interrupter) -> Result<(), Failure> {
+    let (mut left, interval) = REHEARSED;
+    let mut found = Found::new();
+    let wakes = Wakes::new(interval).with_waiting(waiting).with_interrupter(interrupter);
+    let rehearsed = wakes.with_start(Instant::now() + interval).run(|wake| {
+        found.record(wake);
+        left -= 1;
+        continue_if(left > 0)
+    });
+    std::hint::black_box(&found);
+    rehearsed.map(drop).map_err(Failure::SleepRefused)
+}
+
 fn measure(
     counts: &Counts,
     (waiting, at): (Waiting, Option<SystemTime>),
@@ -528,6 +546,7 @@ fn measure(
     (raw, pulse, mut feed): (Option<&Raw<Wake>>, Option<&Pulse>, Option<Feed>),
     mut presence: Option<PinWatch<'_>>,
 ) -> Result<(), Failure> {
+    rehearse(waiting, interrupter)?;
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
@@ -581,4 +600,41 @@ fn measure(
         *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
     }
     waited.map_err(Failure::SleepRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hpt_core::{Instant, measure::Wake};
+
+    use super::Found;
+
+    /// Returns the number of page faults of this thread that needed no disk.
+    fn page_faults() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
+        let fields = stat.rsplit(')').next().expect("fields follow the name");
+        // proc(5): minflt is field 10, and the state after the name is field 3.
+        fields.split_whitespace().nth(7).and_then(|count| count.parse().ok()).expect("a number")
+    }
+
+    fn record_all(found: &mut Found) {
+        for at in 0..20_000_u64 {
+            let deadline = Instant::EPOCH + Duration::from_micros(at * 500);
+            // From 1 ns to 8 s.
+            found.record(Wake::new(deadline, 1 << (at % 34)));
+        }
+    }
+
+    #[test]
+    fn no_sample_waits_for_a_page_fault() {
+        // The code is faulted in, as in a rehearsal.
+        record_all(&mut Found::new());
+        let mut found = Found::new();
+        let before = page_faults();
+        record_all(&mut found);
+        let faults = page_faults() - before;
+        assert!(found.latencies.histogram().samples() >= 20_000);
+        assert!(faults < 8, "{faults} page faults");
+    }
 }
