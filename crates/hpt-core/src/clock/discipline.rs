@@ -100,6 +100,25 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_far_off_only_beyond_what_a_crystal_needs() {
+        let of = |tick_us, frequency_ppm: i64| {
+            let read = Timex {
+                status: 0x2001,
+                frequency_scaled: frequency_ppm << 16,
+                tick_us,
+                usual_tick_us: 10_000,
+                maximum_error_us: 0,
+                estimated_error_us: 0,
+            };
+            Discipline::of(read).far_off()
+        };
+        assert!(of(9_256, -42).is_some_and(|said| said.contains("7.4 % slow") && said.contains("tick -74400 ppm")));
+        assert!(of(10_833, 0).is_some_and(|said| said.contains("8.3 % fast")));
+        assert!(of(10_006, 500).is_some_and(|said| said.contains("0.1 % fast")));
+        assert_eq!((of(10_000, 500), of(10_000, -500), of(10_010, -500), of(9_990, 0)), (None, None, None, None));
+    }
+
+    #[test]
     fn this_kernel_reports_its_clock_discipline() {
         match discipline() {
             Ok(is) => assert!(is.frequency_ppm.abs() <= 500.0 && is.tick_ppm.abs() <= 100_000.0, "{is:?}"),

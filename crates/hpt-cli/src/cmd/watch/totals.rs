@@ -178,8 +178,7 @@ impl Totals {
                 None => self.worst_cores.push(found.clone()),
             }
         }
-        // A daemon that corrects an offset may change the rate for a part of the interval.
-        let rate = self.rate_far_off.take().and_then(|_| clock::discipline().ok()?.far_off());
+        let rate = lasting(self.rate_far_off.take(), || clock::discipline().ok()?.far_off());
         let shared_faults: Vec<String> = all.iter().map(Fault::to_string).chain(rate).collect();
         self.shared_faults.extend_from_slice(&shared_faults);
         self.events.extend_from_slice(&events);
@@ -367,6 +366,12 @@ pub(super) fn is_worse(one: &CpuOffset, other: &CpuOffset) -> bool {
     }
 }
 
+/// Returns the fault of a rate that is far off at the beginning and at the end of an interval. A daemon that corrects an
+/// offset changes the rate for a moment.
+fn lasting(begin: Option<String>, end: impl FnOnce() -> Option<String>) -> Option<String> {
+    begin.and_then(|_| end())
+}
+
 #[cfg(test)]
 mod tests {
     use hpt_core::{
@@ -374,7 +379,13 @@ mod tests {
         measure::{CoreOffset, CpuPair},
     };
 
-    use super::{cores, is_worse};
+    use super::{cores, is_worse, lasting};
+
+    #[test]
+    fn a_rate_is_a_fault_only_if_it_lasts() {
+        let far = || Some("7.4 % slow".to_owned());
+        assert_eq!((lasting(far(), far), lasting(None, far), lasting(far(), || None)), (far(), None, None));
+    }
 
     #[test]
     fn a_fault_of_two_cores_is_kept_before_the_tightest_limits() {
