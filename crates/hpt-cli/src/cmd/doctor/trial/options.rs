@@ -27,7 +27,8 @@ pub(crate) struct TrialOptions {
     ///
     /// For example 'latency timer -c 3 --fifo 80 --load cpu'. Any measurement with --limit is possible. If it has
     /// neither --duration nor --count, hpt chooses its duration. The default is latency timer with --fifo 80 for
-    /// realtime, latency poll for benchmarks, and latency timer otherwise.
+    /// realtime, latency poll for benchmarks, and latency timer otherwise. If only the rules throttling and fair-server
+    /// are tried, it is latency poll with --fifo 80, because these rules affect only a thread that never blocks.
     #[arg(long, value_name = "LINE", requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) with: Option<String>,
     /// Figure to compare: p50 to p99.999999, mean, max or read
@@ -102,6 +103,21 @@ impl Line {
     pub(super) fn of(text: &str) -> Self {
         let words = text.split_whitespace().map(str::to_owned);
         Self(words.skip_while(|word| word == "hpt").collect())
+    }
+
+    /// The measurement that shows the effect of throttling and of the fair server, which pause only a real-time thread
+    /// that never blocks. hpt measures a second at a time, and the other CPUs stay free.
+    pub(super) fn spinning(cpu: usize) -> Self {
+        Self::of(&format!("latency poll --cpu {cpu} --fifo 80 --accept-throttling --interval 500us"))
+    }
+
+    /// Returns whether the line measures a real-time thread that never blocks, without accepting that the kernel
+    /// throttles it. hpt refuses such a measurement while throttling is on.
+    pub(super) fn is_refused_while_throttled(&self) -> bool {
+        let has = |words: &[&str]| self.0.iter().any(|word| words.contains(&word.split('=').next().unwrap_or(word)));
+        let is_realtime = has(&["--fifo", "--rr"])
+            || self.value("-P", "--policy").is_some_and(|policy| policy.starts_with(['f', 'r']));
+        has(&["poll", "stall"]) && is_realtime && !has(&["--accept-throttling"])
     }
 
     /// The usual measurement for a goal.
@@ -183,6 +199,14 @@ mod tests {
         let line = Line::usual(Goal::Realtime, 3).and(&["--duration", "1s"]);
         assert!(line.has_length() && line.cpu() == Some(3));
         assert_eq!(line.words()[..3], ["hpt", "latency", "timer"]);
+    }
+
+    #[test]
+    fn a_real_time_thread_that_never_blocks_has_to_accept_throttling() {
+        let of = |line: &str| Line::of(line).is_refused_while_throttled();
+        assert!(of("latency poll --fifo 80") && of("latency stall -P f:80 -c 1") && of("latency poll --rr=3"));
+        assert!(!of("latency poll") && !of("latency timer --fifo 80") && !of("latency poll -P o"));
+        assert!(!of("latency poll --fifo 80 --accept-throttling") && !Line::spinning(1).is_refused_while_throttled());
     }
 
     #[test]

@@ -353,6 +353,58 @@ mod tests {
         }
     }
 
+    /// A machine on which no fix has an effect: each measurement is the next recorded p99.
+    struct Recorded {
+        rounds: Vec<f64>,
+        next: usize,
+    }
+
+    impl Machine for Recorded {
+        fn turn_on(&mut self, _: usize) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn turn_off(&mut self, _: usize) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn room(&self) -> usize {
+            0
+        }
+
+        fn measure(&mut self) -> Result<f64, Ended> {
+            let value = self.rounds[self.next % self.rounds.len()];
+            self.next += 1;
+            Ok(value)
+        }
+    }
+
+    #[test]
+    fn a_fix_without_an_effect_is_rarely_called_helpful() {
+        // The p99 of each of 240 runs on each of two CPUs, in their order.
+        let text = include_str!("../../../../tests/it/recorded/wake-ups-of-240-runs.csv");
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.split(',').map(|number| number.parse().expect("a number")).collect())
+            .collect();
+        assert_eq!(rows.len(), 240);
+        let mut found = 0;
+        for run in 0..200 {
+            let column = if run % 2 == 0 { 2 } else { 7 };
+            let rounds = rows.iter().map(|row| row[column]).collect();
+            let mut machine = Recorded { rounds, next: run * 31 };
+            let (fixes, rounds) = (1 + run % 4, 5 + run % 11);
+            let outcome = experiment(&mut machine, fixes, Bounds { least: 5, most: rounds, reserve: 0 });
+            let is_wrong = |trial: &Trial| {
+                [TryVerdict::Helpful, TryVerdict::Worse].contains(&trial.compared.verdict) || trial.is_kept
+            };
+            found += u32::from(outcome.trials.iter().any(is_wrong));
+        }
+        eprintln!("{found} of 200 trials without an effect state one");
+        assert!(found <= 10, "{found} of 200");
+    }
+
     fn verdicts(outcome: &Outcome) -> Vec<TryVerdict> {
         outcome.trials.iter().map(|trial| trial.compared.verdict).collect()
     }

@@ -73,7 +73,19 @@ pub(crate) fn run(
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::NeedsRoot("hpt doctor --try changes settings of the system"));
     }
-    let (possible, impossible): (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) = possible(wanted.fixes);
+    let (possible, mut impossible): (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) = possible(wanted.fixes);
+    // A thread that blocks is never throttled, so its rounds would prove nothing.
+    let blocks = options.with.is_none() && line.line.words().iter().any(|word| word == "timer");
+    let (unseen, possible): (Vec<&RunTimeFix>, Vec<&RunTimeFix>) =
+        possible.into_iter().partition(|fix| blocks && affects_only_spinning(fix));
+    impossible.extend(unseen.into_iter().map(|fix| {
+        let how = if has_a_free_cpu() {
+            format!("try it with hpt doctor {} --try, which measures a thread that never blocks", fix.rule)
+        } else {
+            "a thread that never blocks would need another CPU for the rest of the system".to_owned()
+        };
+        (fix, format!("the measured thread blocks, so it cannot show the effect; {how}"))
+    }));
     let mut data = empty(options, wanted, context, &line.line);
     data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
     let journal = context.journal(options.journal.as_deref());
@@ -181,12 +193,32 @@ fn is_undecided(results: &[TriedFix]) -> bool {
     has(TryVerdict::Unknown) && !has(TryVerdict::Helpful)
 }
 
+/// Returns whether a fix has an effect only on a real-time thread that never blocks.
+fn affects_only_spinning(fix: &RunTimeFix) -> bool {
+    ["throttling", "fair-server"].contains(&fix.rule)
+}
+
+/// Returns whether the fixes can and have to be measured with a thread that never blocks. Without throttling, nothing else
+/// runs on its CPU.
+fn shows_spinning(fixes: &[RunTimeFix]) -> bool {
+    !fixes.is_empty() && fixes.iter().all(affects_only_spinning) && has_a_free_cpu()
+}
+
+fn has_a_free_cpu() -> bool {
+    hpt_core::realtime::allowed_cpus().len() > 1
+}
+
 /// Returns the measurement, with a duration if the line has none.
 fn line(options: &TrialOptions, wanted: &Wanted<'_>, prepares: Prepares<'_>) -> Result<Measurement, Failure> {
     let mut line = match &options.with {
         Some(text) => Line::of(text),
+        None if shows_spinning(wanted.fixes) => Line::spinning(wanted.cpu),
         None => Line::usual(wanted.goal, wanted.cpu),
     };
+    if line.is_refused_while_throttled() {
+        let text = "--with: the kernel throttles a real-time thread that never blocks, and hpt measures it only with --accept-throttling; add this option";
+        return Err(Failure::NotTried(text.to_owned()));
+    }
     refuse_other_changes(&line)?;
     if let Some(cpu) = line.cpu().filter(|&cpu| cpu != wanted.cpu) {
         let text = format!("--with measures CPU {cpu}, but --cpu is {}; name one CPU only", wanted.cpu);

@@ -1,5 +1,7 @@
 //! The result of `hpt doctor --try` for a terminal: what to keep, and a table of all fixes. Measures nothing.
 
+use std::time::Duration;
+
 use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TryVerdict};
 
 use crate::{
@@ -30,6 +32,9 @@ fn headline(data: &DoctorTryDocument, state: &State) -> String {
     let alone = of(&|row| row.verdict == TryVerdict::Helpful && !row.keep);
     let is_any_tried = data.results.iter().any(|row| row.verdict != TryVerdict::NotPossible);
     let figure = &data.figure;
+    // A rule that is violated stays so, whatever the others show.
+    let untried = of(&|row| row.verdict == TryVerdict::NotPossible);
+    let untried = if untried.is_empty() { String::new() } else { format!("Not tried: {untried}. ") };
     match (data.baseline_ns, data.result_ns) {
         (Some(before), Some(after)) if !kept.is_empty() => {
             format!("Keep {kept}: {figure} {} → {}", short_time(before), short_time(after))
@@ -42,18 +47,26 @@ fn headline(data: &DoctorTryDocument, state: &State) -> String {
             // A fix is found only if its effect exceeds the spread between rounds.
             let unseen = data.baseline_spread_ns.map(|ns| {
                 format!(
-                    "; changes below {} cannot be seen in {} {} of this length (longer: --duration)",
+                    "; changes below {} cannot be seen in {} {} of this length. To see half of that takes about four times as long (--duration {}), if samples are independent",
                     short_time(ns),
                     data.rounds,
-                    one_or_many(data.rounds, "round", "rounds")
+                    one_or_many(data.rounds, "round", "rounds"),
+                    four_times(data.duration_s)
                 )
             });
-            format!("No effect shown: {figure} is {}{}", short_time(before), unseen.unwrap_or_default())
+            format!("{untried}No effect shown: {figure} is {}{}", short_time(before), unseen.unwrap_or_default())
         }
         (None, _) if data.results.is_empty() && state.is_unknown => "Unknown: some checks had no result".to_owned(),
         (None, _) if data.results.is_empty() => "Nothing to try".to_owned(),
         (None, _) => "Unknown: nothing was measured".to_owned(),
     }
+}
+
+/// Returns four times a duration, as an option expects it. The spread between rounds falls with the square root of their
+/// length.
+fn four_times(seconds: f64) -> String {
+    let longer = Duration::from_secs_f64((seconds.max(1.0) * 4.0).min(1e9).round());
+    humantime::format_duration(longer).to_string().replace(' ', "")
 }
 
 /// Returns the verdict in words, and what became of the fix.
@@ -272,8 +285,14 @@ pub(super) mod tests {
         let refused = with(&|row| (row.verdict, row.keep) = (TryVerdict::NotPossible, false));
         assert_eq!(refused, "Unknown: no fix could be applied");
         let none = with(&|row| (row.verdict, row.keep) = (TryVerdict::WithinSpread, false));
-        let unseen = "No effect shown: p99 is 41 µs; changes below 1.2 µs cannot be seen in 5 rounds of this length";
+        let unseen = "No effect shown: p99 is 41 µs; changes below 1.2 µs cannot be seen in 5 rounds of this length. To see half of that takes about four times as long (--duration 12m)";
         assert!(none.starts_with(unseen), "{none}");
+        // The fix that cannot be tried comes first.
+        let some = with(&|row| {
+            let verdict = if row.fix == "interrupts" { TryVerdict::NotPossible } else { TryVerdict::WithinSpread };
+            (row.verdict, row.keep) = (verdict, false);
+        });
+        assert!(some.starts_with("Not tried: interrupts moved off CPU 3. No effect shown: "), "{some}");
         let open = with(&|row| (row.verdict, row.keep) = (TryVerdict::Unknown, false));
         assert!(open.starts_with("No effect shown: p99 is 41 µs"), "{open}");
         let nothing = DoctorTryDocument { results: Vec::new(), baseline_ns: None, ..example() };
