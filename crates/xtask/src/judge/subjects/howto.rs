@@ -202,10 +202,12 @@ fn judge_result(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
             is::<RestoreDocument>(case, step, "every run restored its settings", |it| it.settings.is_empty());
         }
         ["run", ..] => judge_run(case, step, asked),
-        ["report", ..] => says(case, step, if asked.has("--compare") { "These two runs" } else { ".html" }),
+        ["report", ..] => says(case, step, ".html"),
+        ["compare", ..] => says(case, step, "These two runs"),
         ["capture", file, ..] => says(case, step, file),
         // Not hpt, or `hpt` alone.
-        _ => judge_text(case, step, asked),
+        [] => judge_text(case, step, asked),
+        _ => case.wrong(format!("{step}: nothing judges the result of {}", asked.printed)),
     }
 }
 
