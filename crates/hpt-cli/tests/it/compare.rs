@@ -11,32 +11,8 @@ use tempfile::TempDir;
 
 use crate::{
     schemas::validate,
-    support::{code, json, run, stderr, stdout},
+    support::{code, json, random::Random, run, stderr, stdout},
 };
-
-/// A generator of random numbers (SplitMix64), so that every run of a test is the same.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number below this one.
-    fn below(&mut self, most: usize) -> usize {
-        usize::try_from(self.next() % most as u64).expect("below a usize")
-    }
-
-    /// Returns a number above 0 and at most 1.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-    fn part(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64
-    }
-}
 
 /// A document of `hpt latency timer` of this machine, whose figures a test replaces.
 fn template() -> Value {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{capture_of, contents, host, hosts, run, runner, set, stderr, words, written};
+use crate::support::{capture_of, contents, host, hosts, random::Random, run, runner, set, stderr, words, written};
 
 /// Number of cases of each kind without HPT_FUZZ_SECONDS.
 const CASES: u64 = 12;
@@ -37,27 +37,6 @@ const ODD: [&str; 20] = [
     "\\u001b]0;owned\\u0007",
     "<script>alert(1)</script>",
 ];
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, most: usize) -> usize {
-        usize::try_from(self.next() % most.max(1) as u64).expect("it is below a usize")
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
 
 /// Returns the positions of numbers, as ranges of bytes.
 fn numbers(content: &[u8]) -> Vec<(usize, usize)> {

@@ -13,6 +13,7 @@ macro_rules! skipped {
 
 pub(crate) mod at_a_terminal;
 pub(crate) mod pages;
+pub(crate) mod random;
 pub(crate) mod unsafe_calls;
 
 use std::{

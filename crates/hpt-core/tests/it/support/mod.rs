@@ -48,7 +48,7 @@ pub(crate) fn is_alone(name: &str) -> bool {
     false
 }
 
-/// Returns how often a test repeats something: `few` times on an emulated machine, which is some hundred times slower.
+/// Returns how often a test repeats something: `few` times on an emulated machine, which is much slower.
 pub(crate) fn times<N>(many: N, few: N) -> N {
     if Host::live().emulator().is_some() { few } else { many }
 }
