@@ -3,6 +3,7 @@
 //! so that no figure is computed twice.
 
 mod calibrate;
+mod conditions;
 mod doctor;
 pub(crate) mod gauge;
 pub(crate) mod gpio;
@@ -11,7 +12,7 @@ pub(crate) mod stall;
 pub(crate) mod timer_poll;
 mod watch;
 
-use hpt_document::{Document, head::Head};
+use hpt_document::{Document, conditions::Conditions, head::Head};
 
 use self::{
     gauge::{Gauge, Sample, text},
@@ -29,7 +30,8 @@ pub(super) fn are_of(kind: &str) -> bool {
 
 /// Returns the metrics of a document, or `None` for a kind without metrics.
 pub(super) fn of(document: &Document) -> Option<Vec<Gauge>> {
-    let (head, gauges) = figures(document)?;
+    let (head, mut gauges) = figures(document)?;
+    gauges.extend(conditions_of(document).map(|found| conditions::gauges(&head.kind, found)).into_iter().flatten());
     Some(complete(head, gauges))
 }
 
@@ -53,6 +55,16 @@ fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
         Document::WatchSummary(document) => (&document.head, watch::gauges(document)),
         _ => return None,
     })
+}
+
+/// Returns what may have spoiled the measurement of a document.
+fn conditions_of(document: &Document) -> Option<&Conditions> {
+    match document {
+        Document::WakeLatency(document) => Some(&document.conditions),
+        Document::Stall(document) => Some(&document.conditions),
+        Document::GpioLatency(document) => Some(&document.conditions),
+        _ => None,
+    }
 }
 
 /// Returns all metrics of a document: first the gauge that describes the machine, then all `gauges` that have
@@ -88,9 +100,9 @@ fn machine(head: &Head) -> Gauge {
 mod tests {
     use std::{fs, path::Path};
 
-    use hpt_document::{Document, SCHEMA, capture::CaptureDocument};
+    use hpt_document::{Document, SCHEMA, capture::CaptureDocument, conditions::Conditions};
 
-    use super::{KINDS, are_of, figures, machine, of};
+    use super::{KINDS, are_of, conditions, figures, machine, of};
 
     /// Names, units and help are stable: docs/metrics.md lists all of them, and no others.
     #[test]
@@ -102,6 +114,7 @@ mod tests {
             let (_, gauges) = figures(&document).expect("it is listed");
             all.extend(gauges);
         }
+        all.extend(conditions::gauges("latency-timer", &Conditions::default()));
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
         let page = fs::read_to_string(page).expect("docs/metrics.md");
         let documented: Vec<_> = page.lines().filter(|line| line.starts_with("| `hpt_")).collect();
