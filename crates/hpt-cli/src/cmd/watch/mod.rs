@@ -193,7 +193,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 screen.end_interval(data, &so_far);
                 true
             }
-            None => context.is_of_a_part() || print_interval(&data, context)?,
+            None => context.is_of_a_part() || print_interval(&data, &limits, context)?,
         };
         if context.keeps_metrics() {
             let so_far = so_far.summary(

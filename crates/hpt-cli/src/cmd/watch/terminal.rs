@@ -1,5 +1,6 @@
 //! The output of `hpt watch`: a line for each source and interval, and the summary. Measures nothing.
 
+use hpt_core::diagnose::Limits;
 use hpt_document::watch::{CpuOffset, Synchronization, WatchDocument, WatchRow, WatchSummaryDocument, WatchSummaryRow};
 
 use crate::{
@@ -13,8 +14,8 @@ use crate::{
     sampling::{cpu_absences, realtime_settings::pinned_to},
 };
 
-pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<bool, Failure> {
-    let blocks = vec![Block::Text(lines(data, columns()))];
+pub(super) fn print_interval(data: &WatchDocument, limits: &Limits, context: &Context) -> Result<bool, Failure> {
+    let blocks = vec![Block::Text(lines(data, limits, columns()))];
     let document = Document { one_of_several: true, ..Document::new(data.clone(), blocks) };
     if context.interrupted() {
         message::erase_echo();
@@ -26,7 +27,7 @@ pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<
 const WIDE: usize = 80;
 
 /// Formats a line for each source, and a line for each event.
-pub(super) fn lines(data: &WatchDocument, width: usize) -> String {
+pub(super) fn lines(data: &WatchDocument, limits: &Limits, width: usize) -> String {
     let is_wide = width >= WIDE;
     let mut lines = Vec::new();
     if data.interval == 1 {
@@ -61,11 +62,12 @@ pub(super) fn lines(data: &WatchDocument, width: usize) -> String {
     }
     for cores in &data.cores {
         let between = format!("{} CPU {}-{}", cores.source, cores.first_cpu, cores.second_cpu);
-        let (least, most) = (signed_time(cores.min_ns), signed_time(cores.max_ns));
-        lines.push(if is_wide {
-            format!("{after:>9} {between:17} {least:>12} to {most}")
-        } else {
-            format!("{after:>8} {between}: {least} to {most}")
+        let bounds = bounds(cores, limits.core_offset.as_secs_f64() * 1e9);
+        lines.push(match (is_wide, bounds) {
+            (true, Some((least, most))) => format!("{after:>9} {between:17} {least:>12} to {most}"),
+            (true, None) => format!("{after:>9} {between:17} {:>12}", "-"),
+            (false, Some((least, most))) => format!("{after:>8} {between}: {least} to {most}"),
+            (false, None) => format!("{after:>8} {between}: -"),
         });
         lines.extend(core_fault(data, cores));
     }
@@ -200,6 +202,13 @@ fn first_faults(data: &WatchSummaryDocument) -> Vec<(&str, &str)> {
     of_sources.chain(of_cores).chain(shared).collect()
 }
 
+/// Returns the bounds of an offset, or `None` if they neither prove nor exclude an offset beyond the limit: each handover
+/// was interrupted.
+fn bounds(cores: &CpuOffset, limit_ns: f64) -> Option<(String, String)> {
+    let says_nothing = cores.min_ns < -limit_ns && cores.max_ns > limit_ns;
+    (!says_nothing).then(|| (signed_time(cores.min_ns), signed_time(cores.max_ns)))
+}
+
 /// Formats limits that contain the offsets between all compared CPUs.
 fn between_cpus(data: &WatchSummaryDocument) -> Option<String> {
     let first = data.cores.first()?;
@@ -207,12 +216,19 @@ fn between_cpus(data: &WatchSummaryDocument) -> Option<String> {
     let most = data.cores.iter().map(|cores| cores.max_ns).fold(f64::NEG_INFINITY, f64::max);
     let pairs = data.cores.len();
     let what = if pairs == 1 { "offset".to_owned() } else { format!("offsets of {pairs} pairs") };
-    Some(format!(
-        "{} on different CPUs: the {what} cannot be below {} or above {} (bounds)",
-        first.source,
-        signed_time(least),
-        signed_time(most)
-    ))
+    let all = CpuOffset { min_ns: least, max_ns: most, ..first.clone() };
+    #[expect(clippy::cast_precision_loss, reason = "a limit")]
+    let bounds = bounds(&all, data.limits.core_offset_ns as f64);
+    Some(match bounds {
+        Some((least, most)) => {
+            format!("{} on different CPUs: the {what} cannot be below {least} or above {most} (bounds)", first.source)
+        }
+        None => format!(
+            "{} on different CPUs: the {what} could not be bounded within {}, because the threads were interrupted",
+            first.source,
+            short_time(data.limits.core_offset_ns as f64)
+        ),
+    })
 }
 
 /// Formats the result in one sentence.
@@ -295,7 +311,7 @@ pub(super) mod tests {
         },
     };
 
-    use super::{event_lines, lines, ppm, signed_time, summary_page};
+    use super::{between_cpus, event_lines, lines, ppm, signed_time, summary_page};
     use crate::{
         cmd::watch::totals::{SourceTotal, cores, row},
         golden,
@@ -401,9 +417,10 @@ pub(super) mod tests {
     #[test]
     fn an_interval_is_printed_exactly() {
         let (data, _) = seen();
-        let document = Document::new(data.clone(), vec![Block::Text(lines(&data, 80))]);
+        let text = lines(&data, &Limits::default(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let document = Document::new(data, vec![Block::Text(text)]);
         golden::assert("watch", &Document { one_of_several: true, ..document });
-        assert!(lines(&data, 80).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data, 80));
     }
 
     #[test]
@@ -412,10 +429,33 @@ pub(super) mod tests {
         data.sources.iter_mut().for_each(|row| row.messages.clear());
         (data.cores, data.events) = (Vec::new(), Vec::new());
         assert_eq!(
-            lines(&data, 40),
+            lines(&data, &Limits::default(), 40),
             "    time source        offset        ±\n   1.0 s tsc         -1.48 µs  63.5 ns\n   \
              1.0 s monotonic      11 ns  63.5 ns"
         );
+    }
+
+    #[test]
+    fn bounds_that_contain_every_accepted_offset_are_not_printed() {
+        let (mut data, mut summary) = seen();
+        data.sources.clear();
+        data.events.clear();
+        for (min_ns, max_ns, shown) in [
+            (-3.97e6, 3.1e6, "-"),
+            (-120.0, 291.0, "-120 ns to 291 ns"),
+            (-120.0, 3.1e6, "-120 ns to 3.1 ms"),
+            (4_900.0, 3.1e6, "4.9 µs to 3.1 ms"),
+        ] {
+            for cores in [&mut data.cores[0], &mut summary.cores[0]] {
+                (cores.min_ns, cores.max_ns, cores.fault) = (min_ns, max_ns, None);
+            }
+            for width in [40, 80] {
+                let text = lines(&data, &Limits::default(), width);
+                assert!(text.lines().any(|line| line.ends_with(&format!(" {shown}"))), "{shown}: {text}");
+            }
+            let text = between_cpus(&summary).expect("a pair");
+            assert_eq!(text.contains("could not be bounded within 1 µs"), shown == "-", "{text}");
+        }
     }
 
     #[test]
