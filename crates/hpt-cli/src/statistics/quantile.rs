@@ -205,7 +205,7 @@ mod tests {
 
     fn assert_coverage(runs: u64, count: usize) {
         for burst in [1.0, 10.0, 100.0, 1_000.0] {
-            for part in [0.5, 0.99, 0.999] {
+            for part in [0.5, 0.9, 0.99, 0.999] {
                 let (found, covered) = covered(runs, count, (burst, 0.1), part);
                 eprintln!("bursts of {burst}, {part}: {covered} of {found} intervals, {} too few", runs - found);
                 assert!(!is_too_few(found, covered), "bursts of {burst}, {part}: {covered} of {found}");
@@ -249,7 +249,7 @@ mod tests {
         };
         let drawn: Vec<Vec<usize>> = (0..100).map(|_| drawn()).collect();
         let parts: Vec<Vec<usize>> = all.chunks(all.len() / 100).take(100).map(<[usize]>::to_vec).collect();
-        for part in [0.5, 0.99, 0.999] {
+        for part in [0.5, 0.9, 0.99, 0.999] {
             let truth = sorted[(sorted.len() as f64 * part).ceil() as usize - 1];
             for (kind, runs) in [("drawn", &drawn), ("consecutive", &parts)] {
                 let found = runs.iter().filter_map(|run| interval(&in_blocks(run, 64), part, 0.05));
