@@ -6,7 +6,7 @@ use super::Expectation;
 use crate::{
     calibrate::Granules,
     host::Host,
-    source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy, are_one_reading},
+    source::{Nominal, RateKind, ReadPath, SourceId, SourceInfo, StatedBy, are_one_reading},
     units::FrequencyEstimate,
 };
 
@@ -41,6 +41,12 @@ pub struct Expected {
     when_counted: Option<Expectation>,
     stated_by: StatedBy,
     is_stated: bool,
+    /// Whether the rate of the source is constant, and does not follow the clock of a host.
+    is_steady: bool,
+    /// Whether the kernel derives the source from its clocksource.
+    is_made_of_the_clock_source: bool,
+    /// The reference, and whether the kernel derives it from its clocksource.
+    reference: (SourceId, bool),
 }
 
 impl Expected {
@@ -70,7 +76,16 @@ impl Expected {
         };
         let within_ppm = within_ppm.filter(|_| reference.is_made_of_the_clock_source());
         let when_counted = within_ppm.map(|within_ppm| alone.counted_by_the_reference(within_ppm));
-        Some(Self { id: info.id, alone, when_counted, stated_by, is_stated: true })
+        Some(Self {
+            is_steady: info.rate == RateKind::Constant && !is_emulated,
+            is_made_of_the_clock_source: info.is_made_of_the_clock_source(),
+            reference: (reference.id.clone(), reference.is_made_of_the_clock_source()),
+            id: info.id,
+            alone,
+            when_counted,
+            stated_by,
+            is_stated: true,
+        })
     }
 
     /// Returns the expectation for a source whose rate is not stated, but was measured with this uncertainty.
@@ -98,6 +113,15 @@ impl Expected {
     #[must_use]
     pub const fn is_stated(&self) -> bool {
         self.is_stated
+    }
+
+    /// Returns the counter that the source reads while the kernel's clock is based on `counter`. `None` if its rate is not
+    /// constant, if its counter is not known, or if the reference uses the same counter.
+    #[must_use]
+    pub fn witness(&self, counter: Option<&'static str>) -> Option<SourceId> {
+        let own = if self.is_made_of_the_clock_source { SourceId::new(counter?) } else { self.id.clone() };
+        let of_reference = if self.reference.1 { counter? } else { self.reference.0.as_str() };
+        (self.is_steady && !are_one_reading(of_reference, own.as_str())).then_some(own)
     }
 
     /// Returns the expectation while the kernel's clock is based on `counter`.
@@ -139,6 +163,30 @@ mod tests {
     fn tsc(reference: &SourceInfo, around: &Surroundings) -> Expected {
         let tsc = source("tsc", 2_000_000_000, StatedBy::Cpuid);
         Expected::from_statements(tsc, reference, GRANULES, around).expect("its rate is stated")
+    }
+
+    #[test]
+    fn a_witness_is_a_steady_counter_that_the_reference_does_not_use() {
+        let witness = |id, rate, reference_id, (is_virtual, counter)| {
+            let info = source(id, 1_000_000, StatedBy::Definition).with_rate(rate);
+            let info = SourceInfo { read_path: if id == "hpet" { ReadPath::Mmio } else { info.read_path }, ..info };
+            let reference = reference(reference_id, ReadPath::Register);
+            let expected = Expected::from_statements(info, &reference, GRANULES, &around(None, is_virtual));
+            expected.expect("stated").witness(counter).map(|id| id.to_string())
+        };
+        let tsc = Some("tsc");
+        assert_eq!(witness("hpet", RateKind::Constant, "monotonic-raw", (false, tsc)).as_deref(), Some("hpet"));
+        for (why, found) in [
+            ("emulated by the host", witness("hpet", RateKind::Constant, "monotonic-raw", (true, tsc))),
+            ("the counter of the reference", witness("tsc", RateKind::Constant, "monotonic-raw", (false, tsc))),
+            ("an unknown counter", witness("hpet", RateKind::Constant, "monotonic-raw", (false, None))),
+            ("a clock of the same counter", witness("monotonic-raw", RateKind::Constant, "tsc", (false, tsc))),
+            ("slewed", witness("monotonic", RateKind::Slewed, "hpet", (false, tsc))),
+            ("the same reading", witness("hpet-low", RateKind::Constant, "hpet", (false, tsc))),
+        ] {
+            assert_eq!(found, None, "{why}");
+        }
+        assert_eq!(witness("monotonic-raw", RateKind::Constant, "hpet", (false, tsc)).as_deref(), Some("tsc"));
     }
 
     #[test]

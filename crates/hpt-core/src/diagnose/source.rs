@@ -78,6 +78,16 @@ pub enum Fault {
         /// The largest possible difference.
         most_ppm: f64,
     },
+    /// The rate of the reference has changed too much since the start: several counters that do not depend on each other
+    /// agree on the change.
+    ReferenceChanged {
+        /// The smallest possible change, in parts per million.
+        least_ppm: f64,
+        /// The largest possible change.
+        most_ppm: f64,
+        /// The number of counters that agree.
+        witnesses: usize,
+    },
 }
 
 impl Fault {
@@ -93,6 +103,7 @@ impl Fault {
             Self::CoresApart { .. } => "core-offset",
             Self::AllStepped { .. } => "all-stepped",
             Self::AllRatesOff { .. } => "all-frequency-errors",
+            Self::ReferenceChanged { .. } => "reference-frequency-change",
         }
     }
 }
@@ -127,6 +138,10 @@ impl fmt::Display for Fault {
                     "all sources stepped by {least_ns:.0} to {most_ns:.0} ns: the cause is the reference or the counter that all of them use"
                 )
             }
+            Self::ReferenceChanged { least_ppm, most_ppm, witnesses } => write!(
+                f,
+                "the reference changed its frequency by {least_ppm:.3} to {most_ppm:.3} ppm: {witnesses} counters agree on it"
+            ),
             Self::AllRatesOff { least_ppm, most_ppm } => write!(
                 f,
                 "all sources have a frequency error of {least_ppm:.3} to {most_ppm:.3} ppm: the cause is the reference or the counter that all of them use"
@@ -321,6 +336,15 @@ pub(super) struct Look {
     stood_ns: Option<i64>,
 }
 
+/// A deviation that all sources have in the same round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shared {
+    Nothing,
+    Step,
+    /// A step that follows another one in the same direction.
+    Rate,
+}
+
 /// A watched source.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
@@ -405,9 +429,8 @@ impl Watched {
         }
     }
 
-    /// Accepts an evaluated burst. If `shared` is set, all sources deviated by the same amount, so this source is not
-    /// the cause.
-    pub(super) fn commit(&mut self, look: &Look, shared: bool) {
+    /// Accepts an evaluated burst. If all sources deviated by the same amount, this source is not the cause.
+    pub(super) fn commit(&mut self, look: &Look, shared: Shared) {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let Some(stretch) = &mut self.stretch else { return };
         stretch.ticks = stretch.ticks.saturating_add(look.step_ticks);
@@ -437,8 +460,11 @@ impl Watched {
         let certain = look.deviation.filter(|deviation| deviation.excludes_zero());
         let pending = stretch.pending.take();
         match (pending, certain) {
-            _ if shared => {
+            _ if shared != Shared::Nothing => {
                 stretch.rebase(look.point);
+                if shared == Shared::Rate {
+                    stretch.learned = None;
+                }
                 self.conclude_step(pending);
             }
             (Some(earlier), Some(now))
@@ -479,8 +505,13 @@ impl Watched {
         }
     }
 
-    /// Ends the interval, and returns its readings and faults.
-    pub(super) fn end_interval(&mut self) -> Interval {
+    /// Returns the largest change in rate through slewing by a daemon, in parts per million.
+    pub(super) const fn bent_ppm(&self) -> f64 {
+        self.expectation.bent_ppm
+    }
+
+    /// Ends the interval. Returns its readings and faults, and the change in rate since the first interval.
+    pub(super) fn end_interval(&mut self) -> (Interval, Option<Range>) {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let pending = self.stretch.as_mut().and_then(|stretch| stretch.pending.take());
         self.conclude_step(pending);
@@ -491,7 +522,7 @@ impl Watched {
             interval.faults.push(fault);
             self.back_ns = 0.0;
         }
-        let Some(stretch) = &mut self.stretch else { return interval };
+        let Some(stretch) = &mut self.stretch else { return (interval, None) };
         let phase = stretch.last.phase_since(&stretch.zero);
         interval.offset = Some(SourceOffset {
             offset_ns: f64::midpoint(phase.low, phase.high),
@@ -499,22 +530,19 @@ impl Watched {
         });
         let rate = stretch.last.rate_since(&stretch.from, granule_ns);
         stretch.from = stretch.last;
-        let Some(rate) = rate.filter(|_| !stretch.stands) else { return interval };
+        let Some(rate) = rate.filter(|_| !stretch.stands) else { return (interval, None) };
         interval.frequency_error = Some(FrequencyErrorLimits { lower_ppm: rate.low, upper_ppm: rate.high });
         let accepted_ppm = self.expectation.accepted_ppm(&self.limits) - self.expectation.bent_ppm + most_bent_ppm;
         if rate.certain() > accepted_ppm {
             let (least_ppm, most_ppm) = rate.ends();
             interval.faults.push(Fault::RateOff { least_ppm, most_ppm, accepted_ppm });
         }
-        if self.expectation.nature == Nature::Steady {
-            let baseline = *stretch.baseline.get_or_insert(rate);
-            let change = rate.less(baseline);
-            if change.certain() > self.limits.rate_ppm {
-                let (least_ppm, most_ppm) = change.ends();
-                interval.faults.push(Fault::RateChanged { least_ppm, most_ppm, accepted_ppm: self.limits.rate_ppm });
-            }
+        let change = rate.less(*stretch.baseline.get_or_insert(rate));
+        if self.expectation.nature == Nature::Steady && change.certain() > self.limits.rate_ppm {
+            let (least_ppm, most_ppm) = change.ends();
+            interval.faults.push(Fault::RateChanged { least_ppm, most_ppm, accepted_ppm: self.limits.rate_ppm });
         }
-        interval
+        (interval, Some(change))
     }
 }
 

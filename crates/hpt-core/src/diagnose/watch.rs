@@ -3,9 +3,15 @@
 
 use super::{
     Expectation, Fault, Interval, Limits,
-    source::{Look, Range, Watched},
+    source::{Look, Range, Shared, Watched},
 };
-use crate::measure::Burst;
+use crate::{
+    measure::Burst,
+    source::{SourceId, are_one_reading},
+};
+
+/// The fewest counters that prove a fault of the reference. Of two, one may be wrong.
+const FEWEST_WITNESSES: usize = 3;
 
 /// A round of readings, with one burst for each source.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +28,11 @@ pub struct Round<'a> {
 #[derive(Clone, Debug)]
 pub struct Watch {
     sources: Vec<Watched>,
+    /// The counter of each source that is a witness.
+    witnesses: Vec<Option<SourceId>>,
     limits: Limits,
+    /// A step that all sources made, unless the next round shows another one.
+    pending: Option<Range>,
     all: Vec<Fault>,
     summary: WatchSummary,
 }
@@ -57,9 +67,10 @@ impl Watch {
     /// Creates a watch with these expectations and limits.
     #[must_use]
     pub fn new(expectations: &[Expectation], limits: Limits) -> Self {
-        let sources = expectations.iter().map(|&expectation| Watched::new(expectation, limits)).collect();
+        let sources: Vec<Watched> = expectations.iter().map(|&expectation| Watched::new(expectation, limits)).collect();
+        let witnesses = vec![None; sources.len()];
         let summary = WatchSummary { faults: vec![0; expectations.len()], ..WatchSummary::default() };
-        Self { sources, limits, all: Vec::new(), summary }
+        Self { sources, witnesses, limits, pending: None, all: Vec::new(), summary }
     }
 
     /// Sets the difference between the kernel's tick and its default length, in parts per million, from the next round
@@ -82,6 +93,13 @@ impl Watch {
         }
     }
 
+    /// Sets the witnesses from the next interval on: for each source, the counter that it reads if its rate is constant
+    /// and the reference does not use this counter ([`Expected::witness`](super::Expected::witness)). If three or more
+    /// counters agree that their rates changed against the reference, the reference has changed, and not the sources.
+    pub fn set_witnesses(&mut self, counters: Vec<Option<SourceId>>) {
+        self.witnesses = counters;
+    }
+
     /// Adds a round of readings.
     ///
     /// # Panics
@@ -92,6 +110,8 @@ impl Watch {
         self.summary.rounds += 1;
         if round.interrupted {
             self.summary.interruptions += 1;
+            let pending = self.pending.take();
+            self.conclude_step(pending);
             for source in &mut self.sources {
                 source.restart();
             }
@@ -100,28 +120,46 @@ impl Watch {
         }
         let looks: Vec<Option<Look>> =
             self.sources.iter_mut().zip(round.bursts).map(|(source, burst)| source.look(burst)).collect();
-        let shared = shared(&looks);
-        if let Some(range) = shared.filter(|range| range.certain() > self.limits.step.as_secs_f64() * 1e9) {
-            let (least_ns, most_ns) = range.ends();
-            self.all.push(Fault::AllStepped { least_ns, most_ns });
-        }
+        let pending = self.pending.take();
+        let shared = match (pending, shared(&looks)) {
+            // Two consecutive steps in the same direction are a change in rate, which is judged at the end of the interval.
+            (Some(earlier), Some(now)) if (earlier.low > 0.0) == (now.low > 0.0) => Shared::Rate,
+            (_, now) => {
+                self.conclude_step(pending);
+                self.pending = now;
+                if now.is_some() { Shared::Step } else { Shared::Nothing }
+            }
+        };
         for (source, look) in self.sources.iter_mut().zip(&looks) {
             if let Some(look) = look {
-                source.commit(look, shared.is_some());
+                source.commit(look, shared);
             }
+        }
+    }
+
+    fn conclude_step(&mut self, pending: Option<Range>) {
+        if let Some(range) = pending.filter(|range| range.certain() > self.limits.step.as_secs_f64() * 1e9) {
+            let (least_ns, most_ns) = range.ends();
+            self.all.push(Fault::AllStepped { least_ns, most_ns });
         }
     }
 
     /// Ends an interval, and returns its results.
     pub fn end_interval(&mut self) -> EndedInterval {
-        let mut sources: Vec<Interval> = self.sources.iter_mut().map(Watched::end_interval).collect();
+        let (mut sources, changes): (Vec<Interval>, Vec<Option<Range>>) =
+            self.sources.iter_mut().map(Watched::end_interval).unzip();
+        let pending = self.pending.take();
+        self.conclude_step(pending);
         let mut shared_faults = std::mem::take(&mut self.all);
-        if let Some(range) = alike(&sources) {
+        let shared = self.change_of_the_reference(&changes).or_else(|| {
+            let (least_ppm, most_ppm) = alike(&sources)?.ends();
+            Some(Fault::AllRatesOff { least_ppm, most_ppm })
+        });
+        if let Some(fault) = shared {
             for interval in &mut sources {
                 interval.faults.retain(|fault| !matches!(fault, Fault::RateOff { .. } | Fault::RateChanged { .. }));
             }
-            let (least_ppm, most_ppm) = range.ends();
-            shared_faults.push(Fault::AllRatesOff { least_ppm, most_ppm });
+            shared_faults.push(fault);
         }
         self.summary.intervals += 1;
         for (sum, interval) in self.summary.faults.iter_mut().zip(&sources) {
@@ -129,6 +167,23 @@ impl Watch {
         }
         self.summary.shared_faults += shared_faults.len() as u64;
         EndedInterval { sources, shared_faults }
+    }
+
+    /// Returns the change in the rate of the reference on which at least three counters agree, if it exceeds the limit.
+    fn change_of_the_reference(&self, changes: &[Option<Range>]) -> Option<Fault> {
+        let mut seen: Vec<(&SourceId, Range)> = Vec::new();
+        let mut accepted_ppm = self.limits.rate_ppm;
+        for ((counter, change), source) in self.witnesses.iter().zip(changes).zip(&self.sources) {
+            let (Some(counter), Some(change)) = (counter, change) else { continue };
+            accepted_ppm = accepted_ppm.max(self.limits.rate_ppm + source.bent_ppm());
+            if !seen.iter().any(|(other, _)| are_one_reading(other.as_str(), counter.as_str())) {
+                seen.push((counter, *change));
+            }
+        }
+        let both = seen.iter().try_fold(seen.first()?.1, |range, (_, other)| range.and(*other))?;
+        let is_proven = seen.len() >= FEWEST_WITNESSES && both.certain() > accepted_ppm;
+        let (least_ppm, most_ppm) = Range { low: -both.high, high: -both.low }.ends();
+        is_proven.then_some(Fault::ReferenceChanged { least_ppm, most_ppm, witnesses: seen.len() })
     }
 
     /// Returns the results of all completed intervals.
@@ -181,7 +236,7 @@ mod tests {
         calibrate::Granules,
         diagnose::{Expectation, Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
         measure::{Burst, BurstReader},
-        source::{Nominal, Pair, RateKind, SourceInfo, StatedBy, TimeSource},
+        source::{Nominal, Pair, RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
         testing::ManualSource,
         units::{Frequency, Width},
     };
@@ -462,6 +517,53 @@ mod tests {
         let (ended, all) = watch(&[steady(1_000_000_000), steady(10_000_000)], &[&fast, &other], NARROW, 3);
         assert!(all.len() == 3 && all.iter().all(|fault| matches!(fault, Fault::AllRatesOff { .. })), "{all:?}");
         assert!(ended.iter().flatten().all(|interval| interval.faults.is_empty()), "{ended:?}");
+    }
+
+    /// Watches three counters whose rates change after 3 s, and returns the faults of the sources and the shared ones.
+    fn changed(rates: [f64; 3], witnesses: [Option<&'static str>; 3]) -> (Vec<Fault>, Vec<Fault>) {
+        let infos = [steady(1_000_000_000), steady(1_000_000_000), steady(1_000_000_000)];
+        let mut watch = Watch::new(&expect(&infos), Limits::default());
+        watch.set_witnesses(witnesses.map(|id| id.map(SourceId::new)).to_vec());
+        let (mut faults, mut shared) = (Vec::new(), Vec::new());
+        for round in 1..=6 * ROUNDS_IN_AN_INTERVAL {
+            let now = round * ROUND_NS;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "a script")]
+            let bursts = rates.map(|ppm| {
+                let late = now.saturating_sub(3_000_000_000);
+                burst(&|ns| ns.strict_add_signed((late as f64 * ppm / 1e6) as i64), now, (30, 30))
+            });
+            watch.take(Round { bursts: &bursts, interrupted: false });
+            if round % ROUNDS_IN_AN_INTERVAL == 0 {
+                let ended = watch.end_interval();
+                faults.extend(ended.sources.into_iter().flat_map(|interval| interval.faults));
+                shared.extend(ended.shared_faults);
+            }
+        }
+        (faults, shared)
+    }
+
+    #[test]
+    fn three_counters_that_agree_prove_a_change_of_the_reference() {
+        let three = [Some("tsc"), Some("hpet"), Some("ptp0")];
+        let (faults, shared) = changed([-298.0; 3], three);
+        assert_eq!(faults, []);
+        for fault in &shared {
+            let Fault::ReferenceChanged { least_ppm, most_ppm, witnesses: 3 } = fault else { panic!("{fault:?}") };
+            assert!((297.0..=298.1).contains(least_ppm) && *most_ppm < 299.0, "{fault:?}");
+        }
+        assert_eq!(shared.len(), 3, "{shared:?}");
+        assert_eq!(changed([-30.0; 3], three), (Vec::new(), Vec::new()), "within the limit");
+    }
+
+    #[test]
+    fn counters_that_are_no_three_witnesses_prove_nothing_about_the_reference() {
+        let is_proof = |rates, witnesses| {
+            let (_, shared) = changed(rates, witnesses);
+            shared.iter().any(|fault| matches!(fault, Fault::ReferenceChanged { .. }))
+        };
+        assert!(!is_proof([-298.0; 3], [Some("tsc"), Some("hpet"), None]), "only two are witnesses");
+        assert!(!is_proof([-298.0; 3], [Some("tsc"), Some("hpet"), Some("hpet-low")]), "two are one counter");
+        assert!(!is_proof([-298.0, -298.0, -200.0], [Some("tsc"), Some("hpet"), Some("ptp0")]), "one disagrees");
     }
 
     #[test]

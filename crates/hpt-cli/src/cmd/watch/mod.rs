@@ -124,6 +124,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
     let mut presence = pinned.as_ref().map(|pinned| PinWatch::new(pinned.cpu(), &context.host));
     let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
+    let beside = |watch: &mut Watch, counter| {
+        watch.expect(&expectations(counter));
+        watch.set_witnesses(expected.iter().map(|expected| expected.witness(counter)).collect());
+    };
     let mut so_far = Totals::beginning(&expected, Watch::new(&expectations(machine.counter(context)), limits));
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
@@ -133,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut screen = Screen::open(context, arguments.duration);
     // On a busy machine, the setup takes time that is not part of the run.
     machine.begin(context);
-    so_far.watch.expect(&expectations(machine.counter(context)));
+    beside(&mut so_far.watch, machine.counter(context));
     let mut ran = NotRunWatch::of_blocking_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
     loop {
         let synchronization = so_far.synchronization(context);
@@ -148,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             so_far.watch.take(Round { bursts: &taken, interrupted: !happened.is_empty() });
             if !happened.is_empty() {
                 let counter = machine.counter(context);
-                so_far.watch.expect(&expectations(counter));
+                beside(&mut so_far.watch, counter);
                 if counted_by.last().is_none_or(|&(_, before)| before != counter) {
                     counted_by.push((machine.at_s(), counter));
                 }
