@@ -66,11 +66,11 @@ impl Stall {
     }
 }
 
-/// The period between two reads of the counters, with the stalls that ended in this period: usually none or one.
+/// The period between two reads of the counters, with the stalls that were found in this period: usually none or one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Window<'a> {
-    /// The stalls that ended in this period.
+    /// The stalls that were found in this period. One during the first report is found after the second report.
     pub stalls: &'a [Stall],
     /// The increases of the counters in this period.
     pub deltas: &'a CounterDeltas,
@@ -221,6 +221,8 @@ where
         // The increases from a read that was itself stalled. They are added to the increases from the next read.
         let mut carried: Option<CounterDeltas> = None;
         let mut stats = StallWatchStats::default();
+        // The usual duration of a report is not known before the second one, which follows soon and judges both.
+        let mut first_report: Option<(Instant, Instant)> = None;
         let (begun, _) = loop_.restart();
         let mut sampled = begun;
         let ended = loop {
@@ -228,7 +230,7 @@ where
             let now = loop_.clock_at;
             let is_last = check(now).is_break();
             let cost_ns = reading.ns() + reporting.ns();
-            let least_ns = if waiting.is_empty() {
+            let least_ns = if waiting.is_empty() && first_report.is_none() {
                 SAMPLING_INTERVAL_NS.max(cost_ns * SAMPLING_RATIO)
             } else {
                 cost_ns * STALL_SAMPLING_RATIO
@@ -256,7 +258,14 @@ where
                 // The usual duration of a rare operation is not known, so a stall during it cannot be detected.
                 stats.blind_below_ns = stats.blind_below_ns.max(end.nanos_since(reported_from));
                 waiting.extend(between);
+            } else if reporting.count == 0 && first_report.is_none() && between.is_none() {
+                first_report = Some((reported_from, end));
             } else {
+                if let Some((start, end_of_first)) = first_report.take() {
+                    let took_ns = end.nanos_since(reported_from);
+                    reporting.record(took_ns.min(end_of_first.nanos_since(start)));
+                    waiting.extend(reporting.judge(start, end_of_first, above_ns));
+                }
                 waiting.extend(reporting.judge(reported_from, end, above_ns).or(between));
             }
             let sampling_ns = end.nanos_since(now);
@@ -270,6 +279,9 @@ where
             }
             sampled = end;
         };
+        if let Some((start, end)) = first_report {
+            stats.blind_below_ns = stats.blind_below_ns.max(end.nanos_since(start));
+        }
         stats.elapsed_ns = ended.nanos_since(begun);
         stats.backward_steps = loop_.backward_steps;
         stats
@@ -503,7 +515,9 @@ impl<T: Clone> Stalls<T> {
             self.longest.insert(place, KeptStall { stall, details: details.clone() });
             self.longest.truncate(self.kept);
         }
-        self.newest.push_back(KeptStall { stall, details });
+        // A stall can be recorded after a later one, because the first report is judged after the second.
+        let place = self.newest.partition_point(|earlier| earlier.stall.start <= stall.start);
+        self.newest.insert(place, KeptStall { stall, details });
         if self.newest.len() > self.kept {
             self.newest.pop_front();
         }
@@ -536,8 +550,7 @@ impl<T: Clone> Stalls<T> {
     /// periodic.
     #[must_use]
     pub fn recurrence(&self) -> Option<Recurrence> {
-        let starts_ns: Vec<u64> = self.starts_ns.iter().copied().collect();
-        recurrence(&starts_ns)
+        recurrence(self.starts_ns.iter().copied().collect())
     }
 }
 
@@ -566,11 +579,12 @@ const LOOSE: u64 = 50;
 /// periodic stalls.
 const REACH: usize = 16;
 
-/// Returns the period of stalls that began at these times, in ascending order; `None` if the stalls are not periodic.
-/// The period is the shortest time after which stalls are followed by another stall in most cases, and far more often
+/// Returns the period of stalls that began at these times, in any order; `None` if the stalls are not periodic. The
+/// period is the shortest time after which stalls are followed by another stall in most cases, and far more often
 /// than by chance.
 #[must_use]
-pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
+pub fn recurrence(mut starts_ns: Vec<u64>) -> Option<Recurrence> {
+    starts_ns.sort_unstable();
     let last = *starts_ns.last()?;
     let span = last.checked_sub(starts_ns[0]).filter(|&span| span > 0)?;
     let mut distances: Vec<u64> = Vec::new();
@@ -587,7 +601,7 @@ pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
         let cluster = &distances[candidate..];
         let cluster = &cluster[..cluster.partition_point(|&distance| distance <= to)];
         if cluster.len() as u64 >= FEWEST_FOLLOWERS
-            && let Some(found) = followers(starts_ns, cluster[cluster.len() / 2], last, span)
+            && let Some(found) = followers(&starts_ns, cluster[cluster.len() / 2], last, span)
         {
             return Some(found);
         }
@@ -831,6 +845,20 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_report_is_not_a_stall_not_even_the_first_one() {
+        let time = Scripted::new(500, &[]);
+        let mut seen = Vec::new();
+        let watch = StallWatch::new(&time, Frequency::GIGAHERTZ).with_clock(&time).with_check(until(300 * MS));
+        let watched = watch.run(|window| {
+            seen.extend_from_slice(window.stalls);
+            time.pass(200 * US);
+            Continue(Checked)
+        });
+        assert_eq!(seen, []);
+        assert!(watched.samplings > 3 && watched.blind_below_ns > 200 * US, "{watched:?}");
+    }
+
+    #[test]
     fn many_consecutive_stalls_are_found_although_counters_are_read_once_for_them() {
         let jumps: Vec<_> = (0..500).map(|number| (5 * MS + number * 40 * US, 15 * US)).collect();
         let time = Scripted::new(20, &jumps);
@@ -934,12 +962,18 @@ mod tests {
         assert_eq!((longest, newest), (vec![1_009, 1_008, 1_007], vec![997, 998, 999]));
         assert_eq!((stalls.lengths().histogram().samples(), stalls.stalled_ns()), (1_000, 10_000 + 499_500));
         assert_eq!(stalls.recurrence().map(|found| found.period_ns), Some(MS));
+        // The stall of the first report is recorded after later ones.
+        stalls.record(Stall::new(Instant::from_kernel_nanos(998 * MS + 1), 10), 0);
+        assert_eq!(stalls.newest().map(|kept| kept.details).collect::<Vec<_>>(), [998, 0, 999]);
+        assert_eq!(stalls.recurrence().map(|found| found.period_ns), Some(MS));
     }
 
     #[test]
     fn a_period_is_found_among_other_stalls_and_none_without_one() {
         let ticks: Vec<u64> = (0..200).map(|number| number * 4 * MS + number % 7 * 300).collect();
-        let found = recurrence(&ticks).expect("a period");
+        let found = recurrence(ticks.clone()).expect("a period");
+        let backward = recurrence(ticks.iter().rev().copied().collect());
+        assert_eq!(backward.as_ref(), Some(&found));
         assert!(found.period_ns.abs_diff(4 * MS) < 3_000 && found.p10_ns <= found.p90_ns, "{found:?}");
         assert!(found.followed * 10 > found.eligible * 9, "{found:?}");
         // As many others at random times.
@@ -948,14 +982,11 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % (800 * MS)
         };
-        let mut mixed: Vec<u64> = ticks.iter().copied().chain((0..150).map(|_| random())).collect();
-        mixed.sort_unstable();
-        let found = recurrence(&mixed).expect("a period among others");
+        let mixed = ticks.iter().copied().chain((0..150).map(|_| random())).collect();
+        let found = recurrence(mixed).expect("a period among others");
         assert!(found.period_ns.abs_diff(4 * MS) < 80_000, "{found:?}");
-        let mut any: Vec<u64> = (0..300).map(|_| random()).collect();
-        any.sort_unstable();
-        assert_eq!(recurrence(&any), None);
-        assert_eq!((recurrence(&[]), recurrence(&[5]), recurrence(&[5, 5, 5])), (None, None, None));
+        assert_eq!(recurrence((0..300).map(|_| random()).collect()), None);
+        assert_eq!([vec![], vec![5], vec![5, 5, 5]].map(recurrence), [None; 3]);
     }
 
     #[test]
@@ -1027,9 +1058,8 @@ mod tests {
         }
 
         #[test]
-        fn any_start_times_are_examined_without_a_panic(mut starts in vec(0_u64..1 << 50, 0..200)) {
-            starts.sort_unstable();
-            if let Some(found) = recurrence(&starts) {
+        fn any_start_times_are_examined_without_a_panic(starts in vec(0_u64..1 << 50, 0..200)) {
+            if let Some(found) = recurrence(starts) {
                 prop_assert!(found.p10_ns <= found.period_ns && found.period_ns <= found.p90_ns && found.followed <= found.eligible);
             }
         }
