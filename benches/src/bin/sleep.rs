@@ -78,7 +78,8 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
         // Default configuration: the kernel sleeps until 125 µs before the end.
         let spin_sleep = spin_sleep::SpinSleeper::default();
         methods.push(SleepMethod::new("spin_sleep", move |duration, _| spin_sleep.sleep(duration)));
-        let overshoots = sleep_overshoot(duration, args.count, &mut methods, |_| {
+        let durations = (0..args.count).map(|_| duration);
+        let overshoots = sleep_overshoot(durations, &mut methods, |_| {
             if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         sleeps.extend(lines(duration, &overshoots));

@@ -83,6 +83,14 @@ pub(super) fn time_of(reads: u64, repeated: &RepeatedReads) -> Option<(f64, Stri
 }
 
 impl Timed {
+    /// Returns the mean duration of a read in all batches, including the time of interrupts.
+    pub(super) fn mean(&self, what: &str, (unit, unit_ns): (&str, f64), how: &str) -> Option<Measured> {
+        let how =
+            format!("{how}; mean of {} {}", self.repeated.reads, one_or_many(self.repeated.reads, "read", "reads"));
+        let mean = Measured::figure(what, self.repeated.mean_read_ns? / unit_ns, unit, self.cost.calls, how);
+        Some(Measured { not_run_share: self.repeated.not_run_share, ..mean })
+    }
+
     /// Returns the duration of `reads` reads, and the distribution of single reads.
     pub(super) fn figures(&self, what: &str, reads: u64, (unit, unit_ns): (&str, f64), how: &str) -> Vec<Measured> {
         let Self { repeated, cost, stopwatch } = self;
@@ -140,10 +148,10 @@ pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<
     Err(format!("this system has no counter that programs can read: {}", refused.join("; ")))
 }
 
-/// Returns a counter register that is read without the kernel: the System Timer of a Raspberry Pi if available,
-/// otherwise the cheapest counter on this machine.
+/// Returns a counter register that is read without the kernel with a single load: the lower half of the System Timer of
+/// a Raspberry Pi if available, otherwise the cheapest counter on this machine.
 pub(super) fn register(context: &Context) -> Result<Chosen, String> {
-    best(context, &["bcm-systimer", "arm-counter", "tsc"], "the System Timer")
+    best(context, &["bcm-systimer-low", "arm-counter", "tsc"], "the System Timer")
 }
 
 /// Returns the cycle counter, or the best replacement.

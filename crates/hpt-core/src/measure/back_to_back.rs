@@ -7,20 +7,30 @@ use std::{ops::ControlFlow, time::Duration};
 use super::order::Orders;
 use crate::{source::TimeSource, stats::Histogram};
 
+/// How the two reads of a pair are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PairReads {
+    /// As reads around a timed piece of work ([`TimeSource::ticks_start`], [`TimeSource::ticks_end`]).
+    Ordered,
+    /// Not ordered: the bare read ([`TimeSource::ticks`]).
+    Bare,
+}
+
 /// The back-to-back reads of one source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BackToBackReads {
-    /// The second reading minus the first, in ticks. The reads are ordered in the same way as reads around a timed
-    /// piece of work.
+    /// The second reading minus the first, in ticks.
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice back to back, and repeats this `count` times. Before each repetition, calls `wait`
-/// with the next duration from `waits`, which are used in turn. The order of the sources changes in every repetition.
-/// If `wait` returns [`ControlFlow::Break`], returns the results so far.
+/// Reads each of `sources` twice back to back, and repeats this `count` times. Before each pair, calls `wait` with the
+/// pause of this repetition, which is the next duration from `waits`, used in turn. Each pair therefore follows a pause
+/// of its own, and no pair finds caches that another pair has warmed. The order of the sources changes in every
+/// repetition. If `wait` returns [`ControlFlow::Break`], returns the results so far.
 pub fn back_to_back_reads(
-    sources: &[&dyn TimeSource],
+    sources: &[(&dyn TimeSource, PairReads)],
     waits: &[Duration],
     count: u64,
     mut wait: impl FnMut(Duration) -> ControlFlow<()>,
@@ -29,23 +39,44 @@ pub fn back_to_back_reads(
     let mut waits = waits.iter().cycle();
     let mut orders = Orders::of(sources.len());
     for _ in 0..count {
-        if let Some(&duration) = waits.next()
-            && wait(duration).is_break()
-        {
-            break;
-        }
+        let pause = waits.next();
         for &place in orders.shuffled() {
-            let source = sources[place];
-            let start = source.ticks_start();
-            let end = source.ticks_end();
-            // If access to a counter is revoked between the two reads, its readings go backward. Such a pair is
-            // discarded.
-            if source.info().width.signed_difference(start, end) >= 0 {
-                pairs[place].differences.record(source.info().width.difference(start, end));
+            if pause.is_some_and(|&pause| wait(pause).is_break()) {
+                return pairs;
             }
+            let (source, reads) = sources[place];
+            let (start, end) = match reads {
+                PairReads::Ordered => (source.ticks_start(), source.ticks_end()),
+                PairReads::Bare => (source.ticks(), source.ticks()),
+            };
+            record(&mut pairs[place].differences, source, (start, end));
         }
     }
     pairs
+}
+
+/// Reads a source `count` times in a row with [`TimeSource::ticks`], and returns the differences of consecutive readings
+/// in ticks. There is one difference fewer than readings. Nothing is computed between two reads.
+pub fn chained_reads(source: &dyn TimeSource, count: usize) -> Histogram {
+    // The memory is written once, so that no read waits for a page fault.
+    let mut readings = vec![u64::MAX; count];
+    for reading in &mut readings {
+        *reading = source.ticks();
+    }
+    let mut differences = Histogram::new();
+    for pair in readings.windows(2) {
+        record(&mut differences, source, (pair[0], pair[1]));
+    }
+    differences
+}
+
+/// Records a difference. If access to a counter is revoked between the two reads, its readings go backward. Such a pair
+/// is discarded.
+fn record(differences: &mut Histogram, source: &dyn TimeSource, (start, end): (u64, u64)) {
+    let width = source.info().width;
+    if width.signed_difference(start, end) >= 0 {
+        differences.record(width.difference(start, end));
+    }
 }
 
 #[cfg(test)]
@@ -55,7 +86,7 @@ mod tests {
         time::Duration,
     };
 
-    use super::back_to_back_reads;
+    use super::{PairReads, back_to_back_reads, chained_reads};
     use crate::{
         source::{SourceId, SourceInfo, TimeSource},
         testing::ManualSource,
@@ -68,23 +99,29 @@ mod tests {
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
         let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
-        let sources: [&dyn TimeSource; 2] = [&wide, &narrow];
+        let sources: [(&dyn TimeSource, PairReads); 2] = [(&wide, PairReads::Bare), (&narrow, PairReads::Ordered)];
         let pairs = back_to_back_reads(&sources, &[], 100, |_| Continue(()));
         let found = pairs.iter().map(|pairs| pairs.differences.spread(1.0).expect("a hundred"));
         let found: Vec<_> = found.map(|spread| (spread.samples, spread.min_ns, spread.max_ns)).collect();
         assert_eq!(found, [(100, 7.0, 7.0), (100, 9e8, 9e8)]);
+        let chain = chained_reads(&narrow, 100).spread(1.0).expect("differences");
+        assert_eq!((chain.samples, chain.min_ns, chain.max_ns), (99, 9e8, 9e8));
+        assert_eq!((chained_reads(&wide, 1).samples(), chained_reads(&wide, 0).samples()), (0, 0));
     }
 
     #[test]
-    fn waits_alternate_until_the_callback_breaks() {
-        let source = ManualSource::new("source").stepping_by(1);
+    fn each_pair_follows_a_pause_of_its_own_until_the_callback_breaks() {
+        let one = ManualSource::new("one").stepping_by(1);
+        let other = ManualSource::new("other").stepping_by(1);
+        let sources: [(&dyn TimeSource, PairReads); 2] = [(&one, PairReads::Bare), (&other, PairReads::Bare)];
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();
-        let pairs = back_to_back_reads(&[&source], &waits, 1_000, |wait| {
+        let pairs = back_to_back_reads(&sources, &waits, 1_000, |wait| {
             waited.push(wait.as_secs());
-            if waited.len() < 4 { Continue(()) } else { Break(()) }
+            if waited.len() < 6 { Continue(()) } else { Break(()) }
         });
-        assert_eq!((waited, pairs[0].differences.samples()), (vec![1, 5, 1, 5], 3));
+        let samples: u64 = pairs.iter().map(|pairs| pairs.differences.samples()).sum();
+        assert_eq!((waited, samples), (vec![1, 1, 5, 5, 1, 1], 5));
         assert_eq!(back_to_back_reads(&[], &waits, 3, |_| Continue(())), []);
     }
 }

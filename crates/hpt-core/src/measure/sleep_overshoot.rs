@@ -131,6 +131,8 @@ pub struct SleepOvershoot {
     pub trimmed_mean_ns: Option<f64>,
     /// The number of sleeps that returned before their deadline.
     pub early: u64,
+    /// The total duration of the sleeps.
+    pub elapsed: Duration,
     /// The CPU time of this thread divided by the elapsed time; `None` if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
     /// The kernel's error if it refused the method's system call, as in a sandbox. The method was then no longer used.
@@ -165,19 +167,18 @@ impl SleepsSoFar<'_> {
     }
 }
 
-/// Sleeps `rounds` times for `duration` with each method. The order of the methods changes in every round, because a
+/// Sleeps for each of `durations` with each method. The order of the methods changes in every round, because a
 /// spinning method leaves the machine in a different state from a blocking method. Calls `check` after each sleep,
 /// with the sleeps made so far. If it returns [`ControlFlow::Break`], returns the results so far.
 pub fn sleep_overshoot(
-    duration: Duration,
-    rounds: u64,
+    durations: impl IntoIterator<Item = Duration>,
     methods: &mut [SleepMethod<'_>],
     mut check: impl FnMut(SleepsSoFar<'_>) -> ControlFlow<()>,
 ) -> Vec<SleepOvershoot> {
     let mut tallies: Vec<Tally> = methods.iter().map(|method| Tally::new(method.name)).collect();
     let mut made = 0;
     let mut orders = Orders::of(methods.len());
-    'rounds: for _ in 0..rounds {
+    'rounds: for duration in durations {
         for &place in orders.shuffled() {
             let (method, tally) = (&mut methods[place], &mut tallies[place]);
             if tally.refused.is_some() {
@@ -250,6 +251,7 @@ impl Tally {
             early: self.early,
             sorted_ns: self.overshoot_ns,
             refused: self.refused,
+            elapsed: Duration::from_nanos(self.wall_ns),
             // If a sandbox forbids the CPU-time clock, its readings are zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
         }
@@ -309,11 +311,11 @@ mod tests {
         let mut sleeper = Sleeper::new();
         let mut own = 0;
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
-        let sleeps = sleep_overshoot(Duration::from_micros(200), 5, &mut methods, |_| Continue(()));
+        let sleeps = sleep_overshoot([Duration::from_micros(200); 5], &mut methods, |_| Continue(()));
         drop(methods);
         // One hour: no machine is so busy that an hour passes before the thread sleeps.
         let unslept =
-            sleep_overshoot(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| {
+            sleep_overshoot([Duration::from_secs(3_600); 5], &mut [SleepMethod::new("own", |_, _| own += 1)], |_| {
                 Continue(())
             });
         for (sleep, name) in sleeps.iter().zip(SleepMethod::NAMES) {
@@ -330,7 +332,7 @@ mod tests {
         let mut sleeper = Sleeper::new();
         let mut methods = SleepMethod::all(&mut sleeper);
         let mut half_way = Vec::new();
-        let sleeps = sleep_overshoot(Duration::from_micros(50), 1_000, &mut methods, |so_far| {
+        let sleeps = sleep_overshoot([Duration::from_micros(50); 1_000], &mut methods, |so_far| {
             let (deadline, overshoot_ns) = so_far.last();
             let result = so_far.results();
             assert!(deadline <= crate::clock::Instant::now());

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, time::Duration};
 use clap::Args;
 use hpt_core::{
     Frequency, Instant, Opened, Sleeper, SourceId, Spread, TimeSource,
-    measure::{NotRunWatch, back_to_back_reads},
+    measure::{NotRunWatch, PairReads, back_to_back_reads},
     realtime::Pinned,
     sleep::Strategy,
     source,
@@ -65,7 +65,8 @@ const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 ///
 /// Reads a source twice in immediate succession. The difference is the time that a program adds to a measured operation
 /// by reading a clock before and after the operation. Reading in a loop shows the minimum. After a pause, caches are
-/// cold and the CPU frequency may be lower. hpt reads the sources in turn, in a different order each time.
+/// cold and the CPU frequency may be lower. hpt reads the sources in turn, each after a pause of its own, and in a
+/// different order each time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(PAIRS_HELP).value_parser(of_pairs)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
 pub(crate) struct Arguments {
@@ -75,7 +76,7 @@ pub(crate) struct Arguments {
     /// Pauses before pairs, separated by commas
     ///
     /// 1s/5s alternates between pauses of 1 s and 5 s.
-    #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
+    #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,10ms")]
     interval: Vec<Waits>,
     /// Number of pairs per source and pause
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = at_least_one::<u32>)]
@@ -142,8 +143,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
     let intervals = distinct(&arguments.interval);
     let waits: Duration = intervals.iter().map(|waits| waits.total(arguments.count)).sum();
-    let expected = waits + reads(sources.len(), intervals.len(), arguments.count);
-    let progress = Progress::new(u64::from(arguments.count) * intervals.len() as u64, expected);
+    let several = u32::try_from(sources.len()).unwrap_or(u32::MAX);
+    let expected = waits.saturating_mul(several) + reads(sources.len(), intervals.len(), arguments.count);
+    let of_source = u64::from(arguments.count) * intervals.len() as u64;
+    let progress = Progress::new(of_source * u64::from(several), expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.waker())?;
     let warm_up = warm_up(arguments, (context, &progress), (&sources, intervals[0]), &mut sleeper);
@@ -168,8 +171,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             pairs.measure(&sources, |wait| {
                 // Consecutive pairs should be disturbed as little as possible.
                 if !wait.is_zero() || (done + 1) % LOOK_EVERY == 0 {
-                    // The result so far is printed between two pairs, before the pause.
-                    continue_if(!context.signals.is_asked())?;
+                    // The result so far is printed before a pause, and when all sources have the same number of pairs.
+                    continue_if(done % u64::from(several) > 0 || !context.signals.is_asked())?;
                     progress.at(done + 1);
                     pause(wait, &mut sleeper, context)?;
                 }
@@ -204,6 +207,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 struct Series<'a> {
     waits: &'a Waits,
     count: u64,
+    /// The number of pairs of all sources.
     made: u64,
     /// The distribution of each source.
     differences: Vec<Histogram>,
@@ -216,7 +220,11 @@ impl<'a> Series<'a> {
 
     /// Returns the number of pairs of each source that are not measured yet.
     const fn left(&self) -> u64 {
-        self.count - self.made
+        self.count - self.made_of_each()
+    }
+
+    const fn made_of_each(&self) -> u64 {
+        self.made / self.differences.len() as u64
     }
 
     /// Measures until all pairs are measured, or until `wait` returns `Break`.
@@ -224,8 +232,8 @@ impl<'a> Series<'a> {
         // Continue with the pause after the last one.
         let mut waits = self.waits.0.clone();
         let turns = waits.len().max(1) as u64;
-        waits.rotate_left(usize::try_from(self.made % turns).unwrap_or(0));
-        let pairs = back_to_back_reads(sources, &waits, self.left(), |duration| {
+        waits.rotate_left(usize::try_from(self.made_of_each() % turns).unwrap_or(0));
+        let pairs = back_to_back_reads(&ordered(sources), &waits, self.left(), |duration| {
             wait(duration)?;
             self.made += 1;
             ControlFlow::Continue(())
@@ -236,6 +244,10 @@ impl<'a> Series<'a> {
     }
 }
 
+fn ordered<'a>(sources: &[&'a dyn TimeSource]) -> Vec<(&'a dyn TimeSource, PairReads)> {
+    sources.iter().map(|&source| (source, PairReads::Ordered)).collect()
+}
+
 /// Reads pairs after the first of the pauses until the warm-up is over.
 fn warm_up(
     arguments: &Arguments,
@@ -244,7 +256,7 @@ fn warm_up(
     sleeper: &mut Sleeper,
 ) -> DiscardedSamples {
     arguments.warm_up.spend((context, progress), |end| {
-        let pairs = back_to_back_reads(sources, &waits.0, LOOK_EVERY, |wait| {
+        let pairs = back_to_back_reads(&ordered(sources), &waits.0, LOOK_EVERY, |wait| {
             let left = end.saturating_duration_since(Instant::now());
             continue_if(!left.is_zero())?;
             // The last pause may be shorter.

@@ -118,7 +118,7 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
         let labels: Vec<Option<String>> = ways.iter().map(Way::setting).collect();
         let mut methods: Vec<SleepMethod<'_>> = ways.iter_mut().map(Way::method).collect();
         // The sleepers learn. These sleeps do not count.
-        sleep_overshoot(duration, learning, &mut methods, |so_far| {
+        sleep_overshoot(repeated(duration, learning), &mut methods, |so_far| {
             progress.at(sleeps * before + so_far.made());
             context.check()
         });
@@ -126,7 +126,7 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
         let overshoots = if context.interrupted() {
             Vec::new()
         } else {
-            sleep_overshoot(duration, measured, &mut methods, |so_far| {
+            sleep_overshoot(repeated(duration, measured), &mut methods, |so_far| {
                 progress.at(learned + so_far.made());
                 answer_request(context, || {
                     let rows = [rows.clone(), rows_of(duration, &labels, &so_far.results(), |_| None)].concat();
@@ -170,7 +170,7 @@ pub(super) fn refusals(overshoots: &[SleepOvershoot]) -> Option<String> {
 
 /// Measures the CPU time of a sleep that only blocks, as a share of the elapsed time.
 fn blocking_share(duration: Duration, count: u64, context: &Context) -> Option<f64> {
-    let sleeps = sleep_overshoot(duration, count, &mut [SleepMethod::nanosleep()], |_| context.check());
+    let sleeps = sleep_overshoot(repeated(duration, count), &mut [SleepMethod::nanosleep()], |_| context.check());
     sleeps.first()?.cpu_share
 }
 
@@ -354,6 +354,11 @@ fn recommendations(rows: &[SleepCurveRow], duration_ns: u64) -> Vec<SleepRecomme
             }
         })
         .into()
+}
+
+/// Returns the same duration `count` times.
+pub(super) fn repeated(duration: Duration, count: u64) -> impl Iterator<Item = Duration> {
+    (0..count).map(move |_| duration)
 }
 
 #[cfg(test)]

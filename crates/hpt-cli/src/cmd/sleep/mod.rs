@@ -192,7 +192,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         progress.name(&exact_time(duration));
         let mut sleeper = arguments.sleeper();
         let mut methods = arguments.methods(&mut sleeper);
-        let overshoots = sleep_overshoot(duration, count.into(), &mut methods, |so_far| {
+        let overshoots = sleep_overshoot(curve::repeated(duration, count.into()), &mut methods, |so_far| {
             if let Some(feed) = &mut feed {
                 let (deadline, overshoot_ns) = so_far.last();
                 feed.offer(deadline.nanos_since(Instant::EPOCH), overshoot_ns);
@@ -266,7 +266,7 @@ fn warm_up(arguments: &Arguments, context: &Context, progress: &Progress) -> Dis
     let length = arguments.length.first().copied().unwrap_or_default();
     arguments.warm_up.spend((context, progress), |end| {
         let mut made = 0;
-        sleep_overshoot(length, WARM_UP_ROUNDS, &mut methods, |so_far| {
+        sleep_overshoot(curve::repeated(length, WARM_UP_ROUNDS), &mut methods, |so_far| {
             made = so_far.made();
             continue_if(Instant::now() < end && !context.interrupted())
         });
@@ -449,7 +449,9 @@ mod tests {
             let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
             methods.retain(|method| method.name() == "busy");
             let overshoots =
-                sleep_overshoot(Duration::from_nanos(1), samples, &mut methods, |_| ControlFlow::Continue(()));
+                sleep_overshoot(super::curve::repeated(Duration::from_nanos(1), samples), &mut methods, |_| {
+                    ControlFlow::Continue(())
+                });
             let row = row(Duration::from_nanos(1), &overshoots[0], None);
             assert_eq!(row.samples, samples);
             (row.p50_ns.is_some(), row.p99_ns.is_some(), row.p999_ns.is_some(), row.max_ns.is_some())
