@@ -247,6 +247,7 @@ pub mod pace;
 #[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "realtime"))]
 pub mod realtime;
 mod scale;
+mod settings;
 mod slack;
 pub mod sleep;
 pub mod source;

@@ -95,7 +95,7 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-core",
         layers: &[
-            &["cast"],
+            &["cast", "settings"],
             &["os_error", "stats", "sys", "units"],
             &["host", "scale", "slack"],
             &["gpio", "source", "state"],

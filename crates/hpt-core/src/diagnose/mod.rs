@@ -17,7 +17,7 @@ pub use self::{
     expected::{Expected, Surroundings},
     machine::{
         Evidence, Examined, Finding, Fix, Gap, Gaps, Goal, MachineFacts, Relevance, Rule, RunTimeChange, RunTimeFix,
-        Severity, THEMES, Theme, Verdict, examine, prove, run_time_fixes,
+        Severity, THEMES, Theme, Verdict, boot_parameter, examine, prove, run_time_fixes,
     },
     marks::{Suspends, suspended_between},
     source::{Fault, FrequencyErrorLimits, Interval, SourceEvent, SourceOffset},

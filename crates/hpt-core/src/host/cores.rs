@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{CpuList, Host, Told};
+use crate::settings::{GOVERNOR, HIGHEST_FREQUENCY, ISOLATED, NOHZ_FULL};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const OFFLINE: &str = "/sys/devices/system/cpu/offline";
 const PRESENT: &str = "/sys/devices/system/cpu/present";
-const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
-const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 /// The CPUs isolated by partitions of control groups. Linux, Documentation/admin-guide/cgroup-v2.rst,
 /// cpuset.cpus.isolated.
 const ISOLATED_BY_GROUPS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
@@ -19,9 +18,7 @@ const SIBLINGS: &str = "topology/thread_siblings_list";
 /// The number of times that the processor throttled a core because of its temperature. Linux,
 /// drivers/thermal/intel/therm_throt.c.
 const THROTTLED: &str = "thermal_throttle/core_throttle_count";
-const GOVERNOR: &str = "cpufreq/scaling_governor";
 const DRIVER: &str = "cpufreq/scaling_driver";
-const HIGHEST_ALLOWED: &str = "cpufreq/scaling_max_freq";
 const HIGHEST: &str = "cpufreq/cpuinfo_max_freq";
 /// The highest frequency without turbo, of the driver `intel_pstate`.
 const BASE: &str = "cpufreq/base_frequency";
@@ -77,7 +74,7 @@ impl Host {
     pub(crate) fn cores(&self) -> Cores {
         let list = |path: &str| self.told(path).parsed(|text| CpuList::parse(&text));
         let online = self.online();
-        let isolated = match (list(ISOLATED), list(ISOLATED_BY_GROUPS)) {
+        let isolated = match (list(ISOLATED.path), list(ISOLATED_BY_GROUPS)) {
             (Told::Is(at_boot), Told::Is(by_groups)) => Told::Is(at_boot.or(&by_groups)),
             (Told::Is(one), _) | (Told::Absent, Told::Is(one)) => Told::Is(one),
             (other, _) => other,
@@ -87,7 +84,7 @@ impl Host {
             (Told::Is(offline), Told::Is(present)) => offline.and(&present),
             _ => CpuList::default(),
         };
-        Cores { online, offline, isolated, nohz_full: list(NOHZ_FULL), each }
+        Cores { online, offline, isolated, nohz_full: list(NOHZ_FULL.path), each }
     }
 
     /// Returns the CPUs that are online now, from sysfs or, without it, from /proc/stat; `None` if neither can be read.
@@ -104,7 +101,7 @@ impl Host {
     /// Returns the CPUs that are set aside for the threads of one application: isolated from the scheduler, or without
     /// a tick.
     pub(crate) fn reserved_cpus(&self) -> CpuList {
-        let lists = [ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(|path| CpuList::parse(&self.text(path)?));
+        let lists = [ISOLATED.path, NOHZ_FULL.path, ISOLATED_BY_GROUPS].map(|path| CpuList::parse(&self.text(path)?));
         lists.into_iter().flatten().fold(CpuList::default(), |all, list| all.or(&list))
     }
 
@@ -136,17 +133,18 @@ impl Host {
     }
 
     fn core(&self, cpu: usize) -> Core {
-        let told = |name: &str| self.told(&format!("{CPUS}/cpu{cpu}/{name}"));
-        let number = |name: &str| told(name).parsed(|text| text.trim().parse().ok());
-        let word = |name: &str| told(name).parsed(|text| text.split_whitespace().next().map(str::to_owned));
+        let path = |name: &str| format!("{CPUS}/cpu{cpu}/{name}");
+        let told = |name: &str| self.told(&path(name));
+        let number = |path: &str| self.told(path).parsed(|text| text.trim().parse().ok());
+        let word = |path: &str| self.told(path).parsed(|text| text.split_whitespace().next().map(str::to_owned));
         Core {
             siblings: told(SIBLINGS).parsed(|text| CpuList::parse(&text)),
-            governor: word(GOVERNOR),
-            driver: word(DRIVER),
-            highest_allowed_khz: number(HIGHEST_ALLOWED),
-            highest_khz: number(HIGHEST),
-            base_khz: number(BASE),
-            throttled: number(THROTTLED),
+            governor: word(&GOVERNOR.path_of(&[cpu])),
+            driver: word(&path(DRIVER)),
+            highest_allowed_khz: number(&HIGHEST_FREQUENCY.path_of(&[cpu])),
+            highest_khz: number(&path(HIGHEST)),
+            base_khz: number(&path(BASE)),
+            throttled: number(&path(THROTTLED)),
             idle: self.idle_states(cpu),
         }
     }
@@ -169,11 +167,12 @@ impl Host {
 
     /// Returns the paths of the files that this module reads. Files of a CPU are included only if they exist.
     pub(super) fn core_files(&self) -> Vec<String> {
-        let mut files = [ONLINE, OFFLINE, PRESENT, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
-        for cpu in self.cores().each.keys() {
-            let cpu = format!("{CPUS}/cpu{cpu}");
-            let names = [SIBLINGS, GOVERNOR, DRIVER, HIGHEST_ALLOWED, HIGHEST, BASE, THROTTLED];
+        let mut files = [ONLINE, OFFLINE, PRESENT, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
+        for number in self.cores().each.keys() {
+            let cpu = format!("{CPUS}/cpu{number}");
+            let names = [SIBLINGS, DRIVER, HIGHEST, BASE, THROTTLED];
             let mut of_this: Vec<String> = names.iter().map(|name| format!("{cpu}/{name}")).collect();
+            of_this.extend([GOVERNOR, HIGHEST_FREQUENCY].map(|setting| setting.path_of(&[number])));
             for state in self.list(&format!("{cpu}/cpuidle")) {
                 of_this.extend(["name", "latency", "disable"].map(|name| format!("{cpu}/cpuidle/{state}/{name}")));
             }

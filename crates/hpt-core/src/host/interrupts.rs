@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{CpuList, Host, Told, cpu_counts::cpus_of};
+use crate::settings::IRQ_AFFINITY;
 
 const INTERRUPTS: &str = "/proc/interrupts";
-const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
 /// The maximum number of interrupts that are evaluated. This crate reads up to two files for each interrupt, and a
 /// capture could list millions of interrupts.
@@ -85,32 +85,31 @@ impl Host {
         })
     }
 
-    /// Returns the affinity of new interrupts.
-    pub(crate) fn default_affinity(&self) -> Told<CpuList> {
-        self.told(DEFAULT_AFFINITY).parsed(|text| CpuList::parse_mask(&text))
-    }
-
     fn goes_to(&self, number: u32) -> Told<CpuList> {
-        let list = |name: &str| self.told(&format!("/proc/irq/{number}/{name}")).parsed(|text| CpuList::parse(&text));
-        match list("effective_affinity_list") {
+        let [effective, allowed] =
+            affinity_files(number).map(|path| self.told(&path).parsed(|text| CpuList::parse(&text)));
+        match effective {
             // If the effective affinity is not set yet or this kernel does not report it, use the allowed affinity.
-            Told::Is(nowhere) if nowhere.is_empty() => list("smp_affinity_list"),
-            Told::Absent => list("smp_affinity_list"),
+            Told::Is(nowhere) if nowhere.is_empty() => allowed,
+            Told::Absent => allowed,
             told => told,
         }
     }
 
     pub(super) fn interrupt_files(&self) -> Vec<String> {
-        let mut files = vec![INTERRUPTS.to_owned(), DEFAULT_AFFINITY.to_owned()];
+        let mut files = vec![INTERRUPTS.to_owned()];
         let numbers =
             self.interrupts().is().into_iter().flatten().map(|interrupt| interrupt.number).collect::<Vec<_>>();
         for number in numbers {
-            let of_this =
-                ["effective_affinity_list", "smp_affinity_list"].map(|name| format!("/proc/irq/{number}/{name}"));
-            files.extend(of_this.into_iter().filter(|file| self.told(file) != Told::Absent));
+            files.extend(affinity_files(number).into_iter().filter(|file| self.told(file) != Told::Absent));
         }
         files
     }
+}
+
+/// Returns the files with the CPUs that an interrupt goes to, and with those that it may go to.
+fn affinity_files(number: u32) -> [String; 2] {
+    [format!("/proc/irq/{number}/effective_affinity_list"), IRQ_AFFINITY.path_of(&[number])]
 }
 
 /// Returns the part of /proc/interrupts that may leave the machine: counts, and common driver names. Names of network

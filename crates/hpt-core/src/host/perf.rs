@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::{CpuList, Host, Told};
-use crate::units::Frequency;
+use crate::{
+    settings::{PARANOID, RDPMC, USER_ACCESS},
+    units::Frequency,
+};
 
-pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-const USER_ACCESS: &str = "/proc/sys/kernel/perf_user_access";
 const DEVICES: &str = "/sys/bus/event_source/devices";
 /// The state of each CPU's cycle counter, from the kernel module that allows programs to read it (kmod/ in the hpt
 /// repository).
@@ -57,12 +58,12 @@ impl Host {
         let cpus = cores.iter().filter_map(|pmu| Some((pmu.clone(), CpuList::parse(&self.text(&cpus_path(pmu))?)?)));
         let usual = cores.iter().find(|pmu| self.text(&type_path(pmu)).as_deref() == Some(TYPE_OF_CORES));
         let rdpmc = cores.iter().filter_map(|pmu| {
-            let value = number(&rdpmc_path(pmu)).and_then(|value| u8::try_from(value).ok())?;
+            let value = number(&RDPMC.path_of(&[pmu])).and_then(|value| u8::try_from(value).ok())?;
             Some((pmu.clone(), value))
         });
         PerfEvents {
-            paranoid: number(PARANOID),
-            user_access: number(USER_ACCESS).map(|value| value != 0),
+            paranoid: number(PARANOID.path),
+            user_access: number(USER_ACCESS.path).map(|value| value != 0),
             cpus: cpus.collect(),
             usual: usual.cloned(),
             rdpmc: rdpmc.collect(),
@@ -97,19 +98,13 @@ impl Host {
     /// included.
     pub(super) fn perf_files(&self) -> Vec<String> {
         let pmus = self.list(DEVICES).into_iter().filter(|name| self.counts_cores(name) || name == SOFTWARE);
-        let of_pmu = pmus.flat_map(|name| [type_path(&name), cpus_path(&name), rdpmc_path(&name)]);
+        let of_pmu = pmus.flat_map(|name| [type_path(&name), cpus_path(&name), RDPMC.path_of(&[name])]);
         let of_pmu: Vec<String> =
             of_pmu.filter(|file| file.ends_with("type") || self.told(file) != Told::Absent).collect();
-        let mut files =
-            vec![PARANOID.to_owned(), USER_ACCESS.to_owned(), HPT_CYCLES.to_owned(), core_frequency_path(0)];
+        let mut files = vec![HPT_CYCLES.to_owned(), core_frequency_path(0)];
         files.extend(of_pmu);
         files
     }
-}
-
-/// Returns the path of the `rdpmc` setting of these counters.
-pub(crate) fn rdpmc_path(pmu: &str) -> String {
-    format!("{DEVICES}/{pmu}/rdpmc")
 }
 
 fn type_path(pmu: &str) -> String {

@@ -1,29 +1,14 @@
 //! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
 //! supply of a board, and steal time. This module does not change settings.
 
-use super::{Host, Told};
+use super::{CpuList, Host, Told};
+use crate::settings::{self, FAIR_SERVER, FAIR_SERVER_PERIOD, Form, SystemSetting};
 
-/// The time that all real-time threads together may use in each period. Linux,
-/// Documentation/scheduler/sched-rt-group.rst.
-pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-pub(crate) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
-/// The time that each CPU reserves for ordinary threads, since Linux 6.12. Linux 6.12, kernel/sched/debug.c.
-pub(crate) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
-/// Files about CPU frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
-pub(crate) const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
-pub(crate) const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 pub(super) const STAT: &str = "/proc/stat";
-const REALTIME: &str = "/sys/kernel/realtime";
-const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
 const CONFIGURATION: &str = "/boot/config-";
 const SWAPS: &str = "/proc/swaps";
-const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-const SAME_PAGES: &str = "/sys/kernel/mm/ksm/run";
-const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
-const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
 /// The driver of idle states. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 pub(crate) const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
-const TIMER_MIGRATION: &str = "/proc/sys/kernel/timer_migration";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
 /// The driver for the firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c. Without its file,
@@ -34,27 +19,9 @@ const MONITORS: &str = "/sys/class/hwmon";
 const ALARM: &str = "in0_lcrit_alarm";
 const ZONES: &str = "/sys/class/thermal";
 
-/// Files with the same path on every machine.
-const FILES: [&str; 18] = [
-    IDLE_DRIVER,
-    RT_RUNTIME,
-    RT_PERIOD,
-    NO_TURBO,
-    BOOST,
-    STAT,
-    REALTIME,
-    PREEMPT,
-    SWAPS,
-    HUGE_PAGES,
-    SAME_PAGES,
-    NUMA_BALANCING,
-    NMI_WATCHDOG,
-    TIMER_MIGRATION,
-    STATUS,
-    LIMITS,
-    "/sys/devices/system/node/online",
-    "/sys/devices/system/cpu/smt/active",
-];
+/// Files with the same path on every machine that contain no setting.
+const FILES: [&str; 7] =
+    [IDLE_DRIVER, STAT, SWAPS, STATUS, LIMITS, "/sys/devices/system/node/online", "/sys/devices/system/cpu/smt/active"];
 
 /// CPU time since boot, in kernel ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,22 +52,39 @@ pub(crate) struct Zone {
     pub(crate) off_from: Option<i64>,
 }
 
+impl SystemSetting {
+    /// Returns whether rules judge the setting by this one file.
+    fn is_read(&self) -> bool {
+        self.is_of_the_machine() && !self.rules.is_empty()
+    }
+}
+
+impl Form {
+    /// Returns the value that a line of a file of this form shows. It can be written to the file, and is the same for all
+    /// lines with the same meaning. `None` if the line has another form.
+    pub(crate) fn value_of(self, line: &str) -> Option<String> {
+        match self {
+            // The kernel pads the mask to the number of possible CPUs.
+            Self::Mask => CpuList::parse_mask(line).map(|cpus| cpus.mask()),
+            Self::OneOf(words) => {
+                let marked = between(line, '[', ']').or_else(|| between(line, '(', ')'));
+                marked.or_else(|| words.contains(&line).then(|| line.to_owned()))
+            }
+            _ => Some(line.to_owned()),
+        }
+    }
+}
+
 impl Host {
+    /// Returns the settings of the machine that rules judge, each with its value.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static str, Told<String>)> {
+        let read = settings::ALL.iter().filter(|setting| setting.is_read());
+        read.map(|setting| (setting.path, self.told(setting.path).parsed(|text| setting.form.value_of(text.trim()))))
+    }
+
     /// Returns the first word of a file as an integer.
     pub(crate) fn number_in(&self, path: &str) -> Told<i64> {
         self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
-    }
-
-    /// Returns whether `/sys/kernel/realtime` states that this is a real-time kernel. The file exists only in kernels
-    /// with the PREEMPT_RT patches.
-    pub(crate) fn says_realtime(&self) -> Told<bool> {
-        self.number_in(REALTIME).parsed(|value| Some(value == 1))
-    }
-
-    /// Returns the active preemption model, which is the word in parentheses. Only kernels that can change the model at
-    /// run time report it.
-    pub(crate) fn preemption_in_force(&self) -> Told<String> {
-        self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
     }
 
     /// Returns the preemption model for which the kernel was built, as `preempt=` names it; `None` if the file with the
@@ -120,30 +104,6 @@ impl Host {
     /// Returns the path of the configuration of the running kernel.
     fn kernel_configuration(&self) -> String {
         format!("{CONFIGURATION}{}", self.facts().kernel_release)
-    }
-
-    /// Returns the setting for transparent huge pages: `always`, `madvise` or `never`.
-    pub(crate) fn huge_pages(&self) -> Told<String> {
-        self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
-    }
-
-    /// Returns whether a kernel thread merges identical pages.
-    pub(crate) fn merges_pages(&self) -> Told<bool> {
-        self.number_in(SAME_PAGES).parsed(|value| Some(value == 1))
-    }
-
-    /// Returns whether the kernel moves pages to the NUMA node that uses them.
-    pub(crate) fn moves_pages(&self) -> Told<bool> {
-        self.number_in(NUMA_BALANCING).parsed(|value| Some(value > 0))
-    }
-
-    pub(crate) fn nmi_watchdog(&self) -> Told<bool> {
-        self.number_in(NMI_WATCHDOG).parsed(|value| Some(value > 0))
-    }
-
-    /// Returns whether timers of idle CPUs may expire on other CPUs.
-    pub(crate) fn timer_migration(&self) -> Told<bool> {
-        self.number_in(TIMER_MIGRATION).parsed(|value| Some(value > 0))
     }
 
     /// Returns the number of swap areas.
@@ -209,6 +169,7 @@ impl Host {
 
     pub(super) fn setting_files(&self) -> Vec<String> {
         let mut files = FILES.map(str::to_owned).to_vec();
+        files.extend(settings::ALL.iter().filter(|setting| setting.is_read()).map(|setting| setting.path.to_owned()));
         files.push(self.kernel_configuration());
         files.extend(self.throttled_files());
         for alarm in self.alarm_files() {
@@ -224,7 +185,7 @@ impl Host {
             files.extend(of_this.filter(|file| self.told(file) != Told::Absent));
         }
         for cpu in self.cores().each.keys() {
-            let server = ["runtime", "period"].map(|name| format!("{FAIR_SERVER}/cpu{cpu}/{name}"));
+            let server = [FAIR_SERVER, FAIR_SERVER_PERIOD].map(|setting| setting.path_of(&[cpu]));
             files.extend(server.into_iter().filter(|file| self.told(file) != Told::Absent));
         }
         files
@@ -270,6 +231,7 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     use super::{SWAPS, Stolen, between, stolen, without_what_is_private};
+    use crate::settings::{HUGE_PAGES, PREEMPTION, SAME_PAGES, WORKERS};
 
     #[test]
     fn steal_time_is_the_eighth_number() {
@@ -279,10 +241,16 @@ mod tests {
     }
 
     #[test]
-    fn the_active_word_is_in_brackets() {
-        assert_eq!(between("none voluntary (full) lazy", '(', ')').as_deref(), Some("full"));
-        assert_eq!(between("always [madvise] never", '[', ']').as_deref(), Some("madvise"));
-        assert_eq!(between("always", '[', ']'), None);
+    fn a_value_is_the_marked_word_and_a_mask_without_padding() {
+        let preemption = |line| PREEMPTION.form.value_of(line);
+        assert_eq!(preemption("none voluntary (full) lazy").as_deref(), Some("full"));
+        let huge_pages = |line| HUGE_PAGES.form.value_of(line);
+        assert_eq!(huge_pages("always [madvise] never").as_deref(), Some("madvise"));
+        assert_eq!((huge_pages("never").as_deref(), huge_pages("always madvise")), (Some("never"), None));
+        let workers = |line| WORKERS.form.value_of(line);
+        assert_eq!((workers("00f").as_deref(), workers("f").as_deref()), (Some("f"), Some("f")));
+        assert_eq!((workers("00000001,00000002").as_deref(), workers("x")), (Some("1,00000002"), None));
+        assert_eq!(SAME_PAGES.form.value_of("[1]").as_deref(), Some("[1]"));
     }
 
     #[test]

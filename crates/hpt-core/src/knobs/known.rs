@@ -4,49 +4,10 @@
 use std::{fs, path::Path};
 
 use super::irqbalance;
-use crate::host::CpuList;
-
-/// The form of the values of a setting. A value of another form is never written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// A name: letters, digits, and a few marks.
-    Name,
-    /// A whole number, which may be negative.
-    Number,
-    /// A list of CPUs.
-    Cpus,
-    /// A mask of CPUs.
-    Mask,
-    /// One of these words.
-    OneOf(&'static [&'static str]),
-    /// A list of interrupts that irqbalance does not move.
-    Interrupts,
-}
-
-/// The canonical paths of the settings, and the form of their values. Each `#` stands for a number. Since Linux 4.2,
-/// `cpu0/cpufreq` is a link to `cpufreq/policy0`.
-const SETTINGS: [(&str, Form); 20] = [
-    ("/sys/devices/system/clocksource/clocksource#/current_clocksource", Form::Name),
-    ("/proc/sys/kernel/sched_rt_runtime_us", Form::Number),
-    ("/sys/kernel/debug/sched/fair_server/cpu#/runtime", Form::Number),
-    ("/sys/devices/system/cpu/intel_pstate/no_turbo", Form::Number),
-    ("/sys/devices/system/cpu/cpufreq/boost", Form::Number),
-    ("/sys/devices/system/cpu/cpufreq/policy#/boost", Form::Number),
-    ("/sys/devices/system/cpu/cpufreq/policy#/scaling_governor", Form::Name),
-    ("/sys/devices/system/cpu/cpufreq/policy#/scaling_min_freq", Form::Number),
-    ("/sys/devices/system/cpu/cpu#/cpufreq/boost", Form::Number),
-    ("/sys/devices/system/cpu/cpu#/cpufreq/scaling_governor", Form::Name),
-    ("/sys/devices/system/cpu/cpu#/cpufreq/scaling_min_freq", Form::Number),
-    ("/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", Form::Number),
-    ("/sys/devices/virtual/workqueue/cpumask", Form::Mask),
-    ("/sys/kernel/mm/transparent_hugepage/enabled", Form::OneOf(&["always", "madvise", "never"])),
-    ("/sys/kernel/mm/ksm/run", Form::Number),
-    ("/proc/irq/#/smp_affinity_list", Form::Cpus),
-    ("/proc/sys/kernel/numa_balancing", Form::Number),
-    ("/proc/sys/kernel/nmi_watchdog", Form::Number),
-    ("/proc/sys/kernel/timer_migration", Form::Number),
-    ("/run/irqbalance/irqbalance#.sock", Form::Interrupts),
-];
+use crate::{
+    host::CpuList,
+    settings::{ALL, Form},
+};
 
 /// Returns whether the path is the canonical path of a setting.
 pub(super) fn is_setting(path: &Path) -> bool {
@@ -58,7 +19,7 @@ pub(super) fn is_setting(path: &Path) -> bool {
 /// Returns whether a value has the form of the values of the setting in the file `path`.
 pub(super) fn is_value(path: &Path, value: &str) -> bool {
     match form(path) {
-        None => false,
+        None | Some(Form::WhileOpen) => false,
         Some(Form::Name) => {
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.,".contains(&byte);
             !value.is_empty() && value.len() <= LONGEST_NAME && value.bytes().all(is_letter)
@@ -76,7 +37,14 @@ const LONGEST_NAME: usize = 64;
 
 fn form(path: &Path) -> Option<Form> {
     let path = path.to_str()?;
-    SETTINGS.into_iter().find(|(pattern, _)| matches(pattern, path)).map(|(_, form)| form)
+    let mut changed = ALL.iter().filter(|setting| !setting.name.is_empty());
+    let has = |pattern: &str| matches(pattern, path);
+    changed.find(|setting| has(setting.path) || setting.also.iter().any(|also| has(also))).map(|setting| setting.form)
+}
+
+/// Returns the value that a line of the file `path` shows. See [`Form::value_of`].
+pub(super) fn value_of(path: &Path, line: &str) -> String {
+    form(path).and_then(|form| form.value_of(line)).unwrap_or_else(|| line.to_owned())
 }
 
 fn matches(pattern: &str, path: &str) -> bool {
@@ -99,12 +67,14 @@ fn matches(pattern: &str, path: &str) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{SETTINGS, form, is_setting, is_value};
+    use super::{form, is_setting, is_value};
+    use crate::settings::ALL;
 
     #[test]
     fn only_the_paths_of_settings_match() {
         let is_named = |path: &Path| form(path).is_some();
-        for (pattern, _) in SETTINGS {
+        let changed = ALL.iter().filter(|setting| !setting.name.is_empty());
+        for pattern in changed.flat_map(|setting| setting.also.iter().copied().chain([setting.path])) {
             assert!(is_named(Path::new(&pattern.replace('#', "17"))), "{pattern}");
             assert!(!is_named(Path::new(&format!("{}/more", pattern.replace('#', "0")))), "{pattern}");
             assert!(!pattern.contains('#') || !is_named(Path::new(&pattern.replace('#', ""))), "{pattern}");

@@ -4,7 +4,6 @@
 mod changing;
 mod clock_source;
 mod error;
-mod form;
 pub(crate) mod irqbalance;
 mod journal;
 mod known;
@@ -17,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use crate::sys::wait::pause;
+use crate::{settings::CLOCK_SOURCE, sys::wait::pause};
 
 pub use self::{
     changing::{Change, Changing},
@@ -52,7 +51,7 @@ impl Knob {
     /// Returns the setting that selects the kernel's clocksource.
     #[must_use]
     pub fn clock_source() -> Self {
-        Self::new("clock-source", "/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        Self::new(CLOCK_SOURCE.name, CLOCK_SOURCE.path)
     }
 
     /// Returns the name of the setting.
@@ -79,7 +78,7 @@ impl Knob {
             return irqbalance::banned(&socket).map_err(unreadable);
         }
         let content = fs::read(self.path()).map_err(unreadable)?;
-        let value = form::value_of(&self.path, String::from_utf8_lossy(&content).trim());
+        let value = known::value_of(self.path(), String::from_utf8_lossy(&content).trim());
         let invalid = || unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not a single line of text"));
         if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
     }
@@ -119,7 +118,7 @@ impl Knob {
                 cause,
             })?;
         }
-        let wanted = form::value_of(&self.path, value);
+        let wanted = known::value_of(self.path(), value);
         let is = settled(&wanted, || self.value(), || pause(SETTLING / LOOKS))?;
         if is == wanted {
             Ok(())

@@ -1,6 +1,7 @@
 //! A setting together with the value that it is to have. This module changes nothing.
 
 use super::Knob;
+use crate::{host::Host, settings::SystemSetting};
 
 /// A system-wide setting, and a new value for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,14 @@ impl Setting {
     #[must_use]
     pub fn new(knob: Knob, value: impl Into<String>) -> Self {
         Self { knob, value: value.into() }
+    }
+
+    /// Creates a setting of a machine, in its file for these numbers. The settings of a system snapshot are never changed.
+    pub(crate) fn of(host: &Host, known: &SystemSetting, numbers: &[usize], value: impl Into<String>) -> Self {
+        let place = host.locate(&known.path_of(numbers)).unwrap_or_default();
+        // CPUs that share a frequency have links to one directory.
+        let place = place.canonicalize().unwrap_or(place);
+        Self::new(Knob::new(known.name_of(numbers), place.to_string_lossy()), value)
     }
 
     /// Returns the setting.

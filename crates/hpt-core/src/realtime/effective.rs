@@ -3,11 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    allowed_cpus, awake,
-    limits::Limits,
-    machine::{self, RT_PERIOD, RT_RUNTIME},
-};
+use super::{allowed_cpus, awake, limits::Limits, machine};
 use crate::{
     host::Host,
     sys::{process::Scheduling, wait},
@@ -84,7 +80,7 @@ impl EffectiveSettings {
         let real_time = matches!(policy, Some(libc::SCHED_FIFO | libc::SCHED_RR));
         let deadline = scheduling.filter(|_| policy == Some(libc::SCHED_DEADLINE));
         let governors: BTreeSet<String> = cpus.iter().filter_map(|&cpu| machine::governor(host, cpu)).collect();
-        let bandwidth = machine::microseconds(host, RT_RUNTIME).zip(machine::microseconds(host, RT_PERIOD));
+        let bandwidth = machine::bandwidth(host);
         let servers = cpus.iter().filter_map(|&cpu| {
             let (runtime, period) = machine::fair_server(host, cpu)?;
             Some(FairServer { cpu, runtime_ns: saturating_nanos(runtime), period_ns: saturating_nanos(period) })

@@ -1,16 +1,16 @@
 //! The files and new values of system-wide settings that affect real-time threads: throttling, the frequency governor
 //! and turbo. This module changes no settings; `setup` does, using the journal.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{RealtimeError, Throttling};
 use crate::{
     host::Host,
-    knobs::{Knob, Setting},
+    knobs::Setting,
+    settings::{
+        BOOST, BOOST_OF_CPU, FAIR_SERVER, FAIR_SERVER_PERIOD, GOVERNOR, NO_TURBO, RT_PERIOD, RT_RUNTIME, SystemSetting,
+    },
 };
-
-use crate::host::{BOOST, NO_TURBO};
-pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
 
 /// The directory of the CPUs and their frequency settings. Source: Linux, Documentation/admin-guide/pm/cpufreq.rst.
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -24,36 +24,31 @@ pub enum Behavior {
     Spins,
 }
 
-fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Setting {
-    Setting::new(Knob::new(kind, place(host, path).to_string_lossy()), value)
+/// Returns the changes of a setting of these CPUs: one for each file, which several CPUs may share.
+fn of_cpus(host: &Host, known: &SystemSetting, cpus: impl IntoIterator<Item = usize>, value: &str) -> Vec<Setting> {
+    let mut seen = BTreeSet::new();
+    let settings = cpus.into_iter().map(|cpu| Setting::of(host, known, &[cpu], value));
+    settings.filter(|setting| seen.insert(setting.knob().path().to_owned())).collect()
 }
 
-/// Returns the path of a setting's file. The settings of a system snapshot are never changed.
-fn place(host: &Host, path: &str) -> PathBuf {
-    host.locate(path).unwrap_or_default()
-}
-
-/// Returns the signed number of microseconds that a file contains; `None` if it cannot be read.
-pub(super) fn microseconds(host: &Host, path: &str) -> Option<i64> {
-    host.text(path)?.trim().parse().ok()
+/// Returns the time that real-time threads may use in each period, and the period, in microseconds; `None` if they cannot
+/// be read.
+pub(super) fn bandwidth(host: &Host) -> Option<(i64, i64)> {
+    let microseconds = |known: SystemSetting| host.text(known.path)?.trim().parse().ok();
+    microseconds(RT_RUNTIME).zip(microseconds(RT_PERIOD))
 }
 
 /// Returns the fair server of a CPU: its reserved time and period. `None` if these values cannot be read, for example
 /// before Linux 6.12 or without debugfs.
 pub(super) fn fair_server(host: &Host, cpu: usize) -> Option<(Duration, Duration)> {
-    let ns = |name: &str| Some(Duration::from_nanos(host.text(&fair_server_file(cpu, name))?.trim().parse().ok()?));
-    Some((ns("runtime")?, ns("period")?))
-}
-
-fn fair_server_file(cpu: usize, name: &str) -> String {
-    format!("{FAIR_SERVER}/cpu{cpu}/{name}")
+    let ns = |known: SystemSetting| host.text(&known.path_of(&[cpu]))?.trim().parse().ok().map(Duration::from_nanos);
+    ns(FAIR_SERVER).zip(ns(FAIR_SERVER_PERIOD))
 }
 
 /// Returns the time withheld from real-time threads on these CPUs; `None` if no time is withheld, or if the settings
 /// cannot be read.
 pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
-    let (runtime, period) = (microseconds(host, RT_RUNTIME), microseconds(host, RT_PERIOD));
-    if let Some((runtime, period)) = runtime.zip(period)
+    if let Some((runtime, period)) = bandwidth(host)
         && (0..period).contains(&runtime)
     {
         let us = |us: i64| Duration::from_micros(us.unsigned_abs());
@@ -67,36 +62,28 @@ pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
 
 /// Returns the changes that let real-time threads use all of the CPU time on these CPUs.
 pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
-    if host.text(RT_RUNTIME).is_none() {
+    if host.text(RT_RUNTIME.path).is_none() {
         return Err(RealtimeError::NoSuchSetting {
             what: "throttling of real-time threads",
-            path: RT_RUNTIME.to_owned(),
+            path: RT_RUNTIME.path.to_owned(),
             why: "mount /proc",
         });
     }
-    let mut settings = vec![wanted(host, "sched-rt-runtime-us", RT_RUNTIME, "-1")];
-    let served = cpus.iter().filter(|&&cpu| fair_server(host, cpu).is_some());
-    settings.extend(
-        served.map(|&cpu| wanted(host, format!("fair-server-cpu{cpu}"), &fair_server_file(cpu, "runtime"), "0")),
-    );
+    let mut settings = vec![Setting::of(host, &RT_RUNTIME, &[], RT_RUNTIME.better)];
+    let served = cpus.iter().copied().filter(|&cpu| fair_server(host, cpu).is_some());
+    settings.extend(of_cpus(host, &FAIR_SERVER, served, FAIR_SERVER.better));
     Ok(settings)
-}
-
-fn governor_file(cpu: usize) -> String {
-    format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")
 }
 
 /// Returns the frequency governor of a CPU; `None` if the CPU has none.
 pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
-    host.text(&governor_file(cpu)).map(|governor| governor.trim().to_owned())
+    host.text(&GOVERNOR.path_of(&[cpu])).map(|governor| governor.trim().to_owned())
 }
 
 /// Returns the changes that set the governor of these CPUs: one for each cpufreq policy, which several CPUs may share.
 pub(crate) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Setting>, RealtimeError> {
-    let mut seen = BTreeSet::new();
-    let mut settings = Vec::new();
     for &cpu in cpus {
-        let path = governor_file(cpu);
+        let path = GOVERNOR.path_of(&[cpu]);
         if governor(host, cpu).is_none() {
             return Err(RealtimeError::NoSuchSetting {
                 what: "the governor",
@@ -109,15 +96,8 @@ pub(crate) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
             let available = offered.split_whitespace().collect::<Vec<_>>().join(", ");
             return Err(RealtimeError::NoSuchGovernor { name: name.to_owned(), path, available });
         }
-        // If CPUs share a frequency, their `cpufreq` directories are links to a shared directory.
-        let shared = place(host, &path);
-        let shared = shared.canonicalize().unwrap_or(shared);
-        if seen.insert(shared.clone()) {
-            let knob = Knob::new(format!("governor-cpu{cpu}"), shared.to_string_lossy());
-            settings.push(Setting::new(knob, name));
-        }
     }
-    Ok(settings)
+    Ok(of_cpus(host, &GOVERNOR, cpus.iter().copied(), name))
 }
 
 /// Returns whether frequencies above the nominal frequency are enabled; `None` if there is no such switch.
@@ -127,33 +107,21 @@ pub(crate) fn turbo(host: &Host) -> Option<bool> {
         "1" => Some(true),
         _ => None,
     };
-    switch(NO_TURBO).map(|off| !off).or_else(|| switch(BOOST))
+    switch(NO_TURBO.path).map(|off| !off).or_else(|| switch(BOOST.path))
 }
 
 /// Returns the changes that disable frequencies above the nominal frequency: one change for all CPUs, or one for each
 /// cpufreq policy of these CPUs.
 pub(crate) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
-    if host.text(NO_TURBO).is_some() {
-        return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
+    if let Some(switch) = [NO_TURBO, BOOST].iter().find(|switch| host.text(switch.path).is_some()) {
+        return Ok(vec![Setting::of(host, switch, &[], switch.better)]);
     }
-    if host.text(BOOST).is_some() {
-        return Ok(vec![wanted(host, "boost", BOOST, "0")]);
-    }
-    let mut seen = BTreeSet::new();
-    let settings: Vec<Setting> = cpus
-        .iter()
-        .filter_map(|&cpu| {
-            let path = format!("{CPUS}/cpu{cpu}/cpufreq/boost");
-            host.text(&path)?;
-            let shared = place(host, &path).canonicalize().unwrap_or_else(|_| place(host, &path));
-            let knob = Knob::new(format!("boost-cpu{cpu}"), shared.to_string_lossy());
-            seen.insert(shared).then_some(Setting::new(knob, "0"))
-        })
-        .collect();
+    let switched = cpus.iter().copied().filter(|&cpu| host.text(&BOOST_OF_CPU.path_of(&[cpu])).is_some());
+    let settings = of_cpus(host, &BOOST_OF_CPU, switched, BOOST_OF_CPU.better);
     if settings.is_empty() {
         return Err(RealtimeError::NoSuchSetting {
             what: "turbo",
-            path: format!("{NO_TURBO} or {BOOST}"),
+            path: format!("{} or {}", NO_TURBO.path, BOOST.path),
             why: "the processor has no turbo mode, or its firmware or a hypervisor controls it",
         });
     }

@@ -4,7 +4,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    host::{FAIR_SERVER, KernelRelease, RT_RUNTIME},
+    host::KernelRelease,
+    settings::{FAIR_SERVER, RT_RUNTIME},
     units::Spaced,
 };
 
@@ -39,11 +40,15 @@ impl fmt::Display for Throttling {
         match self {
             Self::Bandwidth { runtime, period } => {
                 let [runtime, period] = [*runtime, *period].map(Spaced);
-                write!(f, "real-time threads may use {runtime} of every {period} ({RT_RUNTIME})")
+                write!(f, "real-time threads may use {runtime} of every {period} ({})", RT_RUNTIME.path)
             }
             Self::FairServer { cpu, runtime, period } => {
                 let [runtime, period] = [*runtime, *period].map(Spaced);
-                write!(f, "ordinary threads get {runtime} of every {period} on CPU {cpu} ({FAIR_SERVER})")
+                write!(
+                    f,
+                    "ordinary threads get {runtime} of every {period} on CPU {cpu} ({})",
+                    FAIR_SERVER.path_of(&[cpu])
+                )
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use super::facts::CAP_SYS_ADMIN;
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{DeviceFile, rdpmc_path};
+use crate::{
+    host::DeviceFile,
+    settings::{PARANOID, RDPMC, USER_ACCESS},
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -88,10 +91,7 @@ fn paranoid(facts: &MachineFacts, _: &Subject) -> Verdict {
         }
         Some(level) => {
             Finding::new(Severity::Info, format!("level {level}: only programs with CAP_PERFMON may count events"))
-                .fix(
-                    "Allow users to count the events of their own threads, until reboot",
-                    ["sudo sysctl -w kernel.perf_event_paranoid=2".to_owned()],
-                )
+                .fix("Allow users to count the events of their own threads, until reboot", [PARANOID.command()])
                 .problem()
         }
     }
@@ -105,10 +105,7 @@ fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
         }
         Some(true) => Verdict::pass("programs may read their event counters without a system call"),
         Some(false) => Finding::new(Severity::Info, "every read of an event counter needs a system call")
-            .fix(
-                "Allow reads without a system call, until reboot",
-                ["sudo sysctl -w kernel.perf_user_access=1".to_owned()],
-            )
+            .fix("Allow reads without a system call, until reboot", [USER_ACCESS.command()])
             .problem(),
     }
 }
@@ -132,7 +129,7 @@ fn rdpmc(facts: &MachineFacts, _: &Subject) -> Verdict {
             Finding::new(Severity::Info, format!("rdpmc is 0{of}: every read of an event counter needs a system call"))
                 .fix(
                     "Allow reads without a system call for programs with an open event, until reboot",
-                    closed.iter().map(|pmu| format!("echo 1 | sudo tee {}", rdpmc_path(pmu))),
+                    closed.iter().map(|pmu| RDPMC.command_for(&[pmu], RDPMC.better)),
                 )
                 .problem()
         }

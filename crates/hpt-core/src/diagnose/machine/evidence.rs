@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::{
-    Cores, CpuList, FAIR_SERVER, Host, IDLE_DRIVER, LogLine, NO_TURBO, PARANOID, RT_PERIOD, RT_RUNTIME, Told,
+use crate::{
+    host::{Cores, CpuList, Host, IDLE_DRIVER, LogLine, Told},
+    settings::{self, NO_TURBO, SystemSetting},
 };
 
 /// A value that a rule examined.
@@ -31,71 +32,51 @@ impl Evidence {
 /// Where a value is.
 #[derive(Clone, Copy, Debug)]
 enum Place {
+    /// The settings of which the rule judges the values.
+    Settings,
     /// A file, of which only the lines that start with this text count.
     Lines(&'static str, &'static str),
     /// A file of each CPU, below its directory.
     OfEachCpu(&'static str),
     /// A file of each idle state of each CPU.
     OfEachIdleState(&'static str),
-    /// A file below a directory of the scheduler for each CPU.
-    FairServer(&'static str),
     /// A file of each device in a directory.
     OfEach(&'static str, &'static str),
 }
 
-use Place::{FairServer, Lines, OfEach, OfEachCpu, OfEachIdleState};
+use Place::{Lines, OfEach, OfEachCpu, OfEachIdleState, Settings};
 
 const fn file(path: &'static str) -> Place {
     Lines(path, "")
 }
 
-const CURRENT: Place = file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
 const AVAILABLE: Place = file("/sys/devices/system/clocksource/clocksource0/available_clocksource");
 const ONLINE: Place = file("/sys/devices/system/cpu/online");
-const ISOLATED: Place = file("/sys/devices/system/cpu/isolated");
-const NOHZ_FULL: Place = file("/sys/devices/system/cpu/nohz_full");
 const COMMAND_LINE: Place = file("/proc/cmdline");
 const LIMITS: &str = "/proc/thread-self/limits";
 const CAPABILITIES: Place = Lines("/proc/thread-self/status", "CapEff:");
 const ZONES: &str = "/sys/class/thermal";
-const PMUS: &str = "/sys/bus/event_source/devices";
 
-/// The files that each rule examines. Rules that examine only facts without a file are not listed.
-const PLACES: [(&str, &[Place]); 35] = [
-    ("clock-source", &[CURRENT, AVAILABLE, Lines("/dev/kmsg", "TSC")]),
-    ("clock-by-system-call", &[CURRENT]),
-    ("preemption", &[file("/sys/kernel/realtime"), file("/sys/kernel/debug/sched/preempt")]),
-    ("throttling", &[file(RT_RUNTIME), file(RT_PERIOD)]),
-    ("realtime-budget", &[file(RT_RUNTIME), file(RT_PERIOD)]),
-    ("fair-server", &[FairServer("runtime"), FairServer("period")]),
+/// The files that each rule examines, if they are not only its settings.
+const PLACES: [(&str, &[Place]); 22] = [
+    ("clock-source", &[Settings, AVAILABLE, Lines("/dev/kmsg", "TSC")]),
     ("right-to-realtime", &[CAPABILITIES, Lines(LIMITS, "Max realtime priority")]),
     ("right-to-lock-memory", &[CAPABILITIES, Lines(LIMITS, "Max locked memory")]),
     ("realtime-timeout", &[Lines(LIMITS, "Max realtime timeout")]),
-    ("isolated-cpus", &[ONLINE, ISOLATED, file("/sys/devices/system/cpu/offline")]),
-    ("parameters-ignored", &[COMMAND_LINE, ISOLATED, NOHZ_FULL]),
-    ("tick", &[NOHZ_FULL, COMMAND_LINE]),
+    ("isolated-cpus", &[ONLINE, Settings, file("/sys/devices/system/cpu/offline")]),
+    ("parameters-ignored", &[COMMAND_LINE, Settings]),
+    ("tick", &[Settings, COMMAND_LINE]),
     ("rcu-callbacks", &[COMMAND_LINE]),
     ("smt-sibling", &[OfEachCpu("topology/thread_siblings_list")]),
-    ("new-interrupts", &[file("/proc/irq/default_smp_affinity")]),
-    ("timer-migration", &[file("/proc/sys/kernel/timer_migration")]),
-    ("governor", &[OfEachCpu("cpufreq/scaling_governor"), OfEachCpu("cpufreq/scaling_driver")]),
+    ("governor", &[Settings, OfEachCpu("cpufreq/scaling_driver")]),
     (
         "frequency-limit",
-        &[
-            OfEachCpu("cpufreq/scaling_max_freq"),
-            OfEachCpu("cpufreq/cpuinfo_max_freq"),
-            OfEachCpu("cpufreq/base_frequency"),
-            file(NO_TURBO),
-        ],
+        &[Settings, OfEachCpu("cpufreq/cpuinfo_max_freq"), OfEachCpu("cpufreq/base_frequency"), file(NO_TURBO.path)],
     ),
-    ("turbo", &[file(NO_TURBO), file("/sys/devices/system/cpu/cpufreq/boost")]),
     ("idle-states", &[OfEachIdleState("latency"), file(IDLE_DRIVER), COMMAND_LINE]),
     ("slowed-down", &[OfEachCpu("thermal_throttle/core_throttle_count")]),
     ("swap", &[file("/proc/swaps")]),
-    ("huge-pages", &[file("/sys/kernel/mm/transparent_hugepage/enabled")]),
-    ("same-pages", &[file("/sys/kernel/mm/ksm/run")]),
-    ("moved-pages", &[file("/proc/sys/kernel/numa_balancing"), file("/sys/devices/system/node/online")]),
-    ("nmi-watchdog", &[file("/proc/sys/kernel/nmi_watchdog")]),
+    ("moved-pages", &[Settings, file("/sys/devices/system/node/online")]),
     ("stolen-time", &[Lines("/proc/stat", "cpu ")]),
     (
         "virtual-machine",
@@ -112,9 +93,7 @@ const PLACES: [(&str, &[Place]); 35] = [
     ("under-voltage", &[OfEach("/sys/bus/platform/drivers/raspberrypi-firmware", "get_throttled")]),
     ("held-back", &[OfEach("/sys/bus/platform/drivers/raspberrypi-firmware", "get_throttled")]),
     ("temperature", &[OfEach(ZONES, "temp"), OfEach(ZONES, "trip_point_0_type"), OfEach(ZONES, "trip_point_0_temp")]),
-    ("perf-paranoid", &[file(PARANOID), CAPABILITIES]),
-    ("perf-user-access", &[file("/proc/sys/kernel/perf_user_access")]),
-    ("rdpmc", &[OfEach(PMUS, "rdpmc")]),
+    ("perf-paranoid", &[Settings, CAPABILITIES]),
     ("timer-erratum", &[Lines("/dev/kmsg", "arch_timer: ")]),
 ];
 
@@ -123,14 +102,31 @@ const DOUBTS: [&str; 4] = ["unstable", "warp", "skew", "Trapping"];
 
 /// Reads the evidence of each rule.
 pub(super) fn collect(host: &Host, cores: &Cores) -> BTreeMap<&'static str, Vec<Evidence>> {
-    let of = |places: &[Place]| places.iter().flat_map(|place| place.read(host, cores)).collect();
-    PLACES.into_iter().map(|(rule, places)| (rule, of(places))).collect()
+    let with_settings = settings::ALL.iter().flat_map(|setting| setting.rules).map(|&rule| (rule, &[Settings][..]));
+    let places: BTreeMap<&str, &[Place]> = with_settings.chain(PLACES).collect();
+    let of = |rule, places: &[Place]| places.iter().flat_map(|place| place.read(rule, host, cores)).collect();
+    places.into_iter().map(|(rule, places)| (rule, of(rule, places))).collect()
+}
+
+/// Reads the values of a setting.
+fn values_of(setting: &SystemSetting, host: &Host, cores: &Cores) -> Vec<Evidence> {
+    if let Some((folder, name)) = setting.path.split_once("/*/") {
+        OfEach(folder, name).read("", host, cores)
+    } else if setting.is_of_the_machine() {
+        file(setting.path).read("", host, cores)
+    } else {
+        grouped(host, cores.each.keys().map(|&cpu| (cpu, setting.path_of(&[cpu]))))
+    }
 }
 
 impl Place {
-    fn read(self, host: &Host, cores: &Cores) -> Vec<Evidence> {
+    fn read(self, rule: &str, host: &Host, cores: &Cores) -> Vec<Evidence> {
         let cpus = || cores.each.keys().copied();
         match self {
+            Settings => {
+                let of_rule = settings::ALL.iter().filter(|setting| setting.rules.contains(&rule));
+                of_rule.flat_map(|setting| values_of(setting, host, cores)).collect()
+            }
             Lines("/dev/kmsg", words) => {
                 let lines = host.kernel_log().map(|log| log.lines).unwrap_or_default().into_iter();
                 let stated = lines
@@ -154,7 +150,6 @@ impl Place {
                 let states = cpus().flat_map(|cpu| host.list(&folder(cpu)).into_iter().map(move |state| (cpu, state)));
                 grouped(host, states.map(|(cpu, state)| (cpu, format!("{}/{state}/{name}", folder(cpu)))))
             }
-            FairServer(name) => grouped(host, cpus().map(|cpu| (cpu, format!("{FAIR_SERVER}/cpu{cpu}/{name}")))),
             OfEach(folder, name) => {
                 let paths = host.list(folder).into_iter().map(|device| format!("{folder}/{device}/{name}"));
                 paths.filter_map(|file| Some(Evidence { value: value(host, &file, "")?, cpus: None, file })).collect()

@@ -7,11 +7,12 @@ use super::evidence::{self, Evidence};
 use crate::{
     clock::Discipline,
     host::{
-        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, FAIR_SERVER, Family, Host, IDLE_DRIVER, Interrupt,
-        KernelRelease, PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+        ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, Family, Host, IDLE_DRIVER, Interrupt,
+        KernelRelease, PerfEvents, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
+    settings::{FAIR_SERVER, FAIR_SERVER_PERIOD, PREEMPTION, SystemSetting},
     source::{PosixClock, PosixId, ReadPath, TimeSource as _},
 };
 
@@ -49,28 +50,19 @@ pub struct MachineFacts {
     /// The values of the files that each rule examines.
     pub(super) evidence: BTreeMap<&'static str, Vec<Evidence>>,
     pub(super) interrupts: Told<Vec<Interrupt>>,
-    pub(super) default_affinity: Told<CpuList>,
-    pub(super) rt_runtime_us: Told<i64>,
-    pub(super) rt_period_us: Told<i64>,
+    /// The settings of the machine, each by its file.
+    settings: BTreeMap<&'static str, Told<String>>,
     /// The time that the fair server of each CPU reserves, in nanoseconds.
     pub(super) fair_servers: BTreeMap<usize, Told<i64>>,
     /// The period of the fair server of each CPU, in nanoseconds.
     pub(super) fair_server_periods: BTreeMap<usize, Told<i64>>,
     pub(super) limits: Limits,
-    pub(super) says_realtime: Told<bool>,
-    pub(super) preemption: Told<String>,
     /// The mode of preemption for which the kernel was built.
     pub(super) built_with: Option<String>,
     /// The driver that selects idle states; `none` if the kernel has none for this machine.
     pub(super) idle_driver: Told<String>,
     pub(super) turbo: Option<bool>,
-    pub(super) nmi_watchdog: Told<bool>,
-    /// Whether timers of idle CPUs may expire on other CPUs.
-    pub(super) timer_migration: Told<bool>,
     pub(super) swaps: Told<usize>,
-    pub(super) huge_pages: Told<String>,
-    pub(super) merges_pages: Told<bool>,
-    pub(super) moves_pages: Told<bool>,
     pub(super) nodes: Told<CpuList>,
     pub(super) stolen: Told<Stolen>,
     pub(super) supply: Option<Supply>,
@@ -86,7 +78,9 @@ impl MachineFacts {
     #[must_use]
     pub fn new(host: &Host) -> Self {
         let (facts, cpu, cores, situation) = (host.facts(), host.cpu(), host.cores(), host.situation());
-        let server = |cpu: usize, name: &str| host.number_in(&format!("{FAIR_SERVER}/cpu{cpu}/{name}"));
+        let of_cpus = |known: SystemSetting| {
+            cores.each.keys().map(|&cpu| (cpu, host.number_in(&known.path_of(&[cpu])))).collect()
+        };
         let node = host.device_node(SYSTEM_TIMER);
         let registers = node.as_ref().and_then(|node| node.registers);
         Self {
@@ -109,23 +103,14 @@ impl MachineFacts {
             parameters: host.boot_parameters(),
             discipline: situation.timex.map(Discipline::of),
             interrupts: host.interrupts(),
-            default_affinity: host.default_affinity(),
-            rt_runtime_us: host.number_in(RT_RUNTIME),
-            rt_period_us: host.number_in(RT_PERIOD),
-            fair_servers: cores.each.keys().map(|&cpu| (cpu, server(cpu, "runtime"))).collect(),
-            fair_server_periods: cores.each.keys().map(|&cpu| (cpu, server(cpu, "period"))).collect(),
+            settings: host.settings().collect(),
+            fair_servers: of_cpus(FAIR_SERVER),
+            fair_server_periods: of_cpus(FAIR_SERVER_PERIOD),
             limits: Limits::of_this_thread(host),
-            says_realtime: host.says_realtime(),
-            preemption: host.preemption_in_force(),
             built_with: host.preemption_built_with(),
             idle_driver: host.told(IDLE_DRIVER),
             turbo: realtime::turbo(host),
-            nmi_watchdog: host.nmi_watchdog(),
-            timer_migration: host.timer_migration(),
             swaps: host.swaps(),
-            huge_pages: host.huge_pages(),
-            merges_pages: host.merges_pages(),
-            moves_pages: host.moves_pages(),
             nodes: host.told("/sys/devices/system/node/online").parsed(|text| CpuList::parse(&text)),
             stolen: host.stolen(),
             supply: host.supply(),
@@ -144,6 +129,21 @@ impl MachineFacts {
         self.cores.online.is()
     }
 
+    /// Returns the value of a setting of the machine.
+    pub(super) fn value(&self, setting: &SystemSetting) -> &Told<String> {
+        self.settings.get(setting.path).unwrap_or(&Told::Absent)
+    }
+
+    /// Returns the value of a setting of the machine as a number.
+    pub(super) fn number(&self, setting: &SystemSetting) -> Told<i64> {
+        self.value(setting).clone().parsed(|value| value.parse().ok())
+    }
+
+    /// Returns whether a setting of the machine is on: a number greater than zero.
+    pub(super) fn is_on(&self, setting: &SystemSetting) -> Told<bool> {
+        self.number(setting).parsed(|value| Some(value > 0))
+    }
+
     /// Returns the facts that can be checked only as root, without duplicates.
     #[must_use]
     pub fn needs_root(&self) -> Vec<&'static str> {
@@ -160,7 +160,7 @@ impl MachineFacts {
                 "the CPU time that is reserved for ordinary threads (/sys/kernel/debug/sched/fair_server)",
             ),
             refused(
-                self.preemption == Told::NotAllowed,
+                *self.value(&PREEMPTION) == Told::NotAllowed,
                 "the preemption mode of the kernel (/sys/kernel/debug/sched/preempt)",
             ),
             refused(log, "messages about clocksources in the kernel's log (/dev/kmsg)"),

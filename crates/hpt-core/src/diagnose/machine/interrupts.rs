@@ -1,7 +1,10 @@
 //! Rules about interrupts and kernel threads on dedicated CPUs. They move neither interrupts nor threads.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Relevance, Rule, Severity, Subject, Verdict, times};
-use crate::host::{CpuList, Family, Interrupt, KernelThread, Told};
+use crate::{
+    host::{CpuList, Family, Interrupt, KernelThread, Told},
+    settings::{IRQ_AFFINITY, NEW_INTERRUPTS, NOHZ_FULL, TIMER_MIGRATION, WORKERS},
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -102,7 +105,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let moves: Vec<String> = here
         .iter()
         .take(if elsewhere.is_empty() { 0 } else { NAMED })
-        .map(|interrupt| format!("echo {elsewhere} | sudo tee /proc/irq/{}/smp_affinity_list", interrupt.number))
+        .map(|interrupt| IRQ_AFFINITY.command_for(&[interrupt.number], &elsewhere))
         .collect();
     let (text, commands) = facts.at_boot_to(&elsewhere);
     let finding = Finding::new(
@@ -133,8 +136,9 @@ fn new_interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if subject.are_all(facts) {
         return Verdict::not_applicable(NO_OTHER);
     }
-    let Told::Is(default) = &facts.default_affinity else {
-        return Verdict::without(&facts.default_affinity, "/proc/irq/default_smp_affinity");
+    let default = facts.value(&NEW_INTERRUPTS).clone().parsed(|mask| CpuList::parse_mask(&mask));
+    let Told::Is(default) = default else {
+        return Verdict::without(&default, NEW_INTERRUPTS.path);
     };
     let there = default.and(&subject.in_question);
     if there.is_empty() {
@@ -148,10 +152,7 @@ fn new_interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let others = if common.is_empty() { others } else { common };
     let (text, commands) = facts.at_boot_to(&others);
     Finding::new(Severity::Info, format!("new interrupts may be routed to {}", Subject::in_words(&there)))
-        .fix(
-            "Route them to other CPUs until reboot",
-            [format!("echo {} | sudo tee /proc/irq/default_smp_affinity", others.mask())],
-        )
+        .fix("Route them to other CPUs until reboot", [NEW_INTERRUPTS.command_for(&[""; 0], others.mask())])
         .steps(text, commands)
         .problem()
 }
@@ -199,19 +200,16 @@ fn timer_migration(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let isolated = facts.cores.isolated.is().cloned().unwrap_or_default();
     let exposed = subject.in_question.without(&isolated);
-    match &facts.timer_migration {
+    match facts.is_on(&TIMER_MIGRATION) {
         Told::Absent => Verdict::not_applicable("this kernel does not migrate timers, or /proc is missing"),
         Told::Is(false) => Verdict::pass("off"),
         Told::Is(true) if exposed.is_empty() => Verdict::pass("on, but all dedicated CPUs are isolated"),
         Told::Is(true) => {
             Finding::new(Severity::Low, format!("timers of idle CPUs may expire on {}", Subject::in_words(&exposed)))
-                .fix(
-                    "Let each CPU handle its own timers, until reboot",
-                    ["sudo sysctl -w kernel.timer_migration=0".to_owned()],
-                )
+                .fix("Let each CPU handle its own timers, until reboot", [TIMER_MIGRATION.command()])
                 .problem()
         }
-        fact => Verdict::without(fact, "/proc/sys/kernel/timer_migration"),
+        fact => Verdict::without(&fact, TIMER_MIGRATION.path),
     }
 }
 
@@ -244,7 +242,7 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         (several, _) => format!("; {several} of them have a real-time policy, with priorities up to {highest}"),
     });
     let elsewhere = subject.elsewhere(facts);
-    let (text, commands) = facts.at_boot_also("nohz-full", &subject.in_question);
+    let (text, commands) = facts.at_boot_also(NOHZ_FULL.boot_name(), &subject.in_question);
     let finding = Finding::new(
         Severity::Low,
         format!("{} may run on {}{real_time}", named(&strays), Subject::in_words(&subject.in_question)),
@@ -260,7 +258,7 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .fix(
             "Move these threads to other CPUs until reboot, as far as the kernel allows. The commands set the CPU mask of unbound workers (kworker/u), and move kthreadd, which creates new kernel threads, and all other kernel threads one by one",
             [
-                format!("echo {} | sudo tee /sys/devices/virtual/workqueue/cpumask", elsewhere.mask()),
+                WORKERS.command_for(&[""; 0], elsewhere.mask()),
                 format!("sudo taskset --pid --cpu-list {elsewhere} 2"),
                 format!("pgrep --parent 2 | xargs -I PID sudo taskset --pid --cpu-list {elsewhere} PID"),
             ],

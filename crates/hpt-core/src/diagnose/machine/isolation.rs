@@ -2,7 +2,13 @@
 //! siblings. They do not move threads.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{CpuList, KernelThread, Told};
+use crate::{
+    host::{CpuList, KernelThread, Told},
+    settings::{ISOLATED, NOHZ_FULL},
+};
+
+/// The boot parameter that lists the CPUs whose RCU callbacks other CPUs run. No file states which they are.
+const RCU_NOCBS: &str = "rcu_nocbs";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -100,7 +106,7 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
             .problem();
     }
     let Told::Is(isolated) = &facts.cores.isolated else {
-        return Verdict::without(&facts.cores.isolated, "/sys/devices/system/cpu/isolated");
+        return Verdict::without(&facts.cores.isolated, ISOLATED.path);
     };
     let cpu = proposal(facts, subject);
     let observed = match subject.named {
@@ -113,7 +119,7 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
             format!("none of the {} online CPUs is isolated; {offline} offline", online.len())
         }
     };
-    let (text, commands) = facts.at_boot_also("isolcpus", &cpu);
+    let (text, commands) = facts.at_boot_also(ISOLATED.boot_name(), &cpu);
     let wanted = Subject { in_question: cpu, ..subject.clone() };
     let others = wanted.elsewhere(facts);
     Finding::new(Severity::High, observed)
@@ -140,39 +146,42 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
     let offloaded = Told::Is(offloaded(facts));
     let (mut ignored, mut unknown) = (Vec::new(), None);
     let mut count = 0;
-    let parameters =
-        [("isolcpus", &facts.cores.isolated), ("nohz-full", &facts.cores.nohz_full), ("rcu-nocbs", &offloaded)];
+    let parameters = [
+        (ISOLATED.boot_name(), &facts.cores.isolated),
+        (NOHZ_FULL.boot_name(), &facts.cores.nohz_full),
+        (RCU_NOCBS, &offloaded),
+    ];
     for (name, in_effect) in parameters {
         let Some((value, listed)) = facts.parameter(name).zip(facts.listed(name)) else { continue };
         // Without `domain`, the parameter does not isolate CPUs from the scheduler.
-        if name == "isolcpus" && !listed.words.is_empty() && !listed.words.iter().any(|word| word == "domain") {
+        if name == ISOLATED.boot_name() && !listed.words.is_empty() && !listed.words.iter().any(|word| word == "domain")
+        {
             continue;
         }
         // Without a list, the parameter offloads no CPU; it only makes it possible to offload CPUs later.
-        if name == "rcu-nocbs" && value.is_empty() {
+        if name == RCU_NOCBS && value.is_empty() {
             continue;
         }
         count += 1;
-        let shown = name.replace('-', "_");
         let effective = in_effect.is().cloned().unwrap_or_default();
         match listed.cpus {
             _ if *in_effect == Told::Absent => {
-                ignored.push(format!("{shown}={value} is set, but this kernel does not support it"));
+                ignored.push(format!("{name}={value} is set, but this kernel does not support it"));
             }
-            None => ignored.push(format!("{shown}={value} is set, but is not valid")),
-            Some(wanted) if name == "rcu-nocbs" && callback_threads(facts).is_none() => {
+            None => ignored.push(format!("{name}={value} is set, but is not valid")),
+            Some(wanted) if name == RCU_NOCBS && callback_threads(facts).is_none() => {
                 if !wanted.and(&online).without(&effective).is_empty() {
-                    unknown = Some(format!("{shown}={value} is set: {NO_KERNEL_THREADS}"));
+                    unknown = Some(format!("{name}={value} is set: {NO_KERNEL_THREADS}"));
                 }
             }
             Some(wanted) if !wanted.and(&effective).is_empty() || wanted.is_empty() => {
                 let missing = wanted.and(&online).without(&effective);
                 if !missing.is_empty() {
                     ignored
-                        .push(format!("{shown}={value} is set, but not in effect on {}", Subject::in_words(&missing)));
+                        .push(format!("{name}={value} is set, but not in effect on {}", Subject::in_words(&missing)));
                 }
             }
-            Some(_) => ignored.push(format!("{shown}={value} is set, but not in effect")),
+            Some(_) => ignored.push(format!("{name}={value} is set, but not in effect")),
         }
     }
     match (ignored.is_empty(), count, unknown) {
@@ -183,7 +192,7 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
             .steps(
                 "Compare the parameters with the settings in effect; each CPU in rcu_nocbs should have a thread named rcuop or rcuos",
                 [
-                    "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full".to_owned(),
+                    format!("cat {} {}", ISOLATED.path, NOHZ_FULL.path),
                     "pgrep --list-name rcuo".to_owned(),
                 ],
             )
@@ -205,7 +214,7 @@ fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let with_tick = match &facts.cores.nohz_full {
         Told::Is(without) => subject.in_question.without(without),
         Told::Absent if facts.cores.isolated == Told::Absent => {
-            return Verdict::without(&facts.cores.nohz_full, "/sys/devices/system/cpu/nohz_full");
+            return Verdict::without(&facts.cores.nohz_full, NOHZ_FULL.path);
         }
         Told::Absent => {
             return Finding::new(
@@ -215,12 +224,12 @@ fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {
             .fix("If a few microseconds per tick are too much, use a kernel that was built with CONFIG_NO_HZ_FULL", [])
             .problem();
         }
-        fact => return Verdict::without(fact, "/sys/devices/system/cpu/nohz_full"),
+        fact => return Verdict::without(fact, NOHZ_FULL.path),
     };
     if with_tick.is_empty() {
         return Verdict::pass("the tick stops while only one thread runs on the CPU");
     }
-    let (text, commands) = facts.at_boot_also("nohz-full", &with_tick);
+    let (text, commands) = facts.at_boot_also(NOHZ_FULL.boot_name(), &with_tick);
     Finding::new(Severity::Low, format!("the tick does not stop on {}", Subject::in_words(&with_tick)))
         .steps(text, commands)
         .problem()
@@ -240,7 +249,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if left.is_empty() {
         return Verdict::pass("RCU callbacks run on other CPUs");
     }
-    let listed = facts.listed("rcu-nocbs").and_then(|listed| listed.cpus).unwrap_or_default();
+    let listed = facts.listed(RCU_NOCBS).and_then(|listed| listed.cpus).unwrap_or_default();
     let in_vain = left.and(&listed);
     let on = |cpus: &CpuList| format!("RCU callbacks are not offloaded from {}", Subject::in_words(cpus));
     match callback_threads(facts) {
@@ -258,7 +267,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
             Verdict::unknown(format!("rcu_nocbs lists {}: {NO_KERNEL_THREADS}", Subject::in_words(&left)))
         }
         threads => {
-            let (text, commands) = facts.at_boot_also("rcu-nocbs", &left);
+            let (text, commands) = facts.at_boot_also(RCU_NOCBS, &left);
             let finding = Finding::new(Severity::Low, on(&left)).steps(text, commands);
             // If no kernel threads are visible, it is unknown whether the kernel was built to offload callbacks.
             let is_likely = threads.is_none() && none_requested(facts);
@@ -278,7 +287,7 @@ fn callback_threads(facts: &MachineFacts) -> Option<CpuList> {
 
 fn none_requested(facts: &MachineFacts) -> bool {
     let is_empty = |cpus: &Told<CpuList>| cpus.is().is_none_or(CpuList::is_empty);
-    facts.parameter("rcu-nocbs").is_none() && is_empty(&facts.cores.nohz_full)
+    facts.parameter(RCU_NOCBS).is_none() && is_empty(&facts.cores.nohz_full)
 }
 
 /// Returns the CPUs that are known not to run their own callbacks. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: the
@@ -287,7 +296,7 @@ fn none_requested(facts: &MachineFacts) -> bool {
 fn offloaded(facts: &MachineFacts) -> CpuList {
     let without_tick = facts.cores.nohz_full.is().cloned().unwrap_or_default();
     let threads = callback_threads(facts).unwrap_or_default();
-    let listed = facts.listed("rcu-nocbs").and_then(|listed| listed.cpus).unwrap_or_default();
+    let listed = facts.listed(RCU_NOCBS).and_then(|listed| listed.cpus).unwrap_or_default();
     let requested = if none_requested(facts) { threads.clone() } else { threads.and(&listed) };
     requested.or(&without_tick)
 }

@@ -1,7 +1,10 @@
 //! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. They change nothing.
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::Told;
+use crate::{
+    host::Told,
+    settings::{HUGE_PAGES, NMI_WATCHDOG, NUMA_BALANCING, SAME_PAGES},
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -75,65 +78,59 @@ fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
 }
 
 fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
-    match &facts.huge_pages {
+    match facts.value(&HUGE_PAGES) {
         Told::Is(way) if way == "always" => Finding::new(Severity::Low, "huge pages are used for all memory (always)")
-            .fix(
-                "Use huge pages only for programs that request them, until reboot",
-                ["echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled".to_owned()],
-            )
+            .fix("Use huge pages only for programs that request them, until reboot", [HUGE_PAGES.command()])
             .problem(),
         Told::Is(way) => Verdict::pass(way.clone()),
         Told::Absent => {
             Verdict::not_applicable("this kernel does not support transparent huge pages, or /sys is missing")
         }
-        fact => Verdict::without(fact, "/sys/kernel/mm/transparent_hugepage/enabled"),
+        fact => Verdict::without(fact, HUGE_PAGES.path),
     }
 }
 
 fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
-    match &facts.merges_pages {
-        Told::Is(true) => Finding::new(Severity::Low, "KSM is on")
-            .fix(
-                "Turn KSM off; pages that are merged stay merged",
-                ["echo 0 | sudo tee /sys/kernel/mm/ksm/run".to_owned()],
-            )
+    match facts.number(&SAME_PAGES) {
+        Told::Is(1) => Finding::new(Severity::Low, "KSM is on")
+            .fix("Turn KSM off; pages that are merged stay merged", [SAME_PAGES.command()])
             .fix(
                 "Turn KSM off, and separate the merged pages, which takes memory",
-                ["echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned()],
+                [SAME_PAGES.command_for(&[""; 0], 2)],
             )
             .problem(),
-        Told::Is(false) => Verdict::pass("off"),
+        Told::Is(_) => Verdict::pass("off"),
         Told::Absent => Verdict::not_applicable("this kernel does not support KSM, or /sys is missing"),
-        fact => Verdict::without(fact, "/sys/kernel/mm/ksm/run"),
+        fact => Verdict::without(&fact, SAME_PAGES.path),
     }
 }
 
 fn moved_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     let nodes = facts.nodes.is().map_or(1, crate::host::CpuList::len);
-    match &facts.moves_pages {
+    match facts.is_on(&NUMA_BALANCING) {
         Told::Absent => Verdict::not_applicable("this kernel does not support NUMA balancing, or /proc is missing"),
         Told::Is(_) if facts.nodes.is().is_none() => {
             Verdict::not_applicable("no information on memory nodes is available")
         }
         Told::Is(_) if nodes < 2 => Verdict::not_applicable("there is only one memory node"),
         Told::Is(true) => Finding::new(Severity::Low, format!("NUMA balancing is on, with {nodes} memory nodes"))
-            .fix("Turn NUMA balancing off until reboot", ["sudo sysctl -w kernel.numa_balancing=0".to_owned()])
+            .fix("Turn NUMA balancing off until reboot", [NUMA_BALANCING.command()])
             .problem(),
         Told::Is(false) => Verdict::pass("off"),
-        fact => Verdict::without(fact, "/proc/sys/kernel/numa_balancing"),
+        fact => Verdict::without(&fact, NUMA_BALANCING.path),
     }
 }
 
 fn watchdog(facts: &MachineFacts, _: &Subject) -> Verdict {
-    match &facts.nmi_watchdog {
+    match facts.is_on(&NMI_WATCHDOG) {
         Told::Is(true) => Finding::new(Severity::Low, "the NMI watchdog is on")
             .fix(
                 "Turn the watchdog off until reboot, or permanently with a line in /etc/sysctl.d",
-                ["sudo sysctl -w kernel.nmi_watchdog=0".to_owned()],
+                [NMI_WATCHDOG.command()],
             )
             .problem(),
         Told::Is(false) => Verdict::pass("off"),
         Told::Absent => Verdict::not_applicable("this kernel has no NMI watchdog, or /proc is missing"),
-        fact => Verdict::without(fact, "/proc/sys/kernel/nmi_watchdog"),
+        fact => Verdict::without(&fact, NMI_WATCHDOG.path),
     }
 }

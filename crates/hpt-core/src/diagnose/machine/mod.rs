@@ -37,7 +37,7 @@ pub use self::{
     facts::MachineFacts,
     goal::{Goal, Relevance, Severity},
     proof::{Gap, Gaps, prove},
-    run_time::{RunTimeChange, RunTimeFix, run_time_fixes},
+    run_time::{RunTimeChange, RunTimeFix, boot_parameter, run_time_fixes},
     themes::{THEMES, examine},
 };
 use crate::host::{CpuList, Told};

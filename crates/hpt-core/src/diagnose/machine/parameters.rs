@@ -4,7 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::MachineFacts;
-use crate::host::{BootLoader, BootParameter, CpuList, Family};
+use crate::{
+    host::{BootLoader, BootParameter, CpuList, Family},
+    settings::{ISOLATED, NEW_INTERRUPTS},
+};
 
 /// The value of a parameter that lists CPUs, for example `domain,managed_irq,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ impl MachineFacts {
     }
 
     fn boot_parameter(&self, name: &str) -> Option<&BootParameter> {
+        let name = name.replace('_', "-");
         self.parameters.as_ref()?.iter().rev().find(|parameter| parameter.name == name)
     }
 
@@ -84,30 +88,30 @@ impl MachineFacts {
         let before = listed.as_ref().and_then(|listed| listed.cpus.clone()).unwrap_or_default();
         let all = before.or(cpus);
         let is_all = self.cores.online.is().is_some_and(|online| online.without(&all).is_empty());
-        let shown = name.replace('-', "_");
         if is_all {
             let choice = if before.is_empty() { String::new() } else { format!(", one of {before}") };
             let text = format!(
-                "Choose another CPU{choice}: {shown} cannot list all CPUs, because one must remain for everything else"
+                "Choose another CPU{choice}: {name} cannot list all CPUs, because one must remain for everything else"
             );
             return (text, Vec::new());
         }
         let mut words = listed.map(|listed| listed.words).unwrap_or_default();
         // Without `domain`, the other flags have no effect on the scheduler.
-        if name == "isolcpus" && !words.is_empty() && !words.iter().any(|word| word == "domain") {
+        if name == ISOLATED.boot_name() && !words.is_empty() && !words.iter().any(|word| word == "domain") {
             words.insert(0, "domain".to_owned());
         }
         words.push(all.to_string());
-        self.at_boot_instead(name, &format!("{shown}={}", words.join(",")))
+        self.at_boot_instead(name, &format!("{name}={}", words.join(",")))
     }
 
     /// Returns a fix that routes interrupts to `cpus` with the parameter `irqaffinity`. If the parameter already lists
     /// some of these CPUs, the fix keeps only those.
     pub(super) fn at_boot_to(&self, cpus: &CpuList) -> (String, Vec<String>) {
-        let before = self.listed("irqaffinity").and_then(|listed| listed.cpus);
+        let name = NEW_INTERRUPTS.boot_name();
+        let before = self.listed(name).and_then(|listed| listed.cpus);
         let both = before.map(|before| before.and(cpus)).filter(|both| !both.is_empty());
         let cpus = both.as_ref().unwrap_or(cpus);
-        self.at_boot_instead("irqaffinity", &format!("irqaffinity={cpus}"))
+        self.at_boot_instead(name, &format!("{name}={cpus}"))
     }
 
     /// Returns a fix that sets `parameter` in place of an existing parameter with the same name.

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{Core, CpuList, IDLE_DRIVER, IdleState, Told};
+use crate::{
+    host::{Core, CpuList, IDLE_DRIVER, IdleState, Told},
+    settings::{GOVERNOR, HIGHEST_FREQUENCY, IDLE_STATE},
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -62,7 +65,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// The exit latency, in microseconds, up to which a state is harmless: the duration of one or two system calls.
-const SHORT_US: u64 = 2;
+pub(super) const SHORT_US: u64 = 2;
 
 fn cores<'a>(facts: &'a MachineFacts, subject: &'a Subject) -> impl Iterator<Item = (usize, &'a Core)> {
     facts.cores.each.iter().filter(|(cpu, _)| subject.all.contains(**cpu)).map(|(&cpu, core)| (cpu, core))
@@ -90,7 +93,7 @@ fn governor(facts: &MachineFacts, subject: &Subject) -> Verdict {
     // `userspace` keeps whatever frequency was set.
     let slow: CpuList = known
         .iter()
-        .filter(|(_, governor)| !["performance", "userspace"].contains(&governor.as_str()))
+        .filter(|(_, governor)| ![GOVERNOR.better, "userspace"].contains(&governor.as_str()))
         .map(|(cpu, _)| *cpu)
         .collect();
     let names: BTreeSet<&str> = known
@@ -112,10 +115,7 @@ fn governor(facts: &MachineFacts, subject: &Subject) -> Verdict {
             "Let hpt set the governor while your program runs",
             ["sudo hpt run --governor performance -- PROGRAM".to_owned()],
         )
-        .fix(
-            "Set the governor until reboot",
-            [format!("echo performance | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")],
-        )
+        .fix("Set the governor until reboot", [GOVERNOR.command_for(&[cpu], GOVERNOR.better)])
         .problem()
 }
 
@@ -203,10 +203,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let groups = grouped(limited).into_iter();
     let groups = groups.map(|(one, cpus)| format!("{} on {}", one.in_words(facts.turbo), Subject::in_words(&cpus)));
     Finding::new(Severity::Low, format!("limited to {}", groups.collect::<Vec<_>>().join(", ")))
-        .fix(
-            "Remove the limit until reboot, if it is not intentional",
-            [format!("echo {most} | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq")],
-        )
+        .fix("Remove the limit until reboot, if it is not intentional", [HIGHEST_FREQUENCY.command_for(&[cpu], most)])
         .problem()
 }
 
@@ -286,9 +283,7 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
             .flat_map(|(_, core)| &core.idle)
             .filter(|state| state.latency_us > SHORT_US);
         let commands: Vec<String> = states
-            .map(|state| {
-                format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}/disable", state.number)
-            })
+            .map(|state| IDLE_STATE.command_for(&[cpu.clone(), state.number.to_string()], IDLE_STATE.better))
             .collect();
         finding.fix("Disable the deep states until reboot", commands)
     } else {

@@ -4,7 +4,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Examined, MachineFacts, Verdict};
-use crate::{host::Told, units::Spaced};
+use crate::{
+    host::Told,
+    settings::{RT_PERIOD, RT_RUNTIME},
+    units::Spaced,
+};
 
 /// A stretch of time in which a real-time thread that never blocks did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +56,10 @@ const IN_A_ROW: usize = 3;
 
 impl MachineFacts {
     fn reserved(&self, rule: &str, cpu: usize) -> Option<Reserved> {
-        match (rule, &self.rt_runtime_us, &self.rt_period_us) {
+        match (rule, self.number(&RT_RUNTIME), self.number(&RT_PERIOD)) {
             ("throttling", Told::Is(runtime), Told::Is(period)) => Some(Reserved {
-                gap: Duration::from_micros(u64::try_from(period.checked_sub(*runtime)?).ok()?),
-                period: Duration::from_micros(u64::try_from(*period).ok()?),
+                gap: Duration::from_micros(u64::try_from(period.checked_sub(runtime)?).ok()?),
+                period: Duration::from_micros(u64::try_from(period).ok()?),
             }),
             ("fair-server", ..) => {
                 let known = |files: &BTreeMap<usize, Told<i64>>| {

@@ -3,8 +3,9 @@
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{
-    host::{Architecture, FAIR_SERVER, Family, RT_RUNTIME, Told},
+    host::{Architecture, Family, Told},
     realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE},
+    settings::{FAIR_SERVER, PREEMPTION, REALTIME, RT_PERIOD, RT_RUNTIME},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -84,13 +85,13 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
         ));
     }
     let version = &facts.kernel_version;
-    if facts.says_realtime == Told::Is(true) || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
+    if facts.number(&REALTIME) == Told::Is(1) || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
         return Verdict::pass("the kernel is PREEMPT_RT");
     }
     if version.is_empty() {
         return Verdict::unknown("uname reports no version");
     }
-    let chosen = facts.preemption.is().map(String::as_str).or_else(|| facts.parameter("preempt"));
+    let chosen = facts.value(&PREEMPTION).is().map(String::as_str).or_else(|| facts.parameter(PREEMPTION.boot_name()));
     // `CONFIG_PREEMPT_DYNAMIC` is built with the mode in which it starts.
     let chosen = chosen.or(facts.built_with.as_deref());
     let dynamic = version.contains("PREEMPT_DYNAMIC");
@@ -111,8 +112,8 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     let yields_late = !is_full && (chosen.is_some() || !dynamic);
     let mut finding = Finding::new(if yields_late { Severity::High } else { Severity::Low }, detail);
     finding = with_a_real_time_kernel(facts, finding);
-    if dynamic && chosen != Some("full") {
-        let (text, commands) = facts.at_boot("preempt=full");
+    if dynamic && chosen != Some(PREEMPTION.better) {
+        let (text, commands) = facts.at_boot(PREEMPTION.boot);
         finding = finding.steps(format!("Get part of the improvement with the current kernel. {text}"), commands);
     }
     finding.problem()
@@ -161,15 +162,15 @@ fn with_a_real_time_kernel(facts: &MachineFacts, finding: Finding) -> Finding {
 }
 
 fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
-    let (Told::Is(runtime), Told::Is(period)) = (&facts.rt_runtime_us, &facts.rt_period_us) else {
+    let (Told::Is(runtime), Told::Is(period)) = (facts.number(&RT_RUNTIME), facts.number(&RT_PERIOD)) else {
         return match facts.kernel {
             Some(kernel) if kernel >= FAIR_SERVER_SINCE => {
                 Verdict::not_applicable("this kernel does not throttle real-time threads")
             }
-            _ => Verdict::without(&facts.rt_runtime_us, RT_RUNTIME),
+            _ => Verdict::without(facts.value(&RT_RUNTIME), RT_RUNTIME.path),
         };
     };
-    if !(0..*period).contains(runtime) {
+    if !(0..period).contains(&runtime) {
         return Verdict::pass("off");
     }
     // Kernels with CONFIG_RT_GROUP_SCHED, where control groups have their own real-time quotas, still throttle
@@ -191,13 +192,13 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
         };
     }
     let finding =
-        Finding::new(Severity::High, format!("allowed: {} ms of every {} ms", millis(*runtime), millis(*period)));
+        Finding::new(Severity::High, format!("allowed: {} ms of every {} ms", millis(runtime), millis(period)));
     let finding = if facts.kernel.is_some() { finding } else { finding.uncertain() };
     finding
         .fix("Let hpt disable throttling while your program runs", ["sudo hpt run --fifo 80 --no-throttling -- PROGRAM".to_owned()])
         .fix(
             "If ordinary threads need not run on the CPU of a real-time thread that never blocks, disable throttling until reboot, or permanently in a file in /etc/sysctl.d",
-            ["sudo sysctl -w kernel.sched_rt_runtime_us=-1".to_owned()],
+            [RT_RUNTIME.command()],
         )
         .problem()
 }
@@ -216,8 +217,8 @@ fn budget(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let Verdict::Problem(finding) = throttling(facts, subject) else {
         return Verdict::not_applicable("the kernel does not throttle real-time threads: see throttling");
     };
-    let (Told::Is(runtime), Told::Is(period)) = (&facts.rt_runtime_us, &facts.rt_period_us) else {
-        return Verdict::without(&facts.rt_runtime_us, RT_RUNTIME);
+    let (Told::Is(runtime), Told::Is(period)) = (facts.number(&RT_RUNTIME), facts.number(&RT_PERIOD)) else {
+        return Verdict::without(facts.value(&RT_RUNTIME), RT_RUNTIME.path);
     };
     // By default, 5 % is left to ordinary threads, which only a thread that never blocks notices.
     if runtime.saturating_mul(100) >= period.saturating_mul(95) {
@@ -242,9 +243,12 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let servers = || facts.fair_servers.iter().filter(|(cpu, _)| subject.all.contains(**cpu));
     let command = match subject.named {
-        Some(cpu) => format!("echo 0 | sudo tee {FAIR_SERVER}/cpu{cpu}/runtime"),
+        Some(cpu) => FAIR_SERVER.command_for(&[cpu], FAIR_SERVER.better),
         // Only root can see which files exist.
-        None => format!("sudo sh -c 'for file in {FAIR_SERVER}/cpu*/runtime; do echo 0 >$file; done'"),
+        None => {
+            let files = FAIR_SERVER.path_of(&["*"]);
+            format!("sudo sh -c 'for file in {files}; do echo {} >$file; done'", FAIR_SERVER.better)
+        }
     };
     let keep_off =
         "Keep ordinary threads off the CPU; the fair server takes time only while an ordinary thread is waiting";

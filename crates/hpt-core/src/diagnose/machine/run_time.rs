@@ -1,14 +1,14 @@
 //! The fixes that can be applied and undone while the machine runs, as settings. This module changes no setting.
 
-use super::{Examined, MachineFacts, Severity, Subject, Verdict};
+use super::{Examined, MachineFacts, Severity, Subject, Verdict, power::SHORT_US};
 use crate::{
-    host::{Core, FAIR_SERVER, Host, Interrupt, RT_RUNTIME, Told},
+    host::{Core, Host, Interrupt, Told},
     knobs::{Knob, Setting, irqbalance},
     realtime::{RealtimeError, with_governor, without_turbo},
+    settings::{
+        self, FAIR_SERVER, GOVERNOR, IDLE_STATE, IRQ_AFFINITY, IRQBALANCE, LOWEST_FREQUENCY, SystemSetting, WORKERS,
+    },
 };
-
-/// The idle states with an exit latency up to this one, in microseconds, stay enabled.
-const SHORT_US: u64 = 2;
 
 /// A fix of a finding that can be applied and undone at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,13 @@ pub fn run_time_fixes(host: &Host, facts: &MachineFacts, examined: &[Examined], 
     rules.iter().flat_map(|rule| machine.fixes(rule, &rules)).collect()
 }
 
+/// Returns the boot parameter with the effect of a fix, if there is one. `value` is the value of its setting.
+#[must_use]
+pub fn boot_parameter(fix: &str, value: &str) -> Option<String> {
+    let is_fixed = |known: &&SystemSetting| known.trial.is_some_and(|trial| trial.fix == fix);
+    settings::ALL.iter().find(is_fixed)?.boot_with(value)
+}
+
 /// A machine, and the CPU that is to run a time-critical thread.
 struct Machine<'a> {
     host: &'a Host,
@@ -59,103 +66,59 @@ struct Machine<'a> {
 impl Machine<'_> {
     /// Returns the fixes for a rule. `rules` are all rules that found a problem.
     fn fixes(&self, rule: &'static str, rules: &[&'static str]) -> Vec<RunTimeFix> {
-        let cpu = self.cpu;
-        let fix = |name, text: String, change| RunTimeFix { name, rule, text, change };
-        match rule {
-            "governor" => vec![
-                fix("governor", format!("governor performance on CPU {cpu}"), self.governor()),
-                fix("minimum-frequency", format!("minimum frequency at its maximum on CPU {cpu}"), self.minimum()),
-            ],
-            "turbo" => vec![fix("turbo", "turbo off".to_owned(), of(without_turbo(self.host, &[cpu])))],
-            "idle-states" => vec![
-                fix("idle-states", format!("deep idle states off on CPU {cpu}"), self.idle_states()),
-                fix("dma-latency", "cpu_dma_latency 0".to_owned(), RunTimeChange::LatencyLimit),
-            ],
-            "throttling" => vec![fix(
-                "throttling",
-                "real-time throttling off".to_owned(),
-                self.one("sched-rt-runtime-us", RT_RUNTIME, "-1"),
-            )],
-            "fair-server" => {
-                vec![fix("fair-server", format!("fair server off on CPU {cpu}"), self.fair_server())]
-            }
-            "interrupts" => {
-                vec![fix("interrupts", format!("interrupts moved off CPU {cpu}"), self.interrupts())]
-            }
-            // The list of irqbalance belongs to the fix that moves interrupts, if there is one.
-            "irqbalance" if !rules.contains(&"interrupts") => {
-                let why = "no interrupt is routed to the CPU now, so irqbalance has no effect that could be measured";
-                let change = RunTimeChange::NotPossible(why.to_owned());
-                vec![fix("irqbalance", format!("irqbalance moves no interrupts to CPU {cpu}"), change)]
-            }
-            "kernel-threads" => {
-                let change = self.workers();
-                vec![fix("workqueue-mask", format!("unbound kernel workers off CPU {cpu}"), change)]
-            }
-            "timer-migration" => {
-                let change = self.one("timer-migration", "/proc/sys/kernel/timer_migration", "0");
-                vec![fix("timer-migration", "timer migration off".to_owned(), change)]
-            }
-            "huge-pages" => {
-                let change = self.one("huge-pages", "/sys/kernel/mm/transparent_hugepage/enabled", "madvise");
-                vec![fix("huge-pages", "transparent huge pages madvise".to_owned(), change)]
-            }
-            // The value 2 also separates the merged pages. That cannot be undone, because the kernel merges pages only
-            // slowly, and a process that writes 2 is the first to be killed if the memory does not suffice.
-            "same-pages" => {
-                vec![fix("same-pages", "KSM off".to_owned(), self.one("same-pages", "/sys/kernel/mm/ksm/run", "0"))]
-            }
-            "moved-pages" => {
-                let change = self.one("numa-balancing", "/proc/sys/kernel/numa_balancing", "0");
-                vec![fix("moved-pages", "NUMA balancing off".to_owned(), change)]
-            }
-            "nmi-watchdog" => {
-                let change = self.one("nmi-watchdog", "/proc/sys/kernel/nmi_watchdog", "0");
-                vec![fix("nmi-watchdog", "NMI watchdog off".to_owned(), change)]
-            }
-            _ => Vec::new(),
-        }
+        let of_rule = settings::ALL.iter().filter_map(|known| Some((known, known.trial?)));
+        let of_rule = of_rule.filter(|(_, trial)| trial.rule == rule);
+        let fixes = of_rule.filter_map(|(known, trial)| {
+            let change = match trial.fix {
+                "governor" => of(with_governor(self.host, &[self.cpu], GOVERNOR.better)),
+                "minimum-frequency" => self.minimum(),
+                "turbo" => of(without_turbo(self.host, &[self.cpu])),
+                "idle-states" => self.idle_states(),
+                "dma-latency" => RunTimeChange::LatencyLimit,
+                "fair-server" => self.fair_server(),
+                "interrupts" => self.interrupts(),
+                // The list of irqbalance belongs to the fix that moves interrupts, if there is one.
+                "irqbalance" if rules.contains(&"interrupts") => return None,
+                "irqbalance" => RunTimeChange::NotPossible(
+                    "no interrupt is routed to the CPU now, so irqbalance has no effect that could be measured"
+                        .to_owned(),
+                ),
+                "workqueue-mask" => self.workers(),
+                _ => self.one(known, &[], known.better),
+            };
+            Some(RunTimeFix { name: trial.fix, rule, text: trial.text.replace('#', &self.cpu.to_string()), change })
+        });
+        fixes.collect()
     }
 
     /// Returns the change of one file.
-    fn one(&self, kind: &str, path: &str, value: &str) -> RunTimeChange {
-        if self.host.text(path).is_none() {
+    fn one(&self, known: &SystemSetting, numbers: &[usize], value: &str) -> RunTimeChange {
+        let path = known.path_of(numbers);
+        if self.host.text(&path).is_none() {
             return RunTimeChange::NotPossible(format!("{path} cannot be read"));
         }
-        settings(vec![self.setting(kind, path, value)])
-    }
-
-    fn setting(&self, kind: &str, path: &str, value: &str) -> Setting {
-        let place = self.host.locate(path).unwrap_or_default();
-        // CPUs that share a frequency have links to one directory.
-        let place = place.canonicalize().unwrap_or(place);
-        Setting::new(Knob::new(kind, place.to_string_lossy()), value)
+        settings(vec![Setting::of(self.host, known, numbers, value)])
     }
 
     fn fair_server(&self) -> RunTimeChange {
         let cpu = self.cpu;
-        let path = format!("{FAIR_SERVER}/cpu{cpu}/runtime");
         if matches!(self.facts.fair_servers.get(&cpu), None | Some(Told::Absent)) {
             return RunTimeChange::NotPossible(format!(
-                "{path} is missing; if debugfs is not mounted, run `sudo mount -t debugfs none /sys/kernel/debug`"
+                "{} is missing; if debugfs is not mounted, run `sudo mount -t debugfs none /sys/kernel/debug`",
+                FAIR_SERVER.path_of(&[cpu])
             ));
         }
-        self.one(&format!("fair-server-cpu{cpu}"), &path, "0")
+        self.one(&FAIR_SERVER, &[cpu], FAIR_SERVER.better)
     }
 
     fn core(&self) -> Option<&Core> {
         self.facts.cores.each.get(&self.cpu)
     }
 
-    fn governor(&self) -> RunTimeChange {
-        of(with_governor(self.host, &[self.cpu], "performance"))
-    }
-
     fn minimum(&self) -> RunTimeChange {
         let allowed = self.core().and_then(|core| core.highest_allowed_khz.is().copied());
-        let path = format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_min_freq", self.cpu);
         match allowed {
-            Some(khz) => self.one(&format!("minimum-frequency-cpu{}", self.cpu), &path, &khz.to_string()),
+            Some(khz) => self.one(&LOWEST_FREQUENCY, &[self.cpu], &khz.to_string()),
             None => {
                 RunTimeChange::NotPossible("the kernel does not report the maximum frequency of the CPU".to_owned())
             }
@@ -164,11 +127,9 @@ impl Machine<'_> {
 
     fn idle_states(&self) -> RunTimeChange {
         let deep = self.core().into_iter().flat_map(|core| &core.idle);
-        let deep = deep.filter(|state| !state.disabled && state.latency_us > SHORT_US).map(|state| {
-            let kind = format!("idle-state-cpu{}-{}", self.cpu, state.name);
-            let path = format!("/sys/devices/system/cpu/cpu{}/cpuidle/state{}/disable", self.cpu, state.number);
-            self.setting(&kind, &path, "1")
-        });
+        let deep = deep
+            .filter(|state| !state.disabled && state.latency_us > SHORT_US)
+            .map(|state| Setting::of(self.host, &IDLE_STATE, &[self.cpu, state.number], IDLE_STATE.better));
         let deep: Vec<Setting> = deep.collect();
         if deep.is_empty() {
             return RunTimeChange::NotPossible(
@@ -196,8 +157,8 @@ impl Machine<'_> {
             Err(why) => return RunTimeChange::NotPossible(why),
         };
         let moved = here.iter().map(|one| {
-            let path = format!("/proc/irq/{}/smp_affinity_list", one.number);
-            self.setting(&format!("interrupt-{}", one.number), &path, &elsewhere.to_string())
+            let number = usize::try_from(one.number).unwrap_or(usize::MAX);
+            Setting::of(self.host, &IRQ_AFFINITY, &[number], elsewhere.to_string())
         });
         settings(ban.into_iter().chain(moved).collect())
     }
@@ -207,7 +168,7 @@ impl Machine<'_> {
         let names = self.host.list(irqbalance::FOLDER);
         let name = names.iter().find(|name| irqbalance::is_socket_name(name));
         let name = name.ok_or("irqbalance is running, but has no socket in /run/irqbalance")?;
-        let knob = Knob::new("irqbalance-banned", format!("{}/{name}", irqbalance::FOLDER));
+        let knob = Knob::new(IRQBALANCE.name, format!("{}/{name}", irqbalance::FOLDER));
         let before = knob.value().map_err(|_| "irqbalance does not answer on its socket")?;
         let before = before.split(' ').filter_map(|number| number.parse().ok());
         let all = irqbalance::list_of(before.chain(numbers));
@@ -215,12 +176,11 @@ impl Machine<'_> {
     }
 
     fn workers(&self) -> RunTimeChange {
-        const MASK: &str = "/sys/devices/virtual/workqueue/cpumask";
         let elsewhere = self.subject.elsewhere(self.facts);
         if elsewhere.is_empty() {
             return RunTimeChange::NotPossible("no other CPU can run the kernel workers".to_owned());
         }
-        self.one("workqueue-mask", MASK, &elsewhere.mask())
+        self.one(&WORKERS, &[], &elsewhere.mask())
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     clock::Discipline,
     host::{Architecture, Family, KernelRelease},
     knobs::AbsentClockSource,
+    settings::CLOCK_SOURCE,
     units::Spaced,
 };
 
@@ -191,7 +192,7 @@ fn not_chosen(facts: &MachineFacts, current: &str, best: &str) -> Verdict {
         format!("Switch the clocksource to {best} until reboot or `hpt restore`"),
         [format!("sudo hpt clocksource set {best}")],
     );
-    match facts.parameter("clocksource") {
+    match facts.parameter(CLOCK_SOURCE.boot_name()) {
         Some(chosen) if chosen == current => {
             finding.fix(format!("Remove clocksource={chosen} from the kernel command line, which selects it"), [])
         }

@@ -13,14 +13,13 @@ use crate::host::{
 };
 
 /// Files with the same path on every machine. The boot ID is omitted because it identifies one boot of one machine.
-const PATHS: [&str; 7] = [
+const PATHS: [&str; 6] = [
     KERNEL_LOG,
     COMMAND_LINE,
     "/proc/cpuinfo",
     "/proc/device-tree/model",
     TIMEBASE_FREQUENCY,
     "/sys/devices/system/clocksource/clocksource0/available_clocksource",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];
 
 /// The `compatible` names of the device tree nodes that this crate searches for.

@@ -14,7 +14,8 @@ use super::{
     tested,
 };
 use crate::{
-    host::{Architecture, Host, PARANOID, PerfEvents},
+    host::{Architecture, Host, PerfEvents},
+    settings::PARANOID,
     sys::{
         perf::{Event, Page, Wanted},
         process,
@@ -249,7 +250,7 @@ fn refusal(error: io::Error, have: Architecture, user_only: bool) -> Unavailable
         Some(libc::EOPNOTSUPP) => no_pmu("EOPNOTSUPP", "the available counters cannot count cycles in this mode"),
         Some(libc::ENOSYS) => no_pmu("ENOSYS", "this kernel or emulator does not support perf events"),
         Some(libc::EACCES) => Unavailable::NoRight {
-            path: PARANOID.to_owned(),
+            path: PARANOID.path.to_owned(),
             right: MissingRight::PerfEvents {
                 highest: if user_only { HIGHEST_FOR_USER_MODE } else { HIGHEST_FOR_KERNEL },
             },
@@ -272,7 +273,7 @@ fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo,
         // does not show which of the two is the case.
         (_, None) | (None, _) => Err(Unavailable::Captured),
         (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(Unavailable::NoRight {
-            path: PARANOID.to_owned(),
+            path: PARANOID.path.to_owned(),
             right: MissingRight::PerfEvents { highest: HIGHEST_FOR_USER_MODE },
         }),
         (Some(_), Some(_)) => {

@@ -13,7 +13,8 @@ use super::{
     permitted_native, tested,
 };
 use crate::{
-    host::{Architecture, CounterPermission, Host, PARANOID},
+    host::{Architecture, CounterPermission, Host},
+    settings::PARANOID,
     sys::{
         native::Native,
         perf::{Event, Page},
@@ -146,9 +147,10 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
 fn refusal(error: io::Error) -> Unavailable {
     let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            Unavailable::NoRight { path: PARANOID.to_owned(), right: MissingRight::PerfEvents { highest: HIGHEST } }
-        }
+        Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight {
+            path: PARANOID.path.to_owned(),
+            right: MissingRight::PerfEvents { highest: HIGHEST },
+        },
         Some(libc::ENOSYS) => {
             not_offered("perf_event_open returns ENOSYS: this kernel or emulator does not support perf events")
         }

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hpt_core::diagnose::boot_parameter;
 use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TriedSetting};
 
 use crate::{
@@ -235,17 +236,9 @@ fn boot(data: &DoctorTryDocument, kept: &[&TriedFix]) -> Option<String> {
     let mut text = head(data, &["add the last line to the kernel command line, and reboot (hpt doctor -v says where)"]);
     let mut parameters = Vec::new();
     for row in kept {
-        let parameter = match row.fix.as_str() {
-            "huge-pages" => Some("transparent_hugepage=madvise".to_owned()),
-            "nmi-watchdog" => Some("nmi_watchdog=0".to_owned()),
-            "moved-pages" => Some("numa_balancing=disable".to_owned()),
-            "interrupts" => {
-                let moved = row.settings.iter().find(|setting| is_interrupt(setting));
-                moved.map(|setting| format!("irqaffinity={}", setting.value))
-            }
-            _ => None,
-        };
-        if let Some(parameter) = parameter {
+        // With a fix of interrupts, another setting is the list of irqbalance.
+        let moved = row.settings.iter().find(|setting| is_interrupt(setting));
+        if let Some(parameter) = boot_parameter(&row.fix, moved.map_or("", |setting| &setting.value)) {
             text.push_str(&effect(data, row));
             parameters.push(parameter);
         }
