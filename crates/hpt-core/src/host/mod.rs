@@ -17,6 +17,7 @@ mod emulation;
 mod hypervisor;
 mod interrupts;
 mod kernel;
+mod kernel_configuration;
 mod kernel_log;
 mod kernel_threads;
 mod perf;
@@ -64,6 +65,7 @@ pub(crate) use self::{
     acpi::{FADT, Latch, NoPmTimer},
     cores::{Core, Cores, IdleState},
     interrupts::Interrupt,
+    kernel_configuration::KernelConfiguration,
     settings::{IDLE_DRIVER, Stolen, Supply, Zone},
     soc::SYSTEM_TIMER,
     system::Family,

@@ -5,7 +5,6 @@ use super::{CpuList, Host, Told};
 use crate::settings::{self, FAIR_SERVER, FAIR_SERVER_PERIOD, Form, SystemSetting};
 
 pub(super) const STAT: &str = "/proc/stat";
-const CONFIGURATION: &str = "/boot/config-";
 const SWAPS: &str = "/proc/swaps";
 /// The driver of idle states. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 pub(crate) const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
@@ -87,25 +86,6 @@ impl Host {
         self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
     }
 
-    /// Returns the preemption model for which the kernel was built, as `preempt=` names it; `None` if the file with the
-    /// kernel's configuration does not exist or is not readable.
-    pub(crate) fn preemption_built_with(&self) -> Option<String> {
-        let configuration = self.text(&self.kernel_configuration())?;
-        let is_set = |name: &str| configuration.lines().any(|line| line == format!("CONFIG_{name}=y"));
-        let models = [
-            ("PREEMPT_NONE", "none"),
-            ("PREEMPT_VOLUNTARY", "voluntary"),
-            ("PREEMPT", "full"),
-            ("PREEMPT_LAZY", "lazy"),
-        ];
-        models.into_iter().find(|(name, _)| is_set(name)).map(|(_, model)| model.to_owned())
-    }
-
-    /// Returns the path of the configuration of the running kernel.
-    fn kernel_configuration(&self) -> String {
-        format!("{CONFIGURATION}{}", self.facts().kernel_release)
-    }
-
     /// Returns the number of swap areas.
     pub(crate) fn swaps(&self) -> Told<usize> {
         self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
@@ -170,7 +150,9 @@ impl Host {
     pub(super) fn setting_files(&self) -> Vec<String> {
         let mut files = FILES.map(str::to_owned).to_vec();
         files.extend(settings::ALL.iter().filter(|setting| setting.is_read()).map(|setting| setting.path.to_owned()));
-        files.push(self.kernel_configuration());
+        let [own, installed, of_modules] = self.configuration_files();
+        let is_there = |file: &String| self.told(file) != Told::Absent;
+        files.push([own, of_modules].into_iter().find(is_there).unwrap_or(installed));
         files.extend(self.throttled_files());
         for alarm in self.alarm_files() {
             files.push(alarm.replace(ALARM, "name"));
@@ -200,7 +182,6 @@ pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<Strin
     };
     match path {
         STAT => Some(only(&["cpu"])),
-        _ if path.starts_with(CONFIGURATION) => Some(only(&["CONFIG_PREEMPT"])),
         STATUS => Some(only(&["CapEff:"])),
         LIMITS => Some(only(&["Max locked memory", "Max realtime priority", "Max realtime timeout"])),
         // The path of a swap area may contain private names.

@@ -601,6 +601,76 @@ fn the_mode_of_preemption_is_named_and_judged_for_a_real_time_thread() {
     assert!(of("#1 SMP").says("preemption", None, Goal::Benchmarks).starts_with("info"));
 }
 
+#[test]
+fn the_configuration_of_the_kernel_decides_what_it_supports() {
+    let of = |lines: &str| Machine::pc().file("proc/config.gz", lines);
+    let throttled = |lines: &str| {
+        of(lines)
+            .file("proc/sys/kernel/sched_rt_runtime_us", "950000")
+            .file("proc/sys/kernel/sched_rt_period_us", "1000000")
+            .fact("kernel_release", json!("6.16.0"))
+            .file("sys/fs/cgroup/cpu.max", "max 100000")
+    };
+    let groups = "CONFIG_RT_GROUP_SCHED=y\n";
+    let off = "CONFIG_RT_GROUP_SCHED=y\nCONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n";
+    check(
+        "throttling",
+        None,
+        Goal::Realtime,
+        vec![
+            (throttled(groups), "high: allowed: 950 ms", &[], &[]),
+            (throttled("# CONFIG_RT_GROUP_SCHED is not set\n"), "not applicable", &[], &["unless"]),
+            (throttled(off), "not applicable", &[], &[]),
+            (throttled(off).file("proc/cmdline", "rt_group_sched=1"), "high: allowed: 950 ms", &[], &[]),
+            (throttled(groups).file("proc/cmdline", "rt_group_sched=0"), "not applicable", &[], &[]),
+            (throttled("CONFIG_HZ=250\n"), "unknown", &["CONFIG_RT_GROUP_SCHED"], &[]),
+        ],
+    );
+    let files = |lines: &str, command_line: &str| {
+        of(lines)
+            .file("proc/cmdline", command_line)
+            .file("sys/devices/system/cpu/isolated", "")
+            .situation("kernel_threads", json!([{ "name": "kthreadd", "cpus": "0-3", "policy": 0, "priority": 0 }]))
+    };
+    let without =
+        "# CONFIG_CPU_ISOLATION is not set\n# CONFIG_NO_HZ_FULL is not set\n# CONFIG_RCU_NOCB_CPU is not set\n";
+    check(
+        "isolated-cpus",
+        Some(3),
+        Goal::Realtime,
+        vec![
+            (files(without, ""), "high", &["this one ignores isolcpus"], &["Boot with"]),
+            (files("CONFIG_CPU_ISOLATION=y\n", ""), "high", &["Boot with isolcpus=3"], &["ignores"]),
+            (files("", ""), "high", &["Boot with isolcpus=3"], &["ignores"]),
+        ],
+    );
+    check(
+        "parameters-ignored",
+        None,
+        Goal::Realtime,
+        vec![
+            (
+                files(without, "isolcpus=3 rcu_nocbs=3"),
+                "low",
+                &["isolcpus=3 is set, but this kernel was built without CONFIG_CPU_ISOLATION", "CONFIG_RCU_NOCB_CPU"],
+                &[],
+            ),
+            (files("CONFIG_CPU_ISOLATION=y\n", "isolcpus=3"), "low: isolcpus=3 is set, but not in effect", &[], &[]),
+        ],
+    );
+    check(
+        "rcu-callbacks",
+        Some(3),
+        Goal::Realtime,
+        vec![
+            (files(without, ""), "info", &["built without CONFIG_RCU_NOCB_CPU"], &["Boot with"]),
+            (files("CONFIG_RCU_NOCB_CPU=y\n", ""), "low", &["Boot with rcu_nocbs=3"], &[]),
+        ],
+    );
+    let realtime = of("CONFIG_PREEMPT_RT=y\n").fact("kernel_version", json!("#1 SMP PREEMPT"));
+    check("preemption", None, Goal::Realtime, vec![(realtime, "pass: the kernel is PREEMPT_RT", &[], &[])]);
+}
+
 /// Describes the distribution of a machine whose services systemd starts.
 fn system(distributions: &Value, is_a_container: bool, has_kernel: bool) -> Value {
     json!({ "distributions": distributions, "has_systemd": true, "is_a_container": is_a_container, "has_kernel": has_kernel })

@@ -8,7 +8,7 @@ use crate::{
     clock::Discipline,
     host::{
         ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, Family, Host, IDLE_DRIVER, Interrupt,
-        KernelRelease, PerfEvents, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+        KernelConfiguration, KernelRelease, PerfEvents, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
@@ -57,8 +57,8 @@ pub struct MachineFacts {
     /// The period of the fair server of each CPU, in nanoseconds.
     pub(super) fair_server_periods: BTreeMap<usize, Told<i64>>,
     pub(super) limits: Limits,
-    /// The mode of preemption for which the kernel was built.
-    pub(super) built_with: Option<String>,
+    /// The configuration with which the kernel was built, if a file states it.
+    pub(super) configuration: Option<KernelConfiguration>,
     /// The driver that selects idle states; `none` if the kernel has none for this machine.
     pub(super) idle_driver: Told<String>,
     pub(super) turbo: Option<bool>,
@@ -107,7 +107,7 @@ impl MachineFacts {
             fair_servers: of_cpus(FAIR_SERVER),
             fair_server_periods: of_cpus(FAIR_SERVER_PERIOD),
             limits: Limits::of_this_thread(host),
-            built_with: host.preemption_built_with(),
+            configuration: host.kernel_configuration(),
             idle_driver: host.told(IDLE_DRIVER),
             turbo: realtime::turbo(host),
             swaps: host.swaps(),
@@ -142,6 +142,11 @@ impl MachineFacts {
     /// Returns whether a setting of the machine is on: a number greater than zero.
     pub(super) fn is_on(&self, setting: &SystemSetting) -> Told<bool> {
         self.number(setting).parsed(|value| Some(value > 0))
+    }
+
+    /// Returns whether the kernel was built with an option; `None` if no file states it.
+    pub(super) fn is_built_with(&self, option: &str) -> Option<bool> {
+        self.configuration.as_ref()?.is_set(option)
     }
 
     /// Returns the facts that can be checked only as root, without duplicates.

@@ -119,7 +119,11 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
             format!("none of the {} online CPUs is isolated; {offline} offline", online.len())
         }
     };
-    let (text, commands) = facts.at_boot_also(ISOLATED.boot_name(), &cpu);
+    let (text, commands) = if facts.is_built_with("CPU_ISOLATION") == Some(false) {
+        ("Use a kernel that was built with CONFIG_CPU_ISOLATION: this one ignores isolcpus".to_owned(), Vec::new())
+    } else {
+        facts.at_boot_also(ISOLATED.boot_name(), &cpu)
+    };
     let wanted = Subject { in_question: cpu, ..subject.clone() };
     let others = wanted.elsewhere(facts);
     Finding::new(Severity::High, observed)
@@ -147,11 +151,11 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
     let (mut ignored, mut unknown) = (Vec::new(), None);
     let mut count = 0;
     let parameters = [
-        (ISOLATED.boot_name(), &facts.cores.isolated),
-        (NOHZ_FULL.boot_name(), &facts.cores.nohz_full),
-        (RCU_NOCBS, &offloaded),
+        (ISOLATED.boot_name(), "CPU_ISOLATION", &facts.cores.isolated),
+        (NOHZ_FULL.boot_name(), "NO_HZ_FULL", &facts.cores.nohz_full),
+        (RCU_NOCBS, "RCU_NOCB_CPU", &offloaded),
     ];
-    for (name, in_effect) in parameters {
+    for (name, option, in_effect) in parameters {
         let Some((value, listed)) = facts.parameter(name).zip(facts.listed(name)) else { continue };
         // Without `domain`, the parameter does not isolate CPUs from the scheduler.
         if name == ISOLATED.boot_name() && !listed.words.is_empty() && !listed.words.iter().any(|word| word == "domain")
@@ -167,6 +171,9 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         match listed.cpus {
             _ if *in_effect == Told::Absent => {
                 ignored.push(format!("{name}={value} is set, but this kernel does not support it"));
+            }
+            _ if facts.is_built_with(option) == Some(false) => {
+                ignored.push(format!("{name}={value} is set, but this kernel was built without CONFIG_{option}"));
             }
             None => ignored.push(format!("{name}={value} is set, but is not valid")),
             Some(wanted) if name == RCU_NOCBS && callback_threads(facts).is_none() => {
@@ -253,6 +260,11 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let in_vain = left.and(&listed);
     let on = |cpus: &CpuList| format!("RCU callbacks are not offloaded from {}", Subject::in_words(cpus));
     match callback_threads(facts) {
+        _ if facts.is_built_with("RCU_NOCB_CPU") == Some(false) => {
+            Finding::new(Severity::Info, format!("{}: this kernel was built without CONFIG_RCU_NOCB_CPU", on(&left)))
+                .fix("Use a kernel that was built with CONFIG_RCU_NOCB_CPU", [])
+                .problem()
+        }
         Some(_) if !in_vain.is_empty() => {
             let observed = format!(
                 "{}: {} listed in rcu_nocbs, but the kernel has no thread (rcuop or rcuos) to run the callbacks elsewhere",

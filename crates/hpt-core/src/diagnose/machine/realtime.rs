@@ -3,7 +3,7 @@
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 use crate::{
-    host::{Architecture, Family, Told},
+    host::{Architecture, Family, KernelConfiguration, Told},
     realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE},
     settings::{FAIR_SERVER, PREEMPTION, REALTIME, RT_PERIOD, RT_RUNTIME},
 };
@@ -85,7 +85,11 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
         ));
     }
     let version = &facts.kernel_version;
-    if facts.number(&REALTIME) == Told::Is(1) || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
+    if facts.number(&REALTIME) == Told::Is(1)
+        || version.contains("PREEMPT_RT")
+        || version.contains("PREEMPT RT")
+        || facts.is_built_with("PREEMPT_RT") == Some(true)
+    {
         return Verdict::pass("the kernel is PREEMPT_RT");
     }
     if version.is_empty() {
@@ -93,7 +97,8 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     }
     let chosen = facts.value(&PREEMPTION).is().map(String::as_str).or_else(|| facts.parameter(PREEMPTION.boot_name()));
     // `CONFIG_PREEMPT_DYNAMIC` is built with the mode in which it starts.
-    let chosen = chosen.or(facts.built_with.as_deref());
+    let built_with = facts.configuration.as_ref().and_then(KernelConfiguration::preemption);
+    let chosen = chosen.or(built_with);
     let dynamic = version.contains("PREEMPT_DYNAMIC");
     let detail = match (dynamic, chosen) {
         (true, Some(mode)) => format!("PREEMPT_DYNAMIC, in mode `{mode}`"),
@@ -102,7 +107,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
                 .to_owned()
         }
         (false, _) if version.contains("PREEMPT") => "preemptible outside of critical sections (PREEMPT)".to_owned(),
-        (false, _) => match facts.built_with.as_deref() {
+        (false, _) => match built_with {
             Some(mode) => format!("built for the mode `{mode}`: preemptible only at explicit points in its code"),
             None => "preemptible only at explicit points in its code (PREEMPT_NONE or PREEMPT_VOLUNTARY)".to_owned(),
         },
@@ -176,12 +181,13 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
     // Kernels with CONFIG_RT_GROUP_SCHED, where control groups have their own real-time quotas, still throttle
     // real-time threads: Linux 6.12, kernel/sched/rt.c.
     let groups = facts.situation.control_groups.as_ref();
-    let by_groups = groups.is_some_and(|groups| groups.realtime_us.is_some());
+    let built_for_groups = facts.is_built_with("RT_GROUP_SCHED").map(|is_set| is_set && !are_groups_off(facts));
+    let by_groups = groups.is_some_and(|groups| groups.realtime_us.is_some()) || built_for_groups == Some(true);
     if !by_groups && facts.kernel.is_some_and(|kernel| kernel >= FAIR_SERVER_SINCE) {
         let observed =
             format!("sched_rt_runtime_us is {runtime}, which limits only SCHED_DEADLINE threads in this kernel");
         // Version 2 of control groups has no file for this quota, so a missing file proves nothing.
-        return if groups.is_some_and(|groups| groups.are_of_version_1) {
+        return if built_for_groups == Some(false) || groups.is_some_and(|groups| groups.are_of_version_1) {
             Verdict::not_applicable(format!("{observed}: see fair-server"))
         } else {
             // systemd's README advises against this option, because the kernel then refuses real-time policies to
@@ -201,6 +207,15 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
             [RT_RUNTIME.command()],
         )
         .problem()
+}
+
+/// Returns whether a kernel that supports real-time quotas of control groups does not use them. Linux 6.16,
+/// kernel/sched/core.c, `rt_group_sched`.
+fn are_groups_off(facts: &MachineFacts) -> bool {
+    match facts.parameter("rt_group_sched") {
+        Some(value) => value == "0",
+        None => facts.is_built_with("RT_GROUP_SCHED_DEFAULT_DISABLED") == Some(true),
+    }
 }
 
 /// Returns microseconds as milliseconds.

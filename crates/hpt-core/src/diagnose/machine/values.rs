@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     clock::Discipline,
-    host::{ArchTimer, DeviceFile, Interrupt},
+    host::{ArchTimer, DeviceFile, Interrupt, KernelConfiguration},
 };
 
 /// Files or system calls, each with its value.
@@ -20,7 +20,17 @@ impl MachineFacts {
             "wall-time" => &[Self::clock_values, Self::daemon_values],
             "clock-rate" => &[Self::clock_values],
             "time-daemons" => &[Self::daemon_values],
-            "preemption" => &[|facts| vec![("uname(2)".to_owned(), facts.kernel_version.clone())]],
+            "preemption" => &[
+                |facts| vec![("uname(2)".to_owned(), facts.kernel_version.clone())],
+                |facts| facts.options(&["PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_LAZY", "PREEMPT_RT"]),
+            ],
+            "throttling" | "realtime-budget" => {
+                &[|facts| facts.options(&["RT_GROUP_SCHED", "RT_GROUP_SCHED_DEFAULT_DISABLED"])]
+            }
+            "isolated-cpus" => &[|facts| facts.options(&["CPU_ISOLATION"])],
+            "parameters-ignored" => &[|facts| facts.options(&["CPU_ISOLATION", "NO_HZ_FULL", "RCU_NOCB_CPU"])],
+            "tick" => &[|facts| facts.options(&["NO_HZ_FULL", "HZ"])],
+            "rcu-callbacks" => &[|facts| facts.options(&["RCU_NOCB_CPU"])],
             "cpu-quota" | "cpus-left" => &[Self::group_values],
             "irqbalance" | "kernel-threads" => &[Self::process_values],
             "interrupts" => &[Self::affinities],
@@ -32,6 +42,14 @@ impl MachineFacts {
         let values = others.iter().flat_map(|values| values(self));
         evidence.extend(values.map(|(file, value)| Evidence { file, cpus: None, value: on_one_line(&value) }));
         evidence
+    }
+
+    /// Returns what the configuration of the kernel states about options.
+    fn options(&self, options: &[&str]) -> Values {
+        let stated = |configuration: &KernelConfiguration| {
+            Some((configuration.path.clone(), configuration.lines_about(options)?))
+        };
+        self.configuration.as_ref().and_then(stated).into_iter().collect()
     }
 
     fn clock_values(&self) -> Values {

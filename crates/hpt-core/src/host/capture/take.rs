@@ -8,8 +8,8 @@ use super::{
     entry::{Entry, ReadRefused},
 };
 use crate::host::{
-    COMMAND_LINE, Facts, Host, KERNEL_LOG, TIMEBASE_FREQUENCY, boot_parameters, hypervisor, interrupts, kernel_log,
-    settings, soc,
+    COMMAND_LINE, Facts, Host, KERNEL_LOG, TIMEBASE_FREQUENCY, boot_parameters, hypervisor, interrupts,
+    kernel_configuration, kernel_log, settings, soc,
 };
 
 /// Files with the same path on every machine. The boot ID is omitted because it identifies one boot of one machine.
@@ -85,6 +85,9 @@ impl Host {
             return Ok(kernel_log::only_on_clock_sources(&self.log_records()?));
         }
         let content = self.read(path)?;
+        if let Some(kept) = kernel_configuration::only_what_is_used(path, &content) {
+            return kept;
+        }
         let text = String::from_utf8_lossy(&content);
         if path == COMMAND_LINE {
             return Ok(boot_parameters::only_what_matters(text.trim_end_matches(['\n', '\0', ' '])).into_bytes());
