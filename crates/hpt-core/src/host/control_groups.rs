@@ -17,6 +17,9 @@ pub struct CpuQuota {
     /// The number of times that the threads were throttled because the quota was used up; `None` if the kernel does not
     /// report it.
     pub used_up: Option<u64>,
+    /// The number of periods in which threads of the group ran; `None` if the kernel does not report it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub periods: Option<u64>,
 }
 
 /// How often threads were paused because the CPU quota of a control group was used up.
@@ -86,6 +89,8 @@ const GROUPS: &str = "/proc/thread-self/cgroup";
 const TREES: &str = "/sys/fs/cgroup";
 /// The number of periods in which the quota was used up, in a group's cpu.stat. The name is the same in both versions.
 const TIMES: &str = "nr_throttled ";
+/// The number of periods in which the group had something to run.
+const PERIODS: &str = "nr_periods ";
 /// The maximum depth of a group's path. Deeper groups are ignored.
 const DEEPEST: usize = 64;
 
@@ -102,8 +107,9 @@ impl Host {
             told.are_of_version_1 |= number("cpu.shares").is_some();
             told.realtime_us = told.realtime_us.or_else(|| number("cpu.rt_runtime_us")?.trim().parse().ok());
             if let Some((quota_us, period_us)) = quota {
-                let used_up = number("cpu.stat").and_then(|text| count(&text, TIMES));
-                let new = CpuQuota { quota_us, period_us, used_up };
+                let stat = number("cpu.stat").unwrap_or_default();
+                let (used_up, periods) = (count(&stat, TIMES), count(&stat, PERIODS));
+                let new = CpuQuota { quota_us, period_us, used_up, periods };
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
         }
@@ -259,7 +265,7 @@ mod tests {
             ("sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0-2\n"),
             ("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
         ]);
-        let quota = CpuQuota { quota_us: 50_000, period_us: 100_000, used_up: Some(7) };
+        let quota = CpuQuota { quota_us: 50_000, period_us: 100_000, used_up: Some(7), periods: Some(9) };
         assert_eq!(
             told,
             Some(ControlGroups {
@@ -286,7 +292,7 @@ mod tests {
             // Its name in /proc is not visible in a container.
             ("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "1\n"),
         ]);
-        let quota = CpuQuota { quota_us: 20_000, period_us: 10_000, used_up: None };
+        let quota = CpuQuota { quota_us: 20_000, period_us: 10_000, used_up: None, periods: None };
         assert_eq!(
             told,
             Some(ControlGroups {

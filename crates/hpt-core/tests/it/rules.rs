@@ -671,6 +671,41 @@ fn the_configuration_of_the_kernel_decides_what_it_supports() {
     check("preemption", None, Goal::Realtime, vec![(realtime, "pass: the kernel is PREEMPT_RT", &[], &[])]);
 }
 
+#[test]
+fn a_quota_is_a_problem_if_it_is_used_up() {
+    let of = |quota_us: u64, used_up: Option<u64>, periods: Option<u64>| {
+        let quota = json!({ "quota_us": quota_us, "period_us": 100_000, "used_up": used_up, "periods": periods });
+        Machine::pc().situation("control_groups", json!({ "tell_of_time": true, "quota": quota }))
+    };
+    check(
+        "cpu-quota",
+        None,
+        Goal::General,
+        vec![
+            (of(50_000, Some(7), Some(900)), "high", &["used up 7 times in 900 periods"], &[]),
+            (of(50_000, Some(1), None), "high", &["used up once"], &["periods"]),
+            // Once a week.
+            (of(200_000, Some(6), Some(6_048_000)), "low", &["used up 6 times in 6048000 periods"], &[]),
+            // A service that stays within its quota.
+            (of(200_000, Some(0), Some(86_400)), "info", &["never been used up in 86400 periods"], &[]),
+            // Nothing has run in the group, or the kernel does not count.
+            (of(200_000, Some(0), Some(0)), "unknown", &["cpu.stat"], &[]),
+            (of(50_000, None, None), "unknown", &["cpu.stat"], &[]),
+            (of(400_000, None, None), "pass", &["full time"], &[]),
+        ],
+    );
+    check(
+        "cpu-quota",
+        Some(3),
+        Goal::Realtime,
+        vec![
+            (of(50_000, Some(0), Some(900)), "high", &["it is less than the time of one CPU"], &[]),
+            (of(100_000, Some(0), Some(900)), "info", &["never been used up"], &[]),
+            (of(100_000, Some(3), Some(900)), "high", &["used up 3 times"], &[]),
+        ],
+    );
+}
+
 /// Describes the distribution of a machine whose services systemd starts.
 fn system(distributions: &Value, is_a_container: bool, has_kernel: bool) -> Value {
     json!({ "distributions": distributions, "has_systemd": true, "is_a_container": is_a_container, "has_kernel": has_kernel })

@@ -2,7 +2,7 @@
 //! without blocking. They do not raise limits.
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
-use crate::host::{ControlGroups, CpuList};
+use crate::host::{ControlGroups, CpuList, CpuQuota};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -59,6 +59,27 @@ fn groups(facts: &MachineFacts) -> Result<&ControlGroups, Verdict> {
         .ok_or_else(|| Verdict::not_applicable("no information on control groups is available"))
 }
 
+/// A quota that is used up less often than once in this many periods causes rare pauses.
+const RARE: u64 = 1_000;
+
+/// Returns how often the quota pauses the threads of its group, and how much that matters; `None` if this is not known.
+/// A thread with a CPU of its own may need all of that CPU's time.
+fn pauses(quota: CpuQuota, has_own_cpu: bool) -> Option<(Severity, String)> {
+    let since = quota.periods.map_or_else(String::new, |periods| format!(" in {periods} periods"));
+    match (quota.used_up, quota.periods) {
+        (Some(times @ 1..), periods) => {
+            let is_rare = periods.is_some_and(|periods| times < periods / RARE);
+            let severity = if is_rare { Severity::Low } else { Severity::High };
+            Some((severity, format!("it has been used up {}{since}", super::times(times))))
+        }
+        _ if has_own_cpu && quota.quota_us < quota.period_us => {
+            Some((Severity::High, "it is less than the time of one CPU".to_owned()))
+        }
+        (Some(0), None | Some(1..)) => Some((Severity::Info, format!("it has never been used up{since}"))),
+        (Some(0), Some(0)) | (None, _) => None,
+    }
+}
+
 fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let groups = match groups(facts) {
         Ok(groups) => groups,
@@ -81,17 +102,11 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if cpus > 0 && u128::from(quota.quota_us) >= u128::from(quota.period_us) * (cpus as u128) {
         return Verdict::pass(format!("{observed}; this is the full time of all CPUs of the group"));
     }
-    let observed = match quota.used_up {
-        None => observed,
-        Some(0) => format!("{observed}; it has never been used up"),
-        Some(1) => format!("{observed}; it has been used up once"),
-        Some(times) => format!("{observed}; it has been used up {times} times"),
+    let Some((severity, use_of_it)) = pauses(quota, subject.named.is_some()) else {
+        return Verdict::unknown(format!("{observed}; cpu.stat does not show whether the group ever uses it up"));
     };
-    // The thread on the named CPU needs all of that CPU's time, and the other threads of its group share the quota.
-    let one_is_enough = subject.named.is_some() && quota.quota_us >= quota.period_us;
-    let severity = if one_is_enough && quota.used_up == Some(0) { Severity::Info } else { Severity::High };
     let set = facts.set_property("CPUQuota=");
-    let finding = Finding::new(severity, observed);
+    let finding = Finding::new(severity, format!("{observed}; {use_of_it}"));
     if facts.is_a_container() {
         finding.fix("Start the container without a limit of CPU time (--cpus)", [])
     } else {

@@ -76,6 +76,7 @@ impl MachineFacts {
         let groups = self.situation.control_groups.as_ref();
         let quota = groups.and_then(|groups| groups.quota.as_ref()).map(|quota| {
             let used_up = quota.used_up.map_or_else(String::new, |times| format!(", used up {times} times"));
+            let used_up = used_up + &quota.periods.map_or_else(String::new, |periods| format!(" in {periods} periods"));
             ("cpu.max".to_owned(), format!("{} of every {} µs{used_up}", quota.quota_us, quota.period_us))
         });
         let cpus = groups.and_then(|groups| groups.cpus.clone()).map(|cpus| ("cpuset.cpus.effective".to_owned(), cpus));
