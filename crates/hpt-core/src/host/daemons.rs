@@ -1,6 +1,7 @@
-//! Detects time daemons that are running: processes of the system that execute the daemon's program or belong to its
-//! service. A process name alone proves nothing, because every program can choose it. The daemons themselves are not
-//! queried.
+//! Detects time daemons that are running: processes of the system that may set the clock (CAP_SYS_TIME), and that
+//! execute the daemon's program or belong to its service. A process name alone proves nothing, because every program can
+//! choose it; nor does the program alone, because some daemons only serve the time. A process that was given little more
+//! than this capability may set the clock as well, whatever its program. The daemons themselves are not queried.
 
 use std::{fs, ops::RangeInclusive};
 
@@ -46,10 +47,46 @@ impl Daemon {
     }
 }
 
+/// The user of a process, and its effective capabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Status {
+    uid: u32,
+    capabilities: u64,
+}
+
+impl Status {
+    /// Parses /proc/PID/status. proc_pid_status(5).
+    fn parse(text: &str) -> Option<Self> {
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next());
+        let capabilities = value("CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        Some(Self { uid: value("Uid:")?.parse().ok()?, capabilities: capabilities? })
+    }
+
+    /// Returns whether the process belongs to the system. The capabilities of others apply only in their user namespace.
+    fn is_of_the_system(self) -> bool {
+        self.uid <= LAST_OF_THE_SYSTEM || OF_SERVICES.contains(&self.uid)
+    }
+
+    const fn has(self, capability: u32) -> bool {
+        self.capabilities >> capability & 1 == 1
+    }
+
+    /// Returns whether the process has a capability on purpose: without those that come with all others.
+    fn was_given(self, capability: u32) -> bool {
+        self.is_of_the_system() && self.has(capability) && !self.has(CAP_SYS_ADMIN)
+    }
+}
+
+/// Linux, include/uapi/linux/capability.h.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_TIME: u32 = 25;
+
 /// The daemons that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) time_daemons: Vec<&'static str>,
+    /// The names of other processes that were given the capability to set the clock without all others.
+    pub(super) other_clock_setters: Vec<String>,
     pub(super) irqbalance: bool,
     /// Whether a process has the name of a daemon, but this user may not see what it executes.
     pub(super) has_doubtful: bool,
@@ -70,16 +107,23 @@ impl Host {
             processes.filter_map(|number| Some((self.text(&format!("/proc/{number}/comm"))?, number))).collect();
         let mut seen = Seen::default();
         for (name, number) in &names {
-            let Some(daemon) = DAEMONS.into_iter().chain([IRQBALANCE]).find(|daemon| daemon.is_called(name)) else {
-                continue;
-            };
-            match self.executes(number, daemon) {
-                Some(true) if daemon == IRQBALANCE => seen.irqbalance = true,
-                Some(true) => seen.time_daemons.push(daemon.name),
-                Some(false) => {}
-                None => seen.has_doubtful = true,
+            let status = self.text(&format!("/proc/{number}/status")).and_then(|text| Status::parse(&text));
+            let daemon = DAEMONS.into_iter().chain([IRQBALANCE]).find(|daemon| daemon.is_called(name));
+            let is_it = daemon.and_then(|daemon| self.executes(number, status?, daemon));
+            match (daemon, is_it, status) {
+                (Some(IRQBALANCE), Some(true), _) => seen.irqbalance = true,
+                (Some(daemon), Some(true), Some(status)) if status.has(CAP_SYS_TIME) => {
+                    seen.time_daemons.push(daemon.name);
+                }
+                (Some(_), None, _) => seen.has_doubtful = true,
+                (_, _, Some(status)) if status.was_given(CAP_SYS_TIME) => {
+                    seen.other_clock_setters.push(name.trim_end().to_owned());
+                }
+                _ => {}
             }
         }
+        seen.other_clock_setters.sort_unstable();
+        seen.other_clock_setters.dedup();
         seen.time_daemons.sort_unstable();
         seen.time_daemons.dedup();
         (!names.is_empty()).then_some(seen)
@@ -87,10 +131,8 @@ impl Host {
 
     /// Returns whether a process belongs to the system and executes the daemon's program, or belongs to its service;
     /// `None` if this user may not see it.
-    fn executes(&self, number: &str, daemon: Daemon) -> Option<bool> {
-        let status = self.text(&format!("/proc/{number}/status"))?;
-        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())?;
-        if uid > LAST_OF_THE_SYSTEM && !OF_SERVICES.contains(&uid) {
+    fn executes(&self, number: &str, status: Status, daemon: Daemon) -> Option<bool> {
+        if !status.is_of_the_system() {
             return Some(false);
         }
         let groups = self.text(&format!("/proc/{number}/cgroup")).unwrap_or_default();
@@ -117,13 +159,23 @@ mod tests {
     /// A process: its number, name, user, executable and control group.
     type Process<'a> = (&'a str, &'a str, u32, &'a str, &'a str);
 
+    /// The capabilities of root, and those of a daemon that gave up all others than CAP_NET_BIND_SERVICE and CAP_SYS_TIME.
+    const ALL: u64 = 0x1ff_ffff_ffff;
+    const OF_A_DAEMON: u64 = 0x200_0400;
+
     fn seen(processes: &[Process<'_>]) -> Option<Seen> {
+        seen_with(processes, |uid| if uid == 0 { ALL } else { OF_A_DAEMON })
+    }
+
+    fn seen_with(processes: &[Process<'_>], capabilities: impl Fn(u32) -> u64) -> Option<Seen> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         for (number, name, uid, executable, group) in processes {
             let path = folder.path().join("proc").join(number);
             fs::create_dir_all(&path).expect("ours");
             fs::write(path.join("comm"), format!("{name}\n")).expect("ours");
-            fs::write(path.join("status"), format!("Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")).expect("ours");
+            let status =
+                format!("Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nCapEff:\t{:016x}\n", capabilities(*uid));
+            fs::write(path.join("status"), status).expect("ours");
             fs::write(path.join("cgroup"), format!("0::{group}\n")).expect("ours");
             if !executable.is_empty() {
                 symlink(executable, path.join("exe")).expect("ours");
@@ -156,6 +208,27 @@ mod tests {
         let timesyncd = ("9", "systemd-timesyn", 997, "", "/system.slice/systemd-timesyncd.service");
         assert_eq!(found(timesyncd), (vec!["systemd-timesyncd"], false));
         assert_eq!(found(("9", "systemd-timesyn", 65_534, "/tmp/systemd-timesyncd", "/")), no());
+    }
+
+    #[test]
+    fn only_a_process_that_may_set_the_clock_disciplines_it() {
+        let with = |process: Process<'_>, capabilities: u64| {
+            let seen = seen_with(&[process], |_| capabilities).expect("a process");
+            (seen.time_daemons, seen.other_clock_setters)
+        };
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        // `chronyd -x`, and a container without the capability, serve the time only.
+        let chronyd = ("7", "chronyd", 105, "/usr/sbin/chronyd", "/system.slice/chrony.service");
+        assert_eq!(with(chronyd, 0x400), (Vec::new(), Vec::new()));
+        assert_eq!(with(chronyd, OF_A_DAEMON), (vec!["chronyd"], Vec::new()));
+        // A daemon that hpt does not know.
+        let gpsd = ("7", "gpsd", 110, "/usr/sbin/gpsd", "/system.slice/gpsd.service");
+        assert_eq!(with(gpsd, 1 << 25), (Vec::new(), names(&["gpsd"])));
+        // Root has the capability as one of all, and a rootless container has it in its own user namespace.
+        let cron = ("7", "cron", 0, "/usr/sbin/cron", "/system.slice/cron.service");
+        assert_eq!(with(cron, ALL), (Vec::new(), Vec::new()));
+        let container = ("7", "ntpd", 100_123, "/usr/sbin/ntpd", "/user.slice");
+        assert_eq!(with(container, OF_A_DAEMON), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Facts about a machine's state that no single file contains: the result of adjtimex, the running programs, and the
 //! accessible devices. This module does not open devices.
 
-use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, System};
+use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, System, daemons::Seen};
 use crate::sys::{
     adjtime::{self, Timex},
     process,
 };
+
+/// The name of such a process in a capture.
+const ANOTHER: &str = "another process";
 
 /// The state of the machine when it was examined. A field is `None` if its value was not visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Situation {
     pub kernel_threads: Option<Vec<KernelThread>>,
     /// The time daemons that are running; also `None` if no daemon was found and not all processes were visible.
     pub time_daemons: Option<Vec<String>>,
+    /// The names of other processes that may set the clock: they have CAP_SYS_TIME without all other capabilities.
+    pub other_clock_setters: Vec<String>,
     /// Whether irqbalance, which moves interrupts, is running; also `None` if it was not found and not all processes
     /// were visible.
     pub balances_interrupts: Option<bool>,
@@ -52,28 +57,20 @@ impl Host {
             return self.facts().situation.clone().unwrap_or_default();
         }
         let kernel_threads = self.look_at_kernel_threads();
-        let (time_daemons, balances_interrupts) = self.look_at_daemons(kernel_threads.is_some());
+        let seen = self.daemons();
+        let other_clock_setters = seen.as_ref().map(|seen| seen.other_clock_setters.clone()).unwrap_or_default();
+        let (time_daemons, balances_interrupts) = known(seen, kernel_threads.is_some());
         Situation {
             timex: adjtime::read().ok(),
             kernel_threads,
             time_daemons,
+            other_clock_setters,
             balances_interrupts,
             system: self.look_at_the_system(),
             boot_loader: self.look_at_the_boot_loader(),
             control_groups: self.look_at_control_groups(),
             devices: self.look_at_devices(),
         }
-    }
-
-    /// Returns the time daemons that are running, and whether irqbalance is running. If some processes are hidden
-    /// (hidepid, a PID namespace), a program that was not found may still be running. In this case, the corresponding
-    /// result is `None`.
-    fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
-        let Some(seen) = self.daemons() else { return (None, None) };
-        let all_are_seen = all_are_seen && !seen.has_doubtful;
-        let names: Vec<String> = seen.time_daemons.into_iter().map(str::to_owned).collect();
-        let time_daemons = (all_are_seen || !names.is_empty()).then_some(names);
-        (time_daemons, (all_are_seen || seen.irqbalance).then_some(seen.irqbalance))
     }
 
     fn look_at_devices(&self) -> Vec<DeviceFile> {
@@ -91,6 +88,8 @@ impl Situation {
     /// Returns these facts without private data, in the form that may leave the machine.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
+        // The owner of the machine may have chosen these names.
+        self.other_clock_setters = self.other_clock_setters.iter().map(|_| ANOTHER.to_owned()).take(1).collect();
         if let Some(groups) = &mut self.control_groups {
             groups.cpus = groups.cpus.as_deref().map(|cpus| CpuList::parse(cpus).unwrap_or_default().to_string());
         }
@@ -98,6 +97,16 @@ impl Situation {
             self.kernel_threads.map(|threads| threads.into_iter().map(KernelThread::without_what_is_private).collect());
         self
     }
+}
+
+/// Returns the time daemons that are running, and whether irqbalance is running. If some processes are hidden (hidepid, a
+/// PID namespace), a program that was not found may still be running. In this case, the corresponding result is `None`.
+fn known(seen: Option<Seen>, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
+    let Some(seen) = seen else { return (None, None) };
+    let all_are_seen = all_are_seen && !seen.has_doubtful;
+    let names: Vec<String> = seen.time_daemons.into_iter().map(str::to_owned).collect();
+    let time_daemons = (all_are_seen || !names.is_empty()).then_some(names);
+    (time_daemons, (all_are_seen || seen.irqbalance).then_some(seen.irqbalance))
 }
 
 /// Returns whether this is the name of a GPIO chip: `gpiochip` and a number. Linux, drivers/gpio/gpiolib-cdev.c.
@@ -110,7 +119,7 @@ fn is_gpio_chip(name: &str) -> bool {
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
-    use super::is_gpio_chip;
+    use super::{is_gpio_chip, known};
     use crate::host::{Facts, Host};
 
     #[test]
@@ -139,10 +148,10 @@ mod tests {
             let path = folder.path().join("proc").join(number);
             fs::create_dir_all(&path).expect("ours");
             fs::write(path.join("comm"), name).expect("ours");
-            fs::write(path.join("status"), "Uid:\t0\t0\t0\t0\n").expect("ours");
+            fs::write(path.join("status"), "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n").expect("ours");
             symlink(format!("/usr/sbin/{}", name.trim_end()), path.join("exe")).expect("ours");
         };
-        let look = |all_are_seen| Host::below(folder.path(), Facts::live()).look_at_daemons(all_are_seen);
+        let look = |all_are_seen| known(Host::below(folder.path(), Facts::live()).daemons(), all_are_seen);
         assert_eq!((look(true), look(false)), ((None, None), (None, None)));
         process("1", "init\n");
         assert_eq!((look(true), look(false)), ((Some(Vec::new()), Some(false)), (None, None)));

@@ -168,6 +168,38 @@ fn a_daemon_that_may_adjust_only_a_network_card_proves_no_conflict() {
 }
 
 #[test]
+fn a_process_that_may_set_the_clock_is_named_whatever_its_program() {
+    let of = |status, error, daemons: &[&str], others: &[&str]| {
+        Machine::pc()
+            .clock(status, 10_000, 0, error)
+            .situation("time_daemons", json!(daemons))
+            .situation("other_clock_setters", json!(others))
+    };
+    let late = 16_000_000;
+    check(
+        "wall-time",
+        None,
+        Goal::General,
+        vec![
+            (of(UNSYNC, late, &[], &["gpsd"]), "high", &["gpsd may set it", "check its status"], &[]),
+            (of(UNSYNC, late, &[], &[]), "high: no known time daemon is running", &[], &["CAP_SYS_TIME"]),
+            (of(SYNCED, 900, &[], &["gpsd"]), "pass", &[], &[]),
+        ],
+    );
+    check(
+        "time-daemons",
+        None,
+        Goal::General,
+        vec![
+            (of(SYNCED, 900, &["chronyd"], &["gpsd"]), "unknown", &["chronyd is running, and gpsd may"], &[]),
+            (of(SYNCED, 900, &[], &["radioclkd2"]), "unknown", &["radioclkd2 may set the clock"], &[]),
+            (of(SYNCED, 900, &["chronyd", "ntpd"], &["gpsd"]), "high", &["chronyd and ntpd"], &[]),
+            (of(SYNCED, 900, &["chronyd"], &[]), "pass", &[], &[]),
+        ],
+    );
+}
+
+#[test]
 fn a_clocksource_is_advised_only_if_the_processor_states_a_constant_rate() {
     let old = |flags: &str| Machine::new("x86-64").file("proc/cpuinfo", &format!("flags\t: {flags}\n"));
     check(

@@ -410,7 +410,12 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
         .fix(elsewhere, [])
         .problem();
     };
+    let others = facts.situation.other_clock_setters.as_slice();
     let observed = match running {
+        [] if !others.is_empty() => format!(
+            "the kernel reports that its clock is not synchronized; {} may set it (CAP_SYS_TIME), and no known time daemon is running",
+            others.join(" and ")
+        ),
         [] => "no known time daemon is running, and the kernel reports that its clock is not synchronized".to_owned(),
         running => format!(
             "{} {} running, but the kernel reports that its clock is not synchronized: the daemon may have no server, or may not have finished synchronizing",
@@ -420,6 +425,10 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     let finding = Finding::new(Severity::High, observed);
     if running.is_empty() {
+        let finding = match others {
+            [] => finding,
+            others => finding.fix(format!("If {} synchronizes the clock, check its status", others.join(" or ")), []),
+        };
         let finding = match facts.family() {
             Some(family) => finding.fix("Install the time daemon chrony", [family.install("chrony")]),
             None => finding.fix("Install a time daemon, for example chrony, and let the system start it", []),
@@ -471,7 +480,16 @@ fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
         return Verdict::unknown("/proc does not show all processes, for example because this is a container");
     };
     let ntp: Vec<&str> = running.iter().map(String::as_str).filter(|name| OF_NTP.contains(name)).collect();
+    let others = &facts.situation.other_clock_setters;
     match ntp.as_slice() {
+        [one] if !others.is_empty() => Verdict::unknown_and_unlikely(format!(
+            "{one} is running, and {} may set the clock as well (CAP_SYS_TIME); whether it does is not known",
+            others.join(" and ")
+        )),
+        [] if running.is_empty() && !others.is_empty() => Verdict::unknown_and_unlikely(format!(
+            "no known time daemon is running; {} may set the clock (CAP_SYS_TIME)",
+            others.join(" and ")
+        )),
         [] | [_] if running.is_empty() => Verdict::not_applicable("no known time daemon is running"),
         [one] if running.iter().any(|name| name == "phc2sys") => Verdict::unknown_and_unlikely(format!(
             "{one} and phc2sys are running; whether phc2sys adjusts the system's clock or that of a network card depends on its options"

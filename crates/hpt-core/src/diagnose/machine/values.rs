@@ -69,7 +69,11 @@ impl MachineFacts {
     fn daemon_values(&self) -> Values {
         let daemons = self.situation.time_daemons.as_ref();
         let names = daemons.map(|names| if names.is_empty() { "none".to_owned() } else { names.join(", ") });
-        names.map(|names| ("/proc/PID/exe".to_owned(), names)).into_iter().collect()
+        let known = names.map(|names| ("/proc/PID/exe".to_owned(), names));
+        let others = &self.situation.other_clock_setters;
+        let others = (!others.is_empty())
+            .then(|| ("/proc/PID/status".to_owned(), format!("CAP_SYS_TIME: {}", others.join(", "))));
+        known.into_iter().chain(others).collect()
     }
 
     fn group_values(&self) -> Values {
