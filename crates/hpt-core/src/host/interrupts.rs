@@ -19,6 +19,8 @@ const CHIPS_OF_EACH_CPU: [&str; 8] =
 /// The chip of such an interrupt in a capture, which has no other names of chips.
 const PER_CPU: &str = "per-cpu";
 const OTHER: &str = "chip";
+/// The chip of an interrupt that no user can move, in a capture.
+const FIXED: &str = "fixed";
 /// The interrupts of an ARM GIC that belong to each CPU. ARM GIC Architecture Specification, 2.2.1: PPIs.
 const PPIS: std::ops::Range<u32> = 16..32;
 /// The interrupt with which the CPUs of a POWER processor signal each other. Linux, arch/powerpc/include/asm/xics.h.
@@ -39,6 +41,8 @@ pub(crate) struct Interrupt {
     pub(crate) counts: BTreeMap<usize, u64>,
     /// Its affinity.
     pub(crate) goes_to: Told<CpuList>,
+    /// Whether the kernel states that no user can move it: its driver spreads it over the CPUs, or each CPU has its own.
+    pub(crate) is_fixed: bool,
 }
 
 /// A line of /proc/interrupts.
@@ -74,15 +78,22 @@ impl Host {
     /// Linux, Documentation/core-api/irq/irq-affinity.rst; proc_interrupts(5).
     pub(crate) fn interrupts(&self) -> Told<Vec<Interrupt>> {
         self.told(INTERRUPTS).parsed(|text| {
-            let movable = lines(&text)?.into_iter().filter(|line| !line.is_of_each_cpu());
-            let interrupts = movable.map(|line| Interrupt {
+            let of_devices = lines(&text)?.into_iter().filter(|line| !line.is_of_each_cpu());
+            let interrupts = of_devices.map(|line| Interrupt {
                 goes_to: self.goes_to(line.number),
+                is_fixed: line.chip == FIXED || self.is_fixed(line.number),
                 number: line.number,
                 name: line.name,
                 counts: line.counts,
             });
             Some(interrupts.collect())
         })
+    }
+
+    /// Returns whether the kernel lets no user change the affinity of an interrupt. Linux, kernel/irq/proc.c,
+    /// register_irq_proc: newer kernels then make the file read-only.
+    fn is_fixed(&self, number: u32) -> bool {
+        self.is_read_only(&IRQ_AFFINITY.path_of(&[number]))
     }
 
     fn goes_to(&self, number: u32) -> Told<CpuList> {
@@ -114,7 +125,7 @@ fn affinity_files(number: u32) -> [String; 2] {
 
 /// Returns the part of /proc/interrupts that may leave the machine: counts, and common driver names. Names of network
 /// interfaces are omitted because the owner of the machine may have chosen them.
-pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
+pub(super) fn without_names(host: &Host, path: &str, content: &str) -> Option<String> {
     if path != INTERRUPTS {
         return None;
     }
@@ -130,7 +141,11 @@ pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
         for cpu in &cpus {
             kept.push_str(&format!(" {}", line.counts.get(cpu).unwrap_or(&0)));
         }
-        let chip = if line.is_of_each_cpu() { PER_CPU } else { OTHER };
+        let chip = match line.is_of_each_cpu() {
+            true => PER_CPU,
+            false if host.is_fixed(line.number) => FIXED,
+            false => OTHER,
+        };
         kept.push_str(&format!(" {chip} {}\n", common_name(&line.name)));
     }
     Some(kept)
@@ -230,12 +245,46 @@ fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
     use proptest::prelude::{any, proptest};
 
     use super::{common_name, lines, without_names};
+    use crate::host::{Capture, Entry, Facts, Host};
 
     const TEXT: &str = "           CPU0       CPU1       \n  1:          9          0   IO-APIC   1-edge      i8042\n 33:         12    3768467  PCI-MSIX-0000:00:02.0   1-edge      wlan-of-alice\n \
         17:          0          5  GICv2  30 Level     mmc0, mmc1\nNMI:          0          0   Non-maskable interrupts\nERR:          0\n";
+
+    /// A machine without modes of files.
+    fn none() -> Host {
+        Host::captured(Capture::new(), Facts::live())
+    }
+
+    #[test]
+    fn an_interrupt_whose_file_is_read_only_cannot_be_moved() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let write = |path: &str, content: &str, mode: u32| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("a parent directory")).expect("ours");
+            fs::write(&path, content).expect("ours");
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+        };
+        let table = "CPU0 CPU1\n 36: 0 9 PCI-MSIX-0000:00:02.0 1-edge virtio1-req.0\n 37: 0 9 PCI-MSIX-0000:00:02.0 2-edge eth0\n";
+        write("proc/interrupts", table, 0o444);
+        write("proc/irq/36/smp_affinity_list", "1\n", 0o444);
+        write("proc/irq/37/smp_affinity_list", "1\n", 0o644);
+        let host = Host::below(folder.path(), Facts::live());
+        let of = |host: &Host| {
+            let all = host.interrupts();
+            all.is().into_iter().flatten().map(|one| (one.number, one.is_fixed)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&host), [(36, true), (37, false)]);
+        // A capture keeps the statement.
+        let kept = without_names(&host, "/proc/interrupts", table).expect("this file");
+        let mut capture = Capture::new();
+        capture.insert("proc/interrupts", Entry::File(kept.into_bytes())).expect("a sound path");
+        assert_eq!(of(&Host::captured(capture, Facts::live())), [(36, true), (37, false)]);
+    }
 
     #[test]
     fn counts_and_names_are_read_from_numbered_lines() {
@@ -261,7 +310,8 @@ mod tests {
             "MIPS   7  timer",
         ] {
             assert!(of_each_cpu(rest), "{rest}");
-            let kept = without_names("/proc/interrupts", &format!("CPU0 CPU1\n 9: 1 2 {rest}\n")).expect("this file");
+            let kept =
+                without_names(&none(), "/proc/interrupts", &format!("CPU0 CPU1\n 9: 1 2 {rest}\n")).expect("this file");
             assert!(lines(&kept).expect("a table")[0].is_of_each_cpu(), "{kept}");
         }
         for rest in [
@@ -277,12 +327,12 @@ mod tests {
 
     #[test]
     fn a_capture_contains_counts_but_no_names_that_users_chose() {
-        let kept = without_names("/proc/interrupts", TEXT).expect("this file");
+        let kept = without_names(&none(), "/proc/interrupts", TEXT).expect("this file");
         assert!(!kept.contains("alice"), "{kept}");
         let read = lines(&kept).expect("still a table");
         assert_eq!(read.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["i8042", "device", "mmc0"]);
         assert_eq!(read[1].counts[&1], 3_768_467);
-        assert_eq!(without_names("/proc/stat", TEXT), None);
+        assert_eq!(without_names(&none(), "/proc/stat", TEXT), None);
     }
 
     #[test]
@@ -295,7 +345,7 @@ mod tests {
         #[test]
         fn any_text_is_parsed_without_a_panic(text in any::<String>(), line in "[0-9]{0,3}:( [0-9]{0,22}){0,5}[ a-z,]{0,12}") {
             let _ = (lines(&text), lines(&format!("CPU0 CPU1\n{line}\n")));
-            let _ = without_names("/proc/interrupts", &format!("CPU0 CPU1\n{line}\n"));
+            let _ = without_names(&none(), "/proc/interrupts", &format!("CPU0 CPU1\n{line}\n"));
         }
     }
 }

@@ -336,6 +336,11 @@ impl Host {
         Told::of(self.read(path)).parsed(text)
     }
 
+    /// Returns whether the mode of a file on the machine lets no user write to it. A capture has no modes.
+    pub(crate) fn is_read_only(&self, path: &str) -> bool {
+        self.locate(path).and_then(|path| path.metadata().ok()).is_some_and(|about| about.permissions().readonly())
+    }
+
     /// Returns the sorted names of the entries of a directory; empty if it does not exist.
     pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.root {

@@ -395,6 +395,31 @@ pub(crate) fn frequencies(machine: Machine, each: &[(u32, u32, Option<u32>)]) ->
 }
 
 #[test]
+fn an_interrupt_that_no_user_can_move_has_no_command() {
+    let of = |chips: [&str; 2], command_line: &str| {
+        let table = format!("CPU0 CPU1 CPU2 CPU3\n 36: 0 9 0 0 {} virtio1\n 37: 0 8 0 0 {} eth0\n", chips[0], chips[1]);
+        let machine = Machine::pc().file("proc/interrupts", &table).file("proc/cmdline", command_line);
+        machine.file("proc/irq/36/smp_affinity_list", "1").file("proc/irq/37/smp_affinity_list", "0-3")
+    };
+    check(
+        "interrupts",
+        Some(1),
+        Goal::Realtime,
+        vec![
+            (
+                of(["fixed", "chip"], ""),
+                "low",
+                &["no user move 1 of them (36)", "tee /proc/irq/37", "managed_irq", "isolcpus=1"],
+                &["tee /proc/irq/36"],
+            ),
+            (of(["fixed", "fixed"], ""), "info", &["no user move them", "managed_irq"], &["tee /proc/irq"]),
+            (of(["fixed", "fixed"], "isolcpus=managed_irq,domain,1"), "info", &["no user move them"], &["Boot with"]),
+            (of(["chip", "chip"], ""), "low", &["tee /proc/irq/36", "tee /proc/irq/37"], &["managed_irq"]),
+        ],
+    );
+}
+
+#[test]
 fn a_limit_is_compared_with_the_base_frequency_if_turbo_is_off_and_stated_for_each_group_of_cpus() {
     let off = || Machine::pc().file("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
     let on = || Machine::pc().file("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");

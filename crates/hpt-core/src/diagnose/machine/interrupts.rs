@@ -3,7 +3,7 @@
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Relevance, Rule, Severity, Subject, Verdict, times};
 use crate::{
     host::{CpuList, Family, Interrupt, KernelThread, Told},
-    settings::{IRQ_AFFINITY, NEW_INTERRUPTS, NOHZ_FULL, TIMER_MIGRATION, WORKERS},
+    settings::{IRQ_AFFINITY, ISOLATED, NEW_INTERRUPTS, NOHZ_FULL, TIMER_MIGRATION, WORKERS},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -101,23 +101,55 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         })
         .collect();
     let more = if here.len() > NAMED { format!(" and {} more", here.len() - NAMED) } else { String::new() };
-    let elsewhere = subject.elsewhere(facts);
-    let moves: Vec<String> = here
-        .iter()
-        .take(if elsewhere.is_empty() { 0 } else { NAMED })
-        .map(|interrupt| IRQ_AFFINITY.command_for(&[interrupt.number], &elsewhere))
-        .collect();
-    let (text, commands) = facts.at_boot_to(&elsewhere);
+    let (fixed, movable): (Vec<&Interrupt>, Vec<&Interrupt>) = here.iter().partition(|interrupt| interrupt.is_fixed);
+    let numbers: Vec<String> = fixed.iter().take(NAMED).map(|interrupt| interrupt.number.to_string()).collect();
+    let unmoved = match (movable.len(), fixed.len()) {
+        (_, 0) => String::new(),
+        (0, _) => "; the kernel lets no user move them".to_owned(),
+        (_, many) => format!("; the kernel lets no user move {many} of them ({})", numbers.join(", ")),
+    };
     let finding = Finding::new(
-        Severity::Low,
-        format!("interrupts routed to {}: {}{more}", Subject::in_words(&subject.in_question), named.join(", ")),
-    )
-    .fix(
-        "Move these interrupts to other CPUs until reboot; the command fails for interrupts that a driver spreads over all CPUs",
-        moves,
-    )
-    .steps(text, commands);
+        if movable.is_empty() { Severity::Info } else { Severity::Low },
+        format!(
+            "interrupts routed to {}: {}{more}{unmoved}",
+            Subject::in_words(&subject.in_question),
+            named.join(", ")
+        ),
+    );
+    let finding = if movable.is_empty() { finding } else { moved(facts, subject, finding, &movable) };
+    let finding = if fixed.is_empty() { finding } else { spread(facts, subject, finding) };
     if certain { finding.problem() } else { finding.uncertain().problem() }
+}
+
+/// Adds the ways to move interrupts.
+fn moved(facts: &MachineFacts, subject: &Subject, finding: Finding, movable: &[&Interrupt]) -> Finding {
+    let elsewhere = subject.elsewhere(facts);
+    let taken = movable.iter().take(if elsewhere.is_empty() { 0 } else { NAMED });
+    let moves = taken.map(|interrupt| IRQ_AFFINITY.command_for(&[interrupt.number], &elsewhere));
+    let (text, commands) = facts.at_boot_to(&elsewhere);
+    finding
+        .fix(
+            "Move these interrupts to other CPUs until reboot; the command fails for interrupts that a driver spreads over all CPUs",
+            moves,
+        )
+        .steps(text, commands)
+}
+
+/// Adds the way to keep interrupts away that a driver spreads over all CPUs. Linux,
+/// Documentation/admin-guide/kernel-parameters.txt: isolcpus.
+fn spread(facts: &MachineFacts, subject: &Subject, finding: Finding) -> Finding {
+    const FLAG: &str = "managed_irq";
+    let listed = facts.listed(ISOLATED.boot_name());
+    if listed.is_some_and(|listed| listed.words.iter().any(|word| word == FLAG)) {
+        return finding;
+    }
+    let (text, commands) = facts.at_boot_also(ISOLATED.boot_name(), &subject.in_question);
+    finding.steps(
+        format!(
+            "Keep interrupts that a driver spreads over all CPUs away with the flag {FLAG} before the list. {text}"
+        ),
+        commands,
+    )
 }
 
 /// Returns the number of times that `interrupt` has arrived on `cpus`.

@@ -142,7 +142,7 @@ impl Machine<'_> {
     fn interrupts(&self) -> RunTimeChange {
         let elsewhere = self.subject.elsewhere(self.facts);
         let is_here = |one: &&Interrupt| match &one.goes_to {
-            Told::Is(cpus) => cpus.contains(self.cpu),
+            Told::Is(cpus) => cpus.contains(self.cpu) && !one.is_fixed,
             Told::Absent | Told::NotAllowed | Told::Garbled => false,
         };
         let here: Vec<&Interrupt> = self.facts.interrupts.is().into_iter().flatten().filter(is_here).collect();

@@ -93,7 +93,7 @@ impl Host {
             return Ok(boot_parameters::only_what_matters(text.trim_end_matches(['\n', '\0', ' '])).into_bytes());
         }
         let kept = settings::without_what_is_private(path, &text)
-            .or_else(|| interrupts::without_names(path, &text))
+            .or_else(|| interrupts::without_names(self, path, &text))
             .or_else(|| hypervisor::without_names(path, &text));
         Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
