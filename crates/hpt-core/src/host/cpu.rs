@@ -287,9 +287,9 @@ fn fields(block: &str) -> BTreeMap<&str, &str> {
     first
 }
 
-/// The fields in which the kernel names a processor: x86; LoongArch; MIPS and Alpha; POWER and SPARC. Linux, the
+/// The fields in which the kernel names a processor: x86; LoongArch; MIPS and Alpha; SuperH; m68k; POWER and SPARC. Linux, the
 /// `show_cpuinfo` of each architecture.
-const NAMES: [&str; 4] = ["model name", "Model Name", "cpu model", "cpu"];
+const NAMES: [&str; 6] = ["model name", "Model Name", "cpu model", "cpu type", "CPU", "cpu"];
 
 fn stated_name(block: &BTreeMap<&str, &str>) -> Option<String> {
     let of_s390 = || {

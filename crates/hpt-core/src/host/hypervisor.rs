@@ -46,6 +46,8 @@ const CLOCKSOURCES: [(&str, &str); 4] = [
     ("xen", "Xen"),
 ];
 
+/// The signature of Hyper-V, with which KVM and Xen answer as well, for the sake of Windows.
+const IMITATED: &str = "MicrosoftHv";
 /// Lines of the kernel log that name the hypervisor. Linux: arch/x86/kernel/cpu/hypervisor.c,
 /// arch/x86/kernel/paravirt.c.
 const LOGGED: [&str; 2] = ["Hypervisor detected: ", "Booting paravirtualized kernel on "];
@@ -61,15 +63,17 @@ impl Host {
     /// SMBIOS 3.6, 7.1.2.2. systemd, src/basic/virt.c.
     #[must_use]
     pub fn hypervisor(&self) -> Option<String> {
-        let name = |name: &str| name.to_owned();
-        self.cpu()
-            .hypervisor()
-            .filter(|signature| signature != UNNAMED)
-            .or_else(|| self.hypervisor_by_kernel())
+        let signature = self.cpu().hypervisor().filter(|signature| signature != UNNAMED);
+        let (imitated, own): (Option<String>, Option<String>) = match signature {
+            Some(signature) if signature == IMITATED => (Some(signature), None),
+            own => (None, own),
+        };
+        own.or_else(|| self.hypervisor_by_kernel())
             .or_else(|| self.hypervisor_by_tree())
             .or_else(|| self.hypervisor_by_firmware())
             .or_else(|| self.hypervisor_by_log())
-            .or_else(|| self.runs_under_an_unnamed_hypervisor().then(|| name(UNNAMED)))
+            .or(imitated)
+            .or_else(|| self.runs_under_an_unnamed_hypervisor().then(|| UNNAMED.to_owned()))
     }
 
     /// Returns the hypervisor that the kernel states: by the type of hypervisor, the system information of s390, or a

@@ -13,9 +13,10 @@ const MOST_INTERRUPTS: usize = 16_384;
 
 /// The beginnings of the names of chips whose interrupts all belong to one CPU each, or to every CPU. Linux:
 /// drivers/xen/events/events_base.c, `xen_percpu_chip`; drivers/irqchip/irq-bcm2836.c, irq-riscv-intc.c,
-/// irq-loongarch-cpu.c and irq-mips-cpu.c; arch/powerpc/sysdev/xive/common.c, `xive_ipi_chip`.
-const CHIPS_OF_EACH_CPU: [&str; 8] =
-    [PER_CPU, "xen-percpu", "bcm2836-", "RISC-V INTC", "riscv-intc", "CPUINTC", "MIPS ", "XIVE-IPI"];
+/// irq-loongarch-cpu.c and irq-mips-cpu.c; arch/powerpc/sysdev/xive/common.c, `xive_ipi_chip`;
+/// arch/arc/kernel/intc-arcv2.c.
+const CHIPS_OF_EACH_CPU: [&str; 9] =
+    [PER_CPU, "xen-percpu", "bcm2836-", "RISC-V INTC", "riscv-intc", "CPUINTC", "MIPS ", "XIVE-IPI", "ARCv2 core Intc"];
 /// The chip of such an interrupt in a capture, which has no other names of chips.
 const PER_CPU: &str = "per-cpu";
 const OTHER: &str = "chip";
@@ -23,6 +24,8 @@ const OTHER: &str = "chip";
 const FIXED: &str = "fixed";
 /// The interrupts of an ARM GIC that belong to each CPU. ARM GIC Architecture Specification, 2.2.1: PPIs.
 const PPIS: std::ops::Range<u32> = 16..32;
+/// The chip of the interrupts of each CPU on PA-RISC. Linux, arch/parisc/kernel/irq.c, `cpu_interrupt_type`.
+const OF_PARISC: &str = "CPU";
 /// The interrupt with which the CPUs of a POWER processor signal each other. Linux, arch/powerpc/include/asm/xics.h.
 const XICS_IPI: u32 = 2;
 
@@ -64,6 +67,7 @@ impl Line {
                 (words.next().unwrap_or_default(), words.next().and_then(|number| number.parse().ok()));
             (chip.starts_with("GIC") && number.is_some_and(|number| PPIS.contains(&number)))
                 || (chip == "XICS" && number == Some(XICS_IPI))
+                || chip == OF_PARISC
         };
         let by_name = || self.chip == OTHER && OF_EACH_CPU.iter().any(|name| self.name.starts_with(name));
         CHIPS_OF_EACH_CPU.iter().any(|chip| self.chip.starts_with(chip)) || of_controller() || by_name()

@@ -65,11 +65,18 @@ impl Machine {
         self
     }
 
+    fn host(&self) -> Host {
+        Host::captured(self.capture.clone(), serde_json::from_value(self.facts.clone()).expect("facts"))
+    }
+
+    /// Returns the name of the processor.
+    pub(crate) fn processor(&self) -> Option<String> {
+        self.host().cpu().name().map(str::to_owned)
+    }
+
     /// Returns the verdict of a rule, its observation and its fixes, as one line of text.
     pub(crate) fn says(&self, rule: &str, cpu: Option<usize>, goal: Goal) -> String {
-        let facts = serde_json::from_value(self.facts.clone()).expect("facts");
-        let host = Host::captured(self.capture.clone(), facts);
-        let examined = examine(&MachineFacts::new(&host), cpu, goal);
+        let examined = examine(&MachineFacts::new(&self.host()), cpu, goal);
         let one = examined.iter().find(|examined| examined.rule.id == rule).expect("there is such a rule");
         match &one.verdict {
             Verdict::Problem(finding) => {
@@ -698,6 +705,12 @@ fn the_configuration_of_the_kernel_decides_what_it_supports() {
         vec![
             (files(without, ""), "high", &["this one ignores isolcpus"], &["Boot with"]),
             (files("CONFIG_CPU_ISOLATION=y\n", ""), "high", &["Boot with isolcpus=3"], &["ignores"]),
+            (
+                files("CONFIG_CPU_ISOLATION=y\n", "isolcpus=3"),
+                "high",
+                &["isolcpus=3 is on the kernel command line, but not in effect"],
+                &["Boot with"],
+            ),
             (files("", ""), "high", &["Boot with isolcpus=3"], &["ignores"]),
         ],
     );

@@ -259,3 +259,194 @@ fn modes_of_preemption_of_strangers() {
         ],
     );
 }
+
+/// Public reports of other programs: oxidecomputer/propolis 328, madgraph4gpu 116, cyring/CoreFreq 308, Mellanox/mkt 74,
+/// arpl 244, and FrameworkComputer 107.
+#[test]
+fn logs_of_public_reports_about_the_tsc() {
+    let unstable = |watchdog: &str| {
+        vec![
+            "clocksource: timekeeping watchdog on CPU2: Marking clocksource 'tsc' as unstable because the skew is too large:".to_owned(),
+            format!("clocksource:                       '{watchdog}' wd_now: f4b7d wd_last: 6c50c5 mask: ffffff"),
+            "clocksource:                       'tsc' cs_now: 1ca324f62cac cs_last: 1ca0b7a50c00 mask: ffffffffffffffff".to_owned(),
+            "tsc: Marking TSC unstable due to clocksource watchdog".to_owned(),
+            "TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.".to_owned(),
+        ]
+    };
+    let of = |current: &str, available: &str, lines: &[String]| {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        Machine::pc().clocksources(current, available).log(&lines)
+    };
+    let early = [
+        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc-early' as unstable because the skew is too large:",
+        "clocksource:                       'tsc-early' cs_now: 4208573b47b76a cs_last: 42085716e25bb4 mask: ffffffffffffffff",
+        "tsc: Marking TSC unstable due to clocksource watchdog",
+    ]
+    .map(str::to_owned);
+    let nested = [
+        "clocksource: timekeeping watchdog on CPU6: hpet read-back delay of 5252e",
+        "tsc: Marking TSC unstable due to clocksource watchdog",
+    ]
+    .map(str::to_owned);
+    check(
+        "clock-source",
+        None,
+        Goal::General,
+        vec![
+            // A guest whose ACPI timer has 24 bits: the watchdog compared it with the TSC.
+            (of("acpi_pm", "acpi_pm", &unstable("acpi_pm")), "high", &["Boot with tsc=reliable", "only if"], &[]),
+            (of("hpet", "hpet acpi_pm", &unstable("hpet")), "high", &["tsc=reliable", "only if"], &[]),
+            // The user has tried that already, in vain.
+            (
+                of("hpet", "hpet acpi_pm", &early).file("proc/cmdline", "quiet clocksource=tsc tsc=reliable"),
+                "high",
+                &[],
+                &["Boot with tsc=reliable"],
+            ),
+            (of("hpet", "hpet acpi_pm", &nested), "high", &[], &["Remove"]),
+        ],
+    );
+}
+
+/// Reports: siderolabs/talos 3582, pendulum-project/ntpd-rs 1553, chrissnell/graywolf 366, angeloc/htpdate 16,
+/// openntpd-portable 25.
+#[test]
+fn states_of_the_clock_of_public_reports() {
+    let of = |status: u32, error: i64, daemons: &[&str], others: &[&str]| {
+        Machine::pc()
+            .clock(status, 10_000, 0, error)
+            .situation("time_daemons", json!(daemons))
+            .situation("other_clock_setters", json!(others))
+    };
+    check(
+        "wall-time",
+        None,
+        Goal::General,
+        vec![
+            // A service of its own sets the clock; the kernel knows of no bound of its error.
+            (of(UNSYNC, 16_000_000, &[], &[]), "high: no known time daemon", &["kernel reports"], &[]),
+            (of(UNSYNC, 50_000, &["ntpd-rs"], &[]), "pass", &["50 ms", "STA_UNSYNC is set"], &[]),
+            // 8.9 hours after the last update.
+            (of(UNSYNC, 16_000_000, &["systemd-timesyncd"], &[]), "high: systemd-timesyncd is running", &[], &[]),
+            (of(SYNCED, 15_900_000, &["systemd-timesyncd"], &[]), "pass", &["15.9 s"], &[]),
+            (
+                of(UNSYNC, 16_000_000, &[], &["htpdate"]),
+                "high",
+                &["htpdate may set it"],
+                &["no known time daemon is running, and"],
+            ),
+            (of(0x40, 4_000_000, &["openntpd"], &[]), "pass", &["4 s"], &[]),
+        ],
+    );
+}
+
+/// Reports: linrunner/TLP 764, konkor/cpufreq 90, intel/thermal_daemon 128, facebookincubator/below 8125, and
+/// linrunner/TLP 150.
+#[test]
+fn limits_of_public_reports() {
+    let turbo_off = |machine: Machine| machine.file("sys/devices/system/cpu/intel_pstate/no_turbo", "1");
+    let turbo_on = |machine: Machine| machine.file("sys/devices/system/cpu/intel_pstate/no_turbo", "0");
+    let boost = |machine: Machine| machine.file("sys/devices/system/cpu/cpufreq/boost", "1");
+    let of = |each: &[(u32, u32, Option<u32>)]| frequencies(Machine::pc(), each);
+    check(
+        "frequency-limit",
+        None,
+        Goal::General,
+        vec![
+            // amd-pstate-epp with equal limits.
+            (boost(of(&[(400, 4460, None); 4])), "low: limited to 400 MHz", &["4460 MHz"], &[]),
+            // An i7-8565U whose turbo is off.
+            (turbo_off(of(&[(2001, 4600, Some(2000)); 4])), "pass: only turbo", &[], &[]),
+            // thermald on an i7-3770.
+            (turbo_on(of(&[(1600, 3900, Some(3400)); 4])), "low: limited to 1600 MHz", &[], &[]),
+            // acpi-cpufreq states the maximum without boost.
+            (boost(of(&[(1700, 1700, None); 4])), "pass: no limit", &[], &[]),
+            (turbo_on(of(&[(3000, 3600, Some(2600)); 4])), "low: limited to 3000 MHz", &[], &[]),
+        ],
+    );
+}
+
+/// Reports: systemd 38125, 21468, 23116, 18929, 8844 and 5318.
+#[test]
+fn firmware_of_public_reports() {
+    let leaf = |leaf: u32, registers: [u32; 4]| json!({ "leaf": leaf, "subleaf": 0, "registers": registers });
+    let cpuid = |hypervisor: Option<&[u8; 12]>| {
+        let word =
+            |name: &[u8; 12], at: usize| u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]);
+        let flag = if hypervisor.is_some() { 1 << 31 } else { 0 };
+        let mut leaves = vec![leaf(0, [22, 0, 0, 0]), leaf(1, [0, 0, flag, 0])];
+        leaves.extend(
+            hypervisor.map(|name| leaf(0x4000_0000, [0x4000_0001, word(name, 0), word(name, 4), word(name, 8)])),
+        );
+        json!(leaves)
+    };
+    let dmi = |machine: Machine, vendor: &str, product: &str| {
+        machine.file("sys/class/dmi/id/sys_vendor", vendor).file("sys/class/dmi/id/product_name", product)
+    };
+    let pc = |hypervisor, vendor, product| dmi(Machine::pc().fact("cpuid", cpuid(hypervisor)), vendor, product);
+    let arm =
+        |vendor, product| dmi(Machine::new("aarch64").file("proc/stat", "cpu  1 2 3 4 5 6 7 0 0 0\n"), vendor, product);
+    check(
+        "virtual-machine",
+        None,
+        Goal::General,
+        vec![
+            // A machine of a cloud without a hypervisor: c3-highcpu-metal.
+            (pc(None, "Google", "Google Compute Engine"), "pass", &[], &[]),
+            (pc(None, "Microsoft Corporation", "Surface Laptop 4"), "pass", &[], &[]),
+            (arm("Microsoft Corporation", "Surface Pro 9"), "pass", &[], &["Hyper-V"]),
+            (arm("OpenStack Foundation", "OpenStack Nova"), "info: this machine runs under", &[], &[]),
+            (arm("Amazon EC2", "a1.metal"), "pass", &[], &[]),
+            // Xen answers as Hyper-V for the sake of Windows.
+            (
+                pc(Some(b"Microsoft Hv"), "Xen", "HVM domU").file("sys/hypervisor/type", "xen"),
+                "info: this machine runs under Xen",
+                &[],
+                &["Hyper-V"],
+            ),
+            // A provider that put its own name into the firmware.
+            (pc(Some(b"KVMKVMKVM\0\0\0"), "Tilaa", "VPS"), "info: this machine runs under KVM", &[], &[]),
+            (pc(Some(b"KVMKVMKVM\0\0\0"), "Red Hat", "KVM"), "info: this machine runs under KVM", &[], &[]),
+        ],
+    );
+}
+
+/// Linux: arch/parisc/kernel/irq.c, `cpu_interrupt_type`; arch/sparc/kernel/irq_64.c; arch/alpha/kernel/sys_dp264.c;
+/// drivers/irqchip/irq-riscv-aplic-msi.c; arch/arc/kernel/intc-arcv2.c.
+#[test]
+fn interrupts_of_processors_that_few_have() {
+    let of = |line: &str| {
+        Machine::new("other")
+            .file("proc/interrupts", &format!("           CPU0       CPU1       CPU2       CPU3\n{line}\n"))
+            .file("proc/irq/64/smp_affinity_list", "1")
+    };
+    let stays = |line| (of(line), "pass", &[][..], &["smp_affinity"][..]);
+    let device = |line| (of(line), "low", &["64 ("][..], &[][..]);
+    check(
+        "interrupts",
+        Some(1),
+        Goal::Realtime,
+        vec![
+            stays(" 64:     112233     112240     112251     112230               CPU  timer"),
+            stays(" 64:       9911       9910       9909       9917  ARCv2 core Intc  16  Timer0 (per-cpu-tick)"),
+            device(" 64:          0       4410          0          0        sun4v_virt  eth0"),
+            device(" 64:          0       4410          0          0            DP264  eth0"),
+            device(" 64:          0       4410          0          0  APLIC-MSI-d000000.aplic  10 Level     ttyS0"),
+        ],
+    );
+}
+
+/// Linux, `show_cpuinfo` of these architectures.
+#[test]
+fn processors_that_few_have_are_named() {
+    let named = |cpuinfo: &str| Machine::new("other").file("proc/cpuinfo", cpuinfo).processor();
+    for (cpuinfo, name) in [
+        ("processor\t: 0\nvendor_id\t: E8C-SWTX\ncpu family\t: 4\nmodel\t\t: 7\nmodel name\t: E8C\n", "E8C"),
+        ("cpu\t\t\t: Alpha\ncpu model\t\t: EV67\ncpu variation\t\t: 7\n", "EV67"),
+        ("processor\t: 0\ncpu family\t: PA-RISC 2.0\ncpu\t\t: PA8700 (PCX-W2)\n", "PA8700 (PCX-W2)"),
+        ("CPU:\t\t68040\nMMU:\t\t68040\nFPU:\t\t68040\n", "68040"),
+        ("machine\t\t: R2D+\nprocessor\t: 0\ncpu family\t: sh4\ncpu type\t: SH7751R\n", "SH7751R"),
+    ] {
+        assert_eq!(named(cpuinfo).as_deref(), Some(name), "{cpuinfo}");
+    }
+}

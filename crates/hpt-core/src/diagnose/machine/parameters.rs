@@ -117,7 +117,10 @@ impl MachineFacts {
     /// Returns a fix that sets `parameter` in place of an existing parameter with the same name.
     fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
         match self.boot_parameter(name).map(|before| before.text.as_str()) {
-            Some(before) if before == parameter => self.at_boot(parameter),
+            Some(before) if before == parameter => (
+                format!("{parameter} is on the kernel command line, but not in effect: see parameters-ignored"),
+                Vec::new(),
+            ),
             Some(before) => self.at_boot_as(&format!("{parameter} instead of {before}")),
             None => self.at_boot(parameter),
         }

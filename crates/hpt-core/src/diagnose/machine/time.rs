@@ -286,6 +286,11 @@ fn given_up(facts: &MachineFacts, current: &str, missing: &AbsentClockSource) ->
         _ if is_parameter => {
             show(Finding::new(Severity::High, observed).fix(GivenUp::ByParameter.advice(), [])).problem()
         }
+        Some(GivenUp::ComparedWithADevice) if matches!(facts.parameter("tsc"), Some("reliable" | "nowatchdog")) => {
+            let text =
+                "Keep this clocksource: the kernel gave the TSC up although its command line tells it not to check it";
+            show(Finding::new(Severity::High, observed).fix(text, [])).problem()
+        }
         Some(GivenUp::ComparedWithADevice) => {
             let (text, commands) = facts.at_boot("tsc=reliable");
             let caution = format!(
