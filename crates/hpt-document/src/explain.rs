@@ -40,6 +40,12 @@ pub struct TraceRecording {
     pub incomplete: u64,
     /// Number of events that were lost during the run.
     pub lost_events: u64,
+    /// The time that recording one event takes, in nanoseconds: the shortest time between two events; null without events.
+    #[serde(default)]
+    pub event_ns: Option<u64>,
+    /// The smallest number of events during the latency of a sample; null without samples.
+    #[serde(default)]
+    pub events: Option<u64>,
     /// Number of late samples that were not examined, because too many came at once.
     pub skipped: u64,
     /// Whether this is a virtual machine whose kernel has never counted steal time. A pause by the hypervisor then cannot
@@ -78,13 +84,13 @@ pub struct ExplainedSample {
 word_enum! {
     /// The kind of a part of a latency.
     pub enum CauseKind {
-        /// The timer interrupt was late, and nothing else happened on the CPU: interrupts were disabled. The name is
-        /// that of the thread that ran.
+        /// The timer interrupt that woke the thread was late, and the CPU served no other interrupt: interrupts were
+        /// disabled, or firmware held the CPU. The name is that of the thread that ran.
         InterruptsOff = "interrupts-off",
-        /// As `interrupts-off`, or the hypervisor ran other guests. In a virtual machine whose kernel has never counted
-        /// steal time, the trace cannot distinguish the two.
+        /// As `interrupts-off`, or the hypervisor ran other guests. In a virtual machine whose steal time is unknown or too
+        /// coarse, the trace cannot distinguish the two.
         InterruptsOffOrHost = "interrupts-off-or-host",
-        /// The timer interrupt was late by less than 20 µs, or 40 µs in a virtual machine.
+        /// The timer interrupt that woke the thread was late by less than 20 µs, or 40 µs in a virtual machine.
         TimerDelivery = "timer-delivery",
         /// The handler of an interrupt ran.
         HardInterrupt = "hard-interrupt",
@@ -102,8 +108,46 @@ word_enum! {
         Return = "return",
         /// The measuring thread itself still ran at its deadline, for example because its previous period took too long.
         OwnWork = "own-work",
-        /// The trace does not explain this part.
+        /// A signal had stopped the measuring thread. The name is that of the thread that continued it.
+        Stopped = "stopped",
+        /// A tracer, such as a debugger, had stopped the measuring thread.
+        Traced = "traced",
+        /// The measuring thread accessed a page that was not mapped. The name is that of the file.
+        PageFault = "page-fault",
+        /// The measuring thread waited for something other than its timer, such as a disk, a lock or the cgroup freezer.
+        /// The name is that of the thread that woke it.
+        Blocked = "blocked",
+        /// The CPU quota of a control group was used up. The name is that of the group.
+        CpuQuota = "cpu-quota",
+        /// The measuring thread had used up its runtime under SCHED_DEADLINE.
+        Budget = "deadline-budget",
+        /// The kernel ran less important threads, or none, although the measuring thread was ready: real-time throttling
+        /// or the fair server. The name states which of the two, if that is known.
+        Paused = "real-time-throttling",
+        /// A less important thread kept running, because the kernel could not be preempted.
+        NotPreemptible = "not-preemptible",
+        /// No rule explains this part.
         Unexplained = "unexplained",
+    }
+}
+
+word_enum! {
+    /// Why no rule explains a part.
+    pub enum Doubt {
+        /// Events were lost, or not yet recorded.
+        Lost = "lost-events",
+        /// The wake-up of the thread was not recorded.
+        NoWakeUp = "no-wake-up",
+        /// The thread was woken by another CPU, or ran there.
+        OtherCpu = "other-cpu",
+        /// The timer interrupt came late, although the CPU served other interrupts.
+        Served = "interrupts-served",
+        /// The CPU was idle for longer than it takes to leave the idle state.
+        Idle = "idle-too-long",
+        /// The thread ran, and no event tells why this took so long.
+        Silent = "no-events",
+        /// A less important thread ran, and nothing proves why.
+        LessImportant = "less-important-thread",
     }
 }
 
@@ -113,10 +157,25 @@ word_enum! {
 pub struct ExplainedPart {
     /// The kind.
     pub kind: CauseKind,
-    /// The name of the thread, of the interrupt handler or of the softirq.
+    /// The name of the thread, of the interrupt handler, of the softirq, of the control group or of the file.
     pub name: Option<String>,
     /// The number of the thread.
     pub pid: Option<u32>,
+    /// Whether the thread belongs to the kernel; null if that is not known.
+    #[serde(default)]
+    pub kernel: Option<bool>,
+    /// Whether the thread has its priority only while another thread waits for it.
+    #[serde(default)]
+    pub boosted: bool,
+    /// Why no rule explains the part; null for other parts.
+    #[serde(default)]
+    pub doubt: Option<Doubt>,
+    /// The last event before the longest gap of an unexplained part; null for other parts.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// The longest gap of an unexplained part, in nanoseconds; null for other parts.
+    #[serde(default)]
+    pub longest_ns: Option<u64>,
     /// The scheduling policy of the thread; null if the thread has ended.
     pub policy: Option<String>,
     /// The real-time priority of the thread; null for other threads.
@@ -152,10 +211,22 @@ pub struct TimelinePiece(
 pub struct ExplainedCause {
     /// The kind.
     pub kind: CauseKind,
-    /// The name of the thread, of the interrupt handler or of the softirq.
+    /// The name of the thread, of the interrupt handler, of the softirq, of the control group or of the file.
     pub name: Option<String>,
     /// The number of the thread in the worst sample.
     pub pid: Option<u32>,
+    /// Whether the thread belongs to the kernel; null if that is not known.
+    #[serde(default)]
+    pub kernel: Option<bool>,
+    /// Whether the thread had its priority in the worst sample only while another thread waited for it.
+    #[serde(default)]
+    pub boosted: bool,
+    /// Why no rule explains this time; null for other causes.
+    #[serde(default)]
+    pub doubt: Option<Doubt>,
+    /// The scheduling policy of the thread in the worst sample; null if it is not known.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// The real-time priority of the thread in the worst sample; null for other threads.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 99)))]
     pub priority: Option<u8>,

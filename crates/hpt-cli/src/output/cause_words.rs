@@ -1,6 +1,6 @@
 //! The causes of late samples as text, for tables and charts. Prints nothing.
 
-use hpt_document::explain::{CauseKind, ExplainedCause, ExplainedPart, Explanation};
+use hpt_document::explain::{CauseKind, Doubt, ExplainedCause, ExplainedPart, Explanation};
 
 /// The start of the names of the processes of the built-in loads.
 pub(crate) const LOAD: &str = "hpt-load-";
@@ -24,15 +24,17 @@ impl<'a> CauseWords<'a> {
 
     /// Returns a cause in a few words.
     pub(crate) fn of_cause(self, cause: &ExplainedCause) -> String {
-        let thread = self.thread(cause.pid, cause.priority);
-        words(cause.kind, cause.name.as_deref(), thread, cause.irq, cause.idle_state)
+        let thread = self.thread(cause.pid, cause.priority, cause.boosted, cause.policy.as_deref());
+        let what = words(cause.kind, cause.name.as_deref(), thread, cause.irq, cause.idle_state);
+        cause.doubt.map_or(what, |doubt| format!("unexplained: {}", doubt_words(doubt)))
     }
 
     /// Returns a part of a latency in a few words.
     pub(crate) fn of_part(self, part: &ExplainedPart) -> String {
         let times = if part.count > 1 { format!(" {}×", part.count) } else { String::new() };
-        let thread = self.thread(part.pid, part.priority);
-        words(part.kind, part.name.as_deref(), thread, part.irq, part.idle_state) + &times
+        let thread = self.thread(part.pid, part.priority, part.boosted, part.policy.as_deref());
+        let after = part.after.as_deref().map_or_else(String::new, |after| format!(" after {after}"));
+        words(part.kind, part.name.as_deref(), thread, part.irq, part.idle_state) + &after + &times
     }
 
     /// Returns a part in so few words that they fit into one line of a chart on a phone.
@@ -40,12 +42,21 @@ impl<'a> CauseWords<'a> {
         match (part.kind, part.name.as_deref()) {
             (CauseKind::InterruptsOffOrHost, Some(name)) => format!("interrupts off or host ({name} ran)"),
             (CauseKind::InterruptsOffOrHost, None) => "interrupts off or host".to_owned(),
-            _ => self.of_part(&ExplainedPart { priority: None, count: 1, ..part.clone() }),
+            (CauseKind::InterruptsOff, Some(name)) => format!("interrupts off ({name} ran)"),
+            (CauseKind::NotPreemptible, Some(name)) => format!("not preemptible ({name} ran)"),
+            _ => self.of_part(&ExplainedPart { priority: None, policy: None, after: None, count: 1, ..part.clone() }),
         }
     }
 
-    fn thread(self, pid: Option<u32>, priority: Option<u8>) -> NamedThread {
-        NamedThread { pid, priority, is_own: pid.is_some_and(|pid| self.own_threads.contains(&pid)) }
+    fn thread(self, pid: Option<u32>, priority: Option<u8>, is_boosted: bool, policy: Option<&str>) -> NamedThread {
+        let is_deadline = policy == Some("deadline");
+        NamedThread {
+            pid,
+            priority,
+            is_boosted,
+            is_deadline,
+            is_own: pid.is_some_and(|pid| self.own_threads.contains(&pid)),
+        }
     }
 }
 
@@ -54,22 +65,52 @@ impl<'a> CauseWords<'a> {
 struct NamedThread {
     pid: Option<u32>,
     priority: Option<u8>,
+    is_boosted: bool,
+    is_deadline: bool,
     is_own: bool,
+}
+
+impl NamedThread {
+    /// Returns its number and its precedence in parentheses.
+    fn details(self) -> String {
+        let Some(pid) = self.pid else { return String::new() };
+        let precedence = match (self.priority, self.is_boosted) {
+            (_, false) if self.is_deadline => ", SCHED_DEADLINE".to_owned(),
+            (Some(priority), true) => format!(", boosted to real-time priority {priority} by a lock"),
+            (Some(priority), false) => format!(", real-time priority {priority}"),
+            (None, true) => ", boosted to SCHED_DEADLINE by a lock".to_owned(),
+            (None, false) => String::new(),
+        };
+        format!(" (pid {pid}{precedence})")
+    }
+}
+
+/// Returns why no rule explains a part.
+const fn doubt_words(doubt: Doubt) -> &'static str {
+    match doubt {
+        Doubt::Lost => "events were lost",
+        Doubt::NoWakeUp => "no wake-up was recorded",
+        Doubt::OtherCpu => "another CPU woke or ran the thread",
+        Doubt::Served => "the timer came late, though interrupts were served",
+        Doubt::Idle => "the CPU was idle for too long",
+        Doubt::Silent => "the thread ran without an event",
+        Doubt::LessImportant => "a less important thread ran",
+    }
 }
 
 fn words(
     kind: CauseKind,
     name: Option<&str>,
-    NamedThread { pid, priority, is_own }: NamedThread,
+    thread: NamedThread,
     irq: Option<u32>,
     idle_state: Option<u32>,
 ) -> String {
     let named = name.unwrap_or("unknown");
-    let own = if is_own { "hpt's own thread " } else { "" };
+    let own = if thread.is_own { "hpt's own thread " } else { "" };
     match kind {
         CauseKind::InterruptsOff => match name {
-            Some(name) => format!("interrupts off while {own}{name} ran"),
-            None => "interrupts off".to_owned(),
+            Some(name) => format!("interrupts off while {own}{name} ran, or firmware held the CPU"),
+            None => "interrupts off, or firmware held the CPU".to_owned(),
         },
         CauseKind::InterruptsOffOrHost => match name {
             Some(name) => format!("interrupts off while {own}{name} ran, or the host took the CPU"),
@@ -81,15 +122,25 @@ fn words(
             None => format!("interrupt {named}"),
         },
         CauseKind::SoftInterrupt => format!("softirq {named}"),
-        CauseKind::Thread => {
-            let priority = priority.map_or_else(String::new, |priority| format!(", real-time priority {priority}"));
-            let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid}{priority})"));
-            match load_of(named) {
-                Some(load) => format!("load {load} (hpt)"),
-                None if is_own => format!("{own}{named}{pid}"),
-                None => format!("thread {named}{pid}"),
-            }
-        }
+        CauseKind::Thread => match load_of(named) {
+            Some(load) => format!("load {load} (hpt)"),
+            None if thread.is_own => format!("{own}{named}{}", thread.details()),
+            None => format!("thread {named}{}", thread.details()),
+        },
+        CauseKind::NotPreemptible => format!("kernel not preemptible while {own}{named}{} ran", thread.details()),
+        CauseKind::Stopped => match name {
+            Some(name) => format!("stopped by a signal, until {own}{name}{} continued it", thread.details()),
+            None => "stopped by a signal".to_owned(),
+        },
+        CauseKind::Traced => "stopped by a tracer".to_owned(),
+        CauseKind::PageFault => name.map_or_else(|| "page fault".to_owned(), |name| format!("page fault in {name}")),
+        CauseKind::Blocked => match name {
+            Some(name) => format!("blocked in the kernel, until {own}{name}{} woke it", thread.details()),
+            None => "blocked in the kernel (a disk, a lock or the freezer)".to_owned(),
+        },
+        CauseKind::CpuQuota => format!("CPU quota of control group {named} used up"),
+        CauseKind::Budget => "SCHED_DEADLINE runtime used up".to_owned(),
+        CauseKind::Paused => name.unwrap_or("real-time throttling or the fair server").to_owned(),
         CauseKind::IdleExit => {
             idle_state.map_or_else(|| "leaving idle".to_owned(), |state| format!("leaving idle state {state}"))
         }
@@ -108,7 +159,7 @@ mod tests {
     use super::{CauseWords, words};
 
     fn of_thread(kind: CauseKind, name: Option<&str>, own_threads: &[u32]) -> String {
-        words(kind, name, CauseWords { own_threads }.thread(Some(7), None), None, None)
+        words(kind, name, CauseWords { own_threads }.thread(Some(7), None, false, None), None, None)
     }
 
     #[test]
@@ -117,7 +168,7 @@ mod tests {
         assert_eq!(of(CauseKind::Thread, &[6, 7]), "hpt's own thread conditions (pid 7)");
         assert_eq!(of(CauseKind::Thread, &[6, 8]), "thread conditions (pid 7)");
         let off = "interrupts off while hpt's own thread conditions ran";
-        assert_eq!(of(CauseKind::InterruptsOff, &[7]), off);
+        assert_eq!(of(CauseKind::InterruptsOff, &[7]), format!("{off}, or firmware held the CPU"));
         assert_eq!(of(CauseKind::InterruptsOffOrHost, &[7]), format!("{off}, or the host took the CPU"));
     }
 
@@ -127,6 +178,11 @@ mod tests {
             kind: CauseKind::Thread,
             name: Some("hog".to_owned()),
             pid: Some(7),
+            kernel: Some(false),
+            boosted: false,
+            doubt: None,
+            after: None,
+            longest_ns: None,
             policy: None,
             priority: Some(90),
             irq: None,
@@ -137,6 +193,10 @@ mod tests {
         };
         let words = CauseWords::default();
         assert_eq!(words.of_part(&part), "thread hog (pid 7, real-time priority 90) 3×");
+        let boosted = ExplainedPart { boosted: true, policy: Some("other".to_owned()), ..part.clone() };
+        assert_eq!(words.of_part(&boosted), "thread hog (pid 7, boosted to real-time priority 90 by a lock) 3×");
+        let deadline = ExplainedPart { priority: None, policy: Some("deadline".to_owned()), ..part.clone() };
+        assert_eq!(words.of_part(&deadline), "thread hog (pid 7, SCHED_DEADLINE) 3×");
         assert_eq!(words.in_one_line(&part), "thread hog (pid 7)");
         part.kind = CauseKind::InterruptsOffOrHost;
         assert_eq!(words.in_one_line(&part), "interrupts off or host (hog ran)");

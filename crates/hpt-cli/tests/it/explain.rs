@@ -153,10 +153,10 @@ fn an_ended_run_removes_its_instance_and_restore_removes_that_of_a_killed_run() 
     ask_to_end(first.id());
     first.wait().expect("a child");
     assert_eq!(of_process(first.id()).len(), 0);
-    assert_eq!(of_process(second.id()).len(), 1);
+    assert!(!of_process(second.id()).is_empty());
     // A running hpt keeps its instance.
     run(&["restore"]);
-    assert_eq!(of_process(second.id()).len(), 1);
+    assert!(!of_process(second.id()).is_empty());
     send(second.id(), libc::SIGKILL);
     second.wait().expect("a child");
     let listed = json(&run(&["restore", "--list", "--format", "json"]));

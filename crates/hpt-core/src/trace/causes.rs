@@ -1,6 +1,6 @@
 //! The causes of all late samples of a run, added up in bounded memory. Divides nothing.
 
-use super::part::{Explained, PartKind};
+use super::part::{Doubt, Explained, PartKind};
 
 /// The maximum number of causes.
 const CAUSES: usize = 256;
@@ -17,6 +17,12 @@ pub struct CauseTotal {
     pub pid: Option<i32>,
     /// Whether the thread belongs to the process that records.
     pub is_own: bool,
+    /// Whether the thread belongs to the kernel; `None` if that is not known.
+    pub is_kernel: Option<bool>,
+    /// Whether the thread had its priority in the worst sample only while another thread waited for it.
+    pub is_boosted: bool,
+    /// Why no rule explains this time.
+    pub doubt: Option<Doubt>,
     /// The number of the interrupt.
     pub irq: Option<i32>,
     /// The scheduling policy of the thread in the worst sample; `None` if it is not known.
@@ -42,6 +48,9 @@ impl CauseTotal {
             name: None,
             pid: None,
             is_own: false,
+            is_kernel: None,
+            is_boosted: false,
+            doubt: None,
             irq: None,
             policy: None,
             priority: None,
@@ -62,8 +71,8 @@ impl Causes {
         let mut of_sample: Vec<(usize, u64)> = Vec::new();
         for part in &explained.parts {
             let is_same = |cause: &CauseTotal| {
-                (cause.kind, &cause.name, cause.is_own, cause.irq, cause.idle_state)
-                    == (part.kind, &part.name, part.is_own, part.irq, part.idle_state)
+                (cause.kind, &cause.name, cause.is_own, cause.irq, cause.idle_state, cause.doubt)
+                    == (part.kind, &part.name, part.is_own, part.irq, part.idle_state, part.doubt)
             };
             let index = self.0.iter().position(is_same).or_else(|| {
                 let is_room = self.0.len() < CAUSES;
@@ -72,6 +81,9 @@ impl Causes {
                         name: part.name.clone(),
                         pid: part.pid,
                         is_own: part.is_own,
+                        is_kernel: part.is_kernel,
+                        is_boosted: part.is_boosted,
+                        doubt: part.doubt,
                         irq: part.irq,
                         policy: part.policy,
                         priority: part.priority,
@@ -89,6 +101,7 @@ impl Causes {
             let cause = &mut self.0[index];
             if part.duration_ns > cause.worst_ns {
                 (cause.pid, cause.policy, cause.priority) = (part.pid, part.policy, part.priority);
+                (cause.is_kernel, cause.is_boosted) = (part.is_kernel, part.is_boosted);
             }
         }
         for (index, duration_ns) in of_sample {
@@ -119,11 +132,16 @@ mod tests {
             policy: Some("other"),
             priority: None,
             is_own,
+            is_kernel: Some(false),
+            is_boosted: false,
+            doubt: None,
+            after: None,
             irq: None,
             idle_state: None,
             count: 1,
             at_ns: 0,
             duration_ns,
+            longest_ns: 0,
         };
         Explained {
             sample: LateSample::new((7, None), 0, duration_ns),
@@ -144,6 +162,7 @@ mod tests {
             name: Some("hpt".to_owned()),
             pid: Some(pid),
             is_own,
+            is_kernel: Some(false),
             policy: Some("other"),
             samples,
             total_ns,

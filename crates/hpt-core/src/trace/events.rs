@@ -20,7 +20,17 @@ pub(super) struct Event {
     pub(super) time: u64,
     /// The thread that runs; zero if the CPU is idle. Before a switch, this is the previous thread.
     pub(super) running: i32,
+    /// The context in which the event occurred: the bits of [`flags`].
+    pub(super) flags: u8,
     pub(super) what: What,
+}
+
+/// Bits of the field common_flags; see enum trace_flag_type in the kernel's include/linux/trace_events.h.
+pub(super) mod flags {
+    /// The running thread is to be preempted.
+    pub(in crate::trace) const RESCHEDULE: u8 = 0x04;
+    pub(in crate::trace) const HARD_INTERRUPT: u8 = 0x08;
+    pub(in crate::trace) const SOFT_INTERRUPT: u8 = 0x10;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +38,23 @@ pub(super) enum What {
     /// The CPU switches to another thread.
     Switch {
         previous: i32,
-        /// Whether the previous thread is still ready to run.
-        stays_ready: bool,
+        /// The state in which the previous thread waits; zero if it is still ready to run.
+        state: u8,
         next: i32,
         facts: ThreadFacts,
     },
-    /// A thread becomes ready to run.
-    Woken(i32),
+    /// A thread becomes ready to run. The running thread, or an interrupt, woke it.
+    Woken {
+        thread: i32,
+        priority: i32,
+    },
+    /// A thread becomes ready to run. The running thread of another CPU, or an interrupt there, woke it.
+    WokenElsewhere {
+        thread: i32,
+        priority: i32,
+    },
+    /// The running thread accesses a page that is not mapped, at this address.
+    Faults(u64),
     HardBegins(i32),
     HardEnds(i32),
     /// An interrupt of the CPU itself begins. The number identifies its name in [`Decoder::vectors`].
@@ -72,6 +92,7 @@ struct ThreadFields {
 enum Meaning {
     Switch { previous: ThreadFields, state: Field, next: ThreadFields },
     Woken(ThreadFields),
+    Faults(Field),
     HardBegins(Field, Option<Field>),
     HardEnds(Field),
     VectorBegins(u16),
@@ -92,8 +113,9 @@ pub(super) struct Decoder {
     /// The names of the interrupts that have occurred.
     names: HashMap<i32, Arc<str>>,
     threads: HashMap<i32, ThreadFacts>,
-    /// The field that contains the running thread, at the same place in each event.
+    /// The fields that contain the running thread and the context, at the same place in each event.
     running: Option<Field>,
+    flags: Option<Field>,
 }
 
 impl Decoder {
@@ -105,6 +127,7 @@ impl Decoder {
             names: HashMap::new(),
             threads: HashMap::new(),
             running: None,
+            flags: None,
         }
     }
 
@@ -119,6 +142,7 @@ impl Decoder {
         if let Some(meaning) = meaning {
             self.meanings.insert(format.id, meaning);
             self.running = self.running.or_else(|| format.field("common_pid"));
+            self.flags = self.flags.or_else(|| format.field("common_flags"));
         }
         meaning.is_some()
     }
@@ -134,6 +158,7 @@ impl Decoder {
                 Meaning::Switch { previous: thread("prev_")?, state: field("prev_state")?, next: thread("next_")? }
             }
             "sched/sched_waking" | "sched/sched_wakeup" | "sched/sched_wakeup_new" => Meaning::Woken(thread("")?),
+            "exceptions/page_fault_user" | "exceptions/page_fault_kernel" => Meaning::Faults(field("address")?),
             "irq/irq_handler_entry" => Meaning::HardBegins(field("irq")?, field("name")),
             "irq/irq_handler_exit" => Meaning::HardEnds(field("irq")?),
             "irq/softirq_entry" => Meaning::SoftBegins(field("vec")?),
@@ -197,13 +222,15 @@ impl Decoder {
                 Self::remember(&mut self.threads, next, of_next);
                 // The lower eight bits are the states in which a thread waits; TASK_REPORT in the kernel's
                 // include/linux/sched.h.
-                What::Switch { previous, stays_ready: unsigned(state)? & 0xff == 0, next, facts: of_next }
+                let state = u8::try_from(unsigned(state)? & 0xff).ok()?;
+                What::Switch { previous, state, next, facts: of_next }
             }
             Meaning::Woken(thread) => {
-                let (woken, facts) = facts(thread)?;
-                Self::remember(&mut self.threads, woken, facts);
-                What::Woken(woken)
+                let (thread, facts) = facts(thread)?;
+                Self::remember(&mut self.threads, thread, facts);
+                What::Woken { thread, priority: facts.priority }
             }
+            Meaning::Faults(address) => What::Faults(unsigned(address)?),
             Meaning::HardBegins(irq, name) => {
                 let irq = signed(irq)?;
                 if !self.names.contains_key(&irq) && self.names.len() < NAMES {
@@ -225,7 +252,16 @@ impl Decoder {
             What::Switch { previous, .. } => previous,
             _ => signed(self.running?)?,
         };
-        Some(Event { time, running, what })
+        let flags = self.flags.and_then(number).and_then(|flags| u8::try_from(flags & 0xff).ok());
+        Some(Event { time, running, flags: flags.unwrap_or_default(), what })
+    }
+
+    /// Names an interrupt, an interrupt of the CPU itself, and a thread, as their events would.
+    #[cfg(test)]
+    pub(super) fn name(&mut self, irq: i32, handler: &str, vector: &str, (pid, facts): (i32, ThreadFacts)) {
+        self.names.insert(irq, handler.into());
+        self.vector(vector);
+        self.threads.insert(pid, facts);
     }
 
     fn remember(threads: &mut HashMap<i32, ThreadFacts>, pid: i32, facts: ThreadFacts) {

@@ -23,15 +23,32 @@ const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_
 /// Further events, which not every kernel has.
 ///
 /// Without sched_wakeup: sched_waking occurs in the same interrupt, and each event costs time at each wake-up.
-const WANTED: [&str; 4] = ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", "power/cpu_idle"];
+const WANTED: [&str; 4] = ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", IDLE];
 /// Events that replace those of the timer interrupt, if it has none. Each event costs time at each wake-up.
 const TIMERS: [&str; 2] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"];
+/// The event of idle states. Leaving one needs no event, because others follow.
+const IDLE: &str = "power/cpu_idle";
+const ENTERS_IDLE: &str = "state != 4294967295";
 /// The directories of the interrupts of the CPU itself: on x86 and on ARM.
 const VECTORS: [&str; 2] = ["irq_vectors", "ipi"];
+/// The event that wakes a thread, and those of page faults on x86. They are limited to the measured threads.
+const WAKING: &str = "sched/sched_waking";
+const FAULTS: [&str; 2] = ["exceptions/page_fault_user", "exceptions/page_fault_kernel"];
 /// The memory for the buffers of all CPUs, and of one CPU, in kilobytes.
 const ALL_KB: usize = 64 << 10;
 const MOST_KB: usize = 8 << 10;
 const LEAST_KB: usize = 512;
+/// The memory of a CPU on which only wake-ups of the measured threads are recorded.
+const WAKINGS_KB: usize = 32;
+
+/// The events that an instance records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All events of the CPUs that explain a sample.
+    Causes,
+    /// The events by which the CPUs wake the measured threads.
+    Wakings,
+}
 
 /// A private tracefs instance. Dropping this value removes it.
 #[derive(Debug)]
@@ -40,11 +57,12 @@ pub(super) struct Instance {
     name: String,
     /// The open directory, until the instance is removed.
     folder: Option<Folder>,
+    scope: Scope,
 }
 
 impl Instance {
     /// Creates an instance that records these CPUs, and returns the decoder of its events.
-    pub(super) fn create(cpus: &[usize]) -> Result<(Self, Decoder), TraceError> {
+    pub(super) fn create(cpus: &[usize], scope: Scope) -> Result<(Self, Decoder), TraceError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         place::check_pid_namespace()?;
         let top = Folder::mounted()?;
@@ -52,7 +70,7 @@ impl Instance {
         let name = leftover::name_of_own(NEXT.fetch_add(1, Ordering::Relaxed));
         instances.create(&name)?;
         // From here on, an error removes the instance.
-        let mut instance = Self { instances, name, folder: None };
+        let mut instance = Self { instances, name, folder: None, scope };
         instance.folder = Some(instance.instances.below(&instance.name)?);
         let decoder = instance.set_up(cpus)?;
         Ok((instance, decoder))
@@ -73,15 +91,41 @@ impl Instance {
         folder.write("tracing_cpumask", &cpus.iter().copied().collect::<CpuList>().mask())?;
         // Names of threads are in the events. The list of all names costs time at each switch.
         let _ = folder.write("options/record-cmd", "0");
-        let each = (ALL_KB / cpus.len().max(1)).clamp(LEAST_KB, MOST_KB).to_string();
+        let each = match self.scope {
+            Scope::Causes => (ALL_KB / cpus.len().max(1)).clamp(LEAST_KB, MOST_KB),
+            Scope::Wakings => WAKINGS_KB,
+        };
         for &cpu in cpus {
-            folder.write(&format!("per_cpu/cpu{cpu}/buffer_size_kb"), &each)?;
+            folder.write(&format!("per_cpu/cpu{cpu}/buffer_size_kb"), &each.to_string())?;
         }
         let mut decoder = Decoder::new(self.layout()?);
-        for path in NEEDED {
-            if !folder.has(&format!("events/{path}")) {
-                return Err(TraceError::Missing { what: path });
+        for path in self.events()? {
+            let file = format!("events/{path}/format");
+            let format = EventFormat::parse(&folder.text(&file)?).filter(|format| decoder.add(&path, format));
+            if path == IDLE {
+                let _ = folder.write(&format!("events/{path}/filter"), ENTERS_IDLE);
             }
+            // Events that are limited to the measured threads are enabled when these are known.
+            let waits = FAULTS.contains(&path.as_str()) || self.scope == Scope::Wakings;
+            match format {
+                Some(_) if waits => {}
+                Some(_) => folder.write(&format!("events/{path}/enable"), "1")?,
+                None if NEEDED.contains(&path.as_str()) => return Err(TraceError::UnknownFormat { file }),
+                None => {}
+            }
+        }
+        folder.write("tracing_on", "1")?;
+        Ok(decoder)
+    }
+
+    /// Returns the events to be recorded.
+    fn events(&self) -> Result<Vec<String>, TraceError> {
+        let folder = self.folder();
+        if let Some(what) = NEEDED.into_iter().find(|path| !folder.has(&format!("events/{path}"))) {
+            return Err(TraceError::Missing { what });
+        }
+        if self.scope == Scope::Wakings {
+            return Ok(vec![WAKING.to_owned()]);
         }
         let vectors = VECTORS.iter().filter(|group| folder.has(&format!("events/{group}")));
         let vectors = vectors.flat_map(|group| {
@@ -92,18 +136,26 @@ impl Instance {
         // On ARM, the timer interrupt is an ordinary interrupt.
         let has_timer_interrupt = cfg!(not(target_arch = "x86_64")) || folder.has("events/irq_vectors");
         let timers: &[&str] = if has_timer_interrupt { &[] } else { &TIMERS };
-        let events = NEEDED.iter().chain(&WANTED).chain(timers).map(|&path| path.to_owned()).chain(vectors);
-        for path in events.filter(|path| folder.has(&format!("events/{path}"))).collect::<Vec<_>>() {
-            let file = format!("events/{path}/format");
-            let format = EventFormat::parse(&folder.text(&file)?).filter(|format| decoder.add(&path, format));
-            match format {
-                Some(_) => folder.write(&format!("events/{path}/enable"), "1")?,
-                None if NEEDED.contains(&path.as_str()) => return Err(TraceError::UnknownFormat { file }),
-                None => {}
-            }
+        let events = NEEDED.iter().chain(&WANTED).chain(&FAULTS).chain(timers).map(|&path| path.to_owned());
+        Ok(events.chain(vectors).filter(|path| folder.has(&format!("events/{path}"))).collect())
+    }
+
+    /// Limits the events that concern single threads to these, and records them from now on. If the kernel refuses the
+    /// limit, they are not recorded.
+    pub(super) fn watch(&self, threads: &[i32]) {
+        let limit = |field: &str| {
+            let one: Vec<_> = threads.iter().map(|thread| format!("{field} == {thread}")).collect();
+            one.join(" || ")
+        };
+        let (events, limit): (&[&str], _) = match self.scope {
+            Scope::Causes => (&FAULTS, limit("common_pid")),
+            Scope::Wakings => (&[WAKING], limit("pid")),
+        };
+        let folder = self.folder();
+        for path in events.iter().filter(|path| folder.has(&format!("events/{path}"))) {
+            let limited = folder.write(&format!("events/{path}/filter"), &limit);
+            let _ = folder.write(&format!("events/{path}/enable"), if limited.is_ok() { "1" } else { "0" });
         }
-        folder.write("tracing_on", "1")?;
-        Ok(decoder)
     }
 
     fn layout(&self) -> Result<Layout, TraceError> {

@@ -28,25 +28,31 @@ mod instance;
 mod leftover;
 mod part;
 mod place;
+mod quota;
 mod reader;
 mod report;
 mod request;
 mod ring;
+mod rules;
 mod session;
 mod shared;
 mod steal;
 mod threads;
+mod track;
 mod window;
 
 #[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod ruled;
 
 pub use self::{
     causes::CauseTotal,
     error::TraceError,
     leftover::{LeftInstance, Removal, left_instances, remove_left_instances},
-    part::{Explained, LateSample, Part, PartKind, Segment},
+    part::{Doubt, Explained, LateSample, Part, PartKind, Segment},
     report::TraceReport,
     request::Request,
+    rules::{CAUSE_RULES, CauseRule},
     session::{Feed, Tracing},
 };

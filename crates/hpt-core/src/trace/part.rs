@@ -31,13 +31,13 @@ impl LateSample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PartKind {
-    /// The timer interrupt was late, and nothing else happened on the CPU: a thread or a driver had disabled interrupts.
-    /// The part names the thread that ran.
+    /// The timer interrupt that woke the thread was late, and the CPU served no other interrupt: a thread or a driver had
+    /// disabled interrupts. The part names the thread that ran.
     InterruptsOff,
-    /// As [`InterruptsOff`](Self::InterruptsOff), or the hypervisor ran other guests: this is a virtual machine whose kernel
-    /// has never counted steal time, so that the trace cannot distinguish the two.
+    /// As [`InterruptsOff`](Self::InterruptsOff), or the hypervisor ran other guests: this is a virtual machine, and its
+    /// steal time is unknown or too coarse to distinguish the two.
     InterruptsOffOrHost,
-    /// The timer interrupt was late by less than 20 µs, or 40 µs in a virtual machine.
+    /// The timer interrupt that woke the thread was late by less than 20 µs, or 40 µs in a virtual machine.
     TimerDelivery,
     /// The handler of an interrupt ran.
     HardInterrupt,
@@ -55,13 +55,31 @@ pub enum PartKind {
     Return,
     /// The sampled thread itself still ran at its deadline, for example because its previous period took too long.
     OwnWork,
-    /// The trace does not explain this part.
+    /// A signal had stopped the sampled thread. The part names the thread that continued it.
+    Stopped,
+    /// A tracer, such as a debugger, had stopped the sampled thread.
+    Traced,
+    /// The sampled thread accessed a page that was not mapped. The part names the file.
+    PageFault,
+    /// The sampled thread waited for something other than its timer, such as a disk, a lock or the cgroup freezer. The part
+    /// names the thread that woke it.
+    Blocked,
+    /// The CPU quota of a control group was used up. The part names the group.
+    CpuQuota,
+    /// The sampled thread had used up its runtime under SCHED_DEADLINE.
+    Budget,
+    /// The kernel ran less important threads, or none, although the sampled thread was ready: real-time throttling or the
+    /// fair server. The part names which of the two, if that is known.
+    Paused,
+    /// A less important thread kept running, because the kernel could not be preempted. The part names it.
+    NotPreemptible,
+    /// No rule explains this part: the events that would prove a cause are missing, or others refute it.
     Unexplained,
 }
 
 impl PartKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 20] = [
         Self::InterruptsOff,
         Self::InterruptsOffOrHost,
         Self::TimerDelivery,
@@ -73,6 +91,14 @@ impl PartKind {
         Self::Scheduling,
         Self::Return,
         Self::OwnWork,
+        Self::Stopped,
+        Self::Traced,
+        Self::PageFault,
+        Self::Blocked,
+        Self::CpuQuota,
+        Self::Budget,
+        Self::Paused,
+        Self::NotPreemptible,
         Self::Unexplained,
     ];
 
@@ -91,7 +117,55 @@ impl PartKind {
             Self::Scheduling => "scheduling",
             Self::Return => "return",
             Self::OwnWork => "own-work",
+            Self::Stopped => "stopped",
+            Self::Traced => "traced",
+            Self::PageFault => "page-fault",
+            Self::Blocked => "blocked",
+            Self::CpuQuota => "cpu-quota",
+            Self::Budget => "deadline-budget",
+            Self::Paused => "real-time-throttling",
+            Self::NotPreemptible => "not-preemptible",
             Self::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// The reason why no rule explains a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// Events were lost, or not yet recorded.
+    Lost,
+    /// The wake-up of the thread was not recorded.
+    NoWakeUp,
+    /// The thread was woken by another CPU, or ran there.
+    OtherCpu,
+    /// The timer interrupt came late, although the CPU served other interrupts.
+    Served,
+    /// The CPU was idle for longer than it takes to leave the idle state.
+    Idle,
+    /// The thread ran, and no event tells why this took so long.
+    Silent,
+    /// A less important thread ran, and nothing proves why.
+    LessImportant,
+}
+
+impl Doubt {
+    /// All reasons.
+    pub const ALL: [Self; 7] =
+        [Self::Lost, Self::NoWakeUp, Self::OtherCpu, Self::Served, Self::Idle, Self::Silent, Self::LessImportant];
+
+    /// Returns the name of the reason.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost-events",
+            Self::NoWakeUp => "no-wake-up",
+            Self::OtherCpu => "other-cpu",
+            Self::Served => "interrupts-served",
+            Self::Idle => "idle-too-long",
+            Self::Silent => "no-events",
+            Self::LessImportant => "less-important-thread",
         }
     }
 }
@@ -102,10 +176,18 @@ impl PartKind {
 pub struct Part {
     /// The kind.
     pub kind: PartKind,
-    /// The name of the thread, of the interrupt handler or of the softirq.
+    /// The name of the thread, of the interrupt handler, of the softirq, of the control group or of the file.
     pub name: Option<String>,
     /// The number of the thread.
     pub pid: Option<i32>,
+    /// Whether the thread belongs to the kernel; `None` if that is not known.
+    pub is_kernel: Option<bool>,
+    /// Whether the thread has its priority only while another thread waits for it (priority inheritance).
+    pub is_boosted: bool,
+    /// Why no rule explains the part.
+    pub doubt: Option<Doubt>,
+    /// The last event before the longest gap of an unexplained part.
+    pub after: Option<String>,
     /// The scheduling policy of the thread; `None` if the thread has ended.
     pub policy: Option<&'static str>,
     /// The real-time priority of the thread, from 1 to 99; `None` for other threads.
@@ -122,6 +204,8 @@ pub struct Part {
     pub at_ns: u64,
     /// The duration, in nanoseconds.
     pub duration_ns: u64,
+    /// The longest gap of an unexplained part, in nanoseconds; zero for other parts.
+    pub longest_ns: u64,
 }
 
 /// A contiguous piece of a latency.

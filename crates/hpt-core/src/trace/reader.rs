@@ -2,26 +2,30 @@
 //! it keeps recent events, the worst samples, and sums.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    fs,
+    sync::{Arc, PoisonError, atomic::Ordering},
     thread,
     time::Duration,
 };
 
 use super::{
-    attribute::{Evidence, divide},
+    attribute::divide,
     causes::Causes,
     events::Decoder,
-    instance::{Instance, Ring},
-    part::{Explained, LateSample},
+    instance::{Instance, Ring, Scope, online_cpus},
+    part::{Explained, LateSample, PartKind},
+    quota::Quotas,
     report::TraceReport,
     request::Request,
+    rules::{Evidence, MOST_SCHEDULING_NS},
     shared::Shared,
     steal::Steal,
     threads::Threads,
     window::Window,
 };
 use crate::{
-    host::Host,
+    clock::Instant,
+    host::{Host, KernelRelease},
     realtime::{Pinned, allowed_cpus},
 };
 
@@ -35,6 +39,10 @@ const LONG_INTERRUPTS_OFF_NS: u64 = 40_000;
 /// The maximum number of events in memory, for all CPUs and for one.
 const ALL_EVENTS: usize = 2_000_000;
 const MOST_EVENTS: usize = 500_000;
+/// The number of switches of which the time is kept.
+const SWITCHES: usize = 1_000;
+/// The maximum number of wake-ups in memory for a CPU of which only these are recorded.
+const WAKINGS: usize = 10_000;
 /// The number of samples above the limit that are kept in addition to the worst.
 const ABOVE: usize = 1_000;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
@@ -47,42 +55,68 @@ pub(super) struct Reader {
     cpus: Vec<usize>,
     rings: Vec<Ring>,
     windows: Vec<Window>,
+    /// The other CPUs, of which only the wake-ups of the measured threads are recorded.
+    elsewhere: Vec<(Ring, Window)>,
+    /// After the rings, which must be closed when the instances are removed.
+    instances: Vec<Instance>,
+    watched: Vec<i32>,
     decoder: Decoder,
     threads: Threads,
     steal: Steal,
+    quotas: Quotas,
+    /// The latencies of the idle states of each CPU, in nanoseconds.
+    idle_ns: Vec<Vec<u64>>,
+    machine: Machine,
+    /// The times of the switches in the first samples, in nanoseconds, in ascending order.
+    switches: Vec<u64>,
     causes: Causes,
     worst: Vec<Explained>,
     above: Vec<Explained>,
     report: TraceReport,
     page: Vec<u8>,
-    interrupts_off_ns: u64,
+}
+
+/// The properties of the machine on which the rules depend.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    is_virtual: bool,
+    has_fair_server: bool,
 }
 
 impl Reader {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        request: Request,
-        (instance, decoder): (&Instance, Decoder),
-        cpus: &[usize],
-    ) -> Result<Self, super::TraceError> {
+    /// Begins to record in private tracefs instances.
+    pub(super) fn new(shared: Arc<Shared>, request: Request) -> Result<Self, super::TraceError> {
+        let cpus = request.cpus.clone();
+        let (instance, decoder) = Instance::create(&cpus, Scope::Causes)?;
         let rings = cpus.iter().map(|&cpu| instance.ring(cpu)).collect::<Result<Vec<_>, _>>()?;
-        let is_virtual = Host::live().hypervisor().is_some();
+        let mut instances = vec![instance];
+        let elsewhere = other_wakings(&cpus, &mut instances);
+        let host = Host::live();
+        let is_virtual = host.hypervisor().is_some();
+        let release = KernelRelease::parse(&host.facts().kernel_release);
+        let has_fair_server = release.is_some_and(|release| release >= KernelRelease::new(6, 12));
         let most = (ALL_EVENTS / cpus.len().max(1)).clamp(10_000, MOST_EVENTS);
         Ok(Self {
             shared,
             request,
-            cpus: cpus.to_vec(),
+            elsewhere,
+            instances,
+            watched: Vec::new(),
             windows: rings.iter().map(|_| Window::new(most)).collect(),
             rings,
-            interrupts_off_ns: if is_virtual { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
+            quotas: Quotas::new(&host, now()),
+            idle_ns: cpus.iter().map(|&cpu| idle_latencies(cpu)).collect(),
+            machine: Machine { is_virtual, has_fair_server },
+            switches: Vec::new(),
             page: vec![0; decoder.layout().page_size],
             decoder,
             threads: Threads::new(true),
-            steal: Steal::new(cpus.to_vec()),
+            steal: Steal::new(cpus.clone()),
             causes: Causes::default(),
             worst: Vec::new(),
             above: Vec::new(),
             report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
+            cpus,
         })
     }
 
@@ -107,22 +141,35 @@ impl Reader {
 
     /// Takes the samples, then the events that explain them.
     fn step(&mut self) {
+        self.watch();
         let samples = self.shared.take();
         // A thread of this process may have ended when the last samples are divided.
         if !samples.is_empty() {
             self.threads.add_own();
         }
-        for (ring, window) in self.rings.iter_mut().zip(&mut self.windows) {
+        let rings = self.rings.iter_mut().zip(&mut self.windows);
+        for (ring, window) in rings.chain(self.elsewhere.iter_mut().map(|(ring, window)| (ring, window))) {
             for _ in 0..PAGES {
                 let Some(page) = ring.read(&mut self.page) else { break };
                 window.add_page(page, &mut self.decoder);
             }
+            window.keep_wakings(&self.watched);
         }
         self.steal.update();
+        self.quotas.update(now());
         // The first steal time shows that the kernel can count it.
         self.report.host_unknown &= !self.steal.rose_anywhere();
         for sample in samples {
             self.explain(sample);
+        }
+    }
+
+    /// Records what concerns only the measured threads, for those that have been added.
+    fn watch(&mut self) {
+        let threads = self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.len() != self.watched.len() {
+            self.watched.clone_from(&threads);
+            self.instances.iter().for_each(|instance| instance.watch(&self.watched));
         }
     }
 
@@ -132,17 +179,48 @@ impl Reader {
         let pinned = sample.cpu.and_then(|cpu| self.cpus.iter().position(|&other| other == cpu));
         let last = |&place: &usize| self.windows[place].last_of(sample.thread, end);
         let Some(place) = pinned.or_else(|| (0..self.windows.len()).max_by_key(last)) else { return };
-        let window = &self.windows[place];
         let cpu = self.cpus[place];
+        let used_up = self.quotas.used_up(begin);
+        let Machine { is_virtual, has_fair_server } = self.machine;
         let evidence = Evidence {
-            steal_rose: self.steal.rose(cpu),
-            interrupts_off_ns: self.interrupts_off_ns,
+            steal_ns: self.steal.left_ns(cpu),
+            throttled_ns: used_up.throttled_ns,
+            sharing: &used_up.threads,
+            interrupts_off_ns: if is_virtual { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
+            scheduling_ns: self.scheduling_ns(),
+            idle_ns: &self.idle_ns[place],
             is_blocking: !self.request.polls,
+            is_virtual,
             host_unknown: self.report.host_unknown,
             waits_for_timer: !self.request.edges,
+            has_fair_server,
         };
-        let events = window.around(sample.thread, begin, end);
-        let mut explained = divide(sample, events, evidence, (&self.decoder, &mut self.threads));
+        let (events, next) = self.windows[place].around(sample.thread, begin, end);
+        let inside = events.clone().filter(|event| (begin..end).contains(&event.time)).count() as u64;
+        self.report.events = Some(self.report.events.map_or(inside, |least| least.min(inside)));
+        let since = events.clone().next().map_or(begin, |event| event.time);
+        let others = (0..self.windows.len()).filter(|&other| other != place).map(|other| &self.windows[other]);
+        let others = others.chain(self.elsewhere.iter().map(|(_, window)| window));
+        let mut wakings: Vec<_> = others.flat_map(|window| window.wakings(sample.thread, since, end)).collect();
+        let of_sample = (&self.decoder, &mut self.threads);
+        let mut explained = if wakings.is_empty() {
+            divide(sample, (events, next), evidence, of_sample)
+        } else {
+            wakings.extend(events);
+            wakings.sort_by_key(|event| event.time);
+            divide(sample, (wakings.iter(), next), evidence, of_sample)
+        };
+        for part in &mut explained.parts {
+            match part.kind {
+                PartKind::Host => self.steal.spend(cpu, part.duration_ns),
+                PartKind::Scheduling | PartKind::NotPreemptible if self.switches.len() < SWITCHES => {
+                    let place = self.switches.partition_point(|&other| other < part.duration_ns);
+                    self.switches.insert(place, part.duration_ns);
+                }
+                PartKind::CpuQuota => part.name = Some(used_up.group.clone()),
+                _ => {}
+            }
+        }
         explained.cpu = Some(cpu);
         if sample.latency_ns >= self.request.threshold_ns {
             self.report.samples += 1;
@@ -151,6 +229,12 @@ impl Reader {
             self.causes.add(&explained);
         }
         self.keep(explained);
+    }
+
+    /// Returns the time of a usual switch to a thread, in nanoseconds: a low quantile, because culprits are in the others.
+    fn scheduling_ns(&self) -> u64 {
+        let usual = self.switches.get(self.switches.len() / 10).filter(|_| self.switches.len() >= 10);
+        usual.copied().unwrap_or(MOST_SCHEDULING_NS)
     }
 
     fn keep(&mut self, explained: Explained) {
@@ -177,12 +261,40 @@ impl Reader {
         TraceReport {
             explained: self.worst,
             causes: self.causes.sorted(),
+            event_ns: self.windows.iter().map(|window| window.shortest_ns).min().filter(|&ns| ns < u64::MAX),
             lost_events: self.windows.iter().map(|window| window.lost).sum(),
             skipped: self.shared.skipped.load(Ordering::Relaxed),
             steal_s: self.steal.seconds(),
             ..self.report
         }
     }
+}
+
+/// Begins to record the wake-ups by the CPUs other than these. Without them, a wake-up by another CPU is not explained.
+fn other_wakings(cpus: &[usize], instances: &mut Vec<Instance>) -> Vec<(Ring, Window)> {
+    let others: Vec<usize> = online_cpus().into_iter().filter(|cpu| !cpus.contains(cpu)).collect();
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let Ok((instance, _)) = Instance::create(&others, Scope::Wakings) else { return Vec::new() };
+    let rings = others.iter().filter_map(|&cpu| instance.ring(cpu).ok());
+    let rings = rings.map(|ring| (ring, Window::new(WAKINGS))).collect();
+    instances.push(instance);
+    rings
+}
+
+/// Returns the time on `CLOCK_MONOTONIC`, in nanoseconds.
+fn now() -> u64 {
+    Instant::now().nanos_since(Instant::EPOCH)
+}
+
+/// Returns the latencies of the idle states of a CPU, in nanoseconds, in the order of their numbers.
+fn idle_latencies(cpu: usize) -> Vec<u64> {
+    let latency = |state: usize| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/latency");
+        fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    (0..).map_while(latency).map(|us| us.saturating_mul(1_000)).collect()
 }
 
 /// Starts the thread.

@@ -3,11 +3,12 @@
 use std::{fs, path::PathBuf};
 
 use super::{
-    attribute::{Evidence, divide},
+    attribute::divide,
     events::{Decoder, Event, What},
     format::{EventFormat, Layout},
     part::{Explained, LateSample, PartKind},
     ring,
+    rules::Evidence,
     threads::Threads,
     window::Window,
 };
@@ -16,12 +17,18 @@ const KERNELS: [&str; 5] =
     ["debian-12-amd64", "debian-12-arm64", "debian-12-armhf", "debian-12-armel", "linux-6.18-x86_64"];
 /// The number of damaged pages that each test run parses. HPT_MUTATIONS sets another number.
 const MUTATIONS: usize = 10_000;
-const QUIET: Evidence = Evidence {
-    steal_rose: false,
+const QUIET: Evidence<'_> = Evidence {
+    steal_ns: 0,
+    throttled_ns: 0,
+    sharing: &[],
     interrupts_off_ns: 20_000,
+    scheduling_ns: 1_000,
+    idle_ns: &[],
     is_blocking: true,
+    is_virtual: false,
     host_unknown: false,
     waits_for_timer: true,
+    has_fair_server: false,
 };
 
 fn folder(kernel: &str) -> PathBuf {
@@ -47,7 +54,7 @@ fn pages(kernel: &str, name: &str) -> Vec<Vec<u8>> {
 fn recording(kernel: &str, name: &str) -> (Decoder, Window, Vec<Event>) {
     let (mut decoder, mut window) = (decoder(kernel), Window::new(100_000));
     pages(kernel, name).iter().for_each(|page| window.add_page(page, &mut decoder));
-    let events = window.around(-2, 0, u64::MAX).copied().collect();
+    let events = window.around(-2, 0, u64::MAX).0.copied().collect();
     (decoder, window, events)
 }
 
@@ -82,7 +89,7 @@ fn check(explained: &Explained) {
 fn delayed(events: &[Event], wakes: impl Fn(&Event) -> bool) -> Vec<(i32, u64, u64)> {
     let woken = events.iter().enumerate().filter(|(_, event)| wakes(event));
     let delayed = woken.filter_map(|(index, event)| {
-        let What::Woken(thread) = event.what else { return None };
+        let What::Woken { thread, .. } = event.what else { return None };
         let is_switch = |later: &&Event| matches!(later.what, What::Switch { next, .. } if next == thread);
         let switch = events[index..].iter().find(is_switch)?;
         (thread != event.running).then_some((thread, event.time, switch.time))
@@ -96,7 +103,7 @@ fn every_kernels_events_are_decoded() {
         let (decoder, window, events) = recording(kernel, "hog");
         let has = |wanted: fn(&What) -> bool| events.iter().any(|event| wanted(&event.what));
         assert!(
-            has(|what| matches!(what, What::Switch { .. })) && has(|what| matches!(what, What::Woken(_))),
+            has(|what| matches!(what, What::Switch { .. })) && has(|what| matches!(what, What::Woken { .. })),
             "{kernel}"
         );
         assert!(has(|what| matches!(what, What::TimerBegins)), "{kernel}");
@@ -214,7 +221,7 @@ fn every_truncation_of_a_page_is_parsed() {
                 let mut window = Window::new(1_000);
                 window.add_page(&page[..length], &mut decoder);
                 let found: Vec<_> =
-                    window.around(-2, 0, u64::MAX).filter(|event| event.what != What::Lost).copied().collect();
+                    window.around(-2, 0, u64::MAX).0.filter(|event| event.what != What::Lost).copied().collect();
                 assert_eq!(found, whole[..found.len()], "{kernel}: the events of {length} bytes are the first ones");
             }
         }
@@ -244,7 +251,7 @@ fn damaged_pages_cause_neither_a_panic_nor_unlimited_memory() {
                 explain(LateSample::new((thread, None), begin, numbers.below(u64::MAX)), &decoder, &window);
             }
         }
-        assert!(window.around(-2, 0, u64::MAX).count() <= 5_000);
+        assert!(window.around(-2, 0, u64::MAX).0.count() <= 5_000);
     }
     println!("{count} damaged pages");
 }

@@ -18,6 +18,10 @@ pub struct TraceReport {
     pub incomplete: u64,
     /// The number of events that were lost during the run.
     pub lost_events: u64,
+    /// The time that recording one event takes, in nanoseconds: the shortest time between two events; `None` without events.
+    pub event_ns: Option<u64>,
+    /// The smallest number of events during the latency of a sample; `None` without samples.
+    pub events: Option<u64>,
     /// The number of late samples that were not examined because there were too many at once.
     pub skipped: u64,
     /// Whether this is a virtual machine whose kernel has never counted steal time. A pause by the hypervisor then cannot

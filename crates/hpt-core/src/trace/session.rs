@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     TraceError,
-    instance::{Instance, online_cpus},
+    instance::online_cpus,
     part::LateSample,
     reader::{self, Reader},
     report::TraceReport,
@@ -28,7 +28,6 @@ const WAITING: usize = 65_536;
 pub struct Tracing {
     shared: Arc<Shared>,
     reader: Option<JoinHandle<TraceReport>>,
-    instance: Option<Instance>,
 }
 
 impl Tracing {
@@ -42,19 +41,19 @@ impl Tracing {
         if request.cpus.is_empty() {
             request.cpus = online_cpus();
         }
-        let cpus = request.cpus.clone();
-        let (instance, decoder) = Instance::create(&cpus)?;
         let shared = Arc::new(Shared::new());
-        let reader = Reader::new(Arc::clone(&shared), request, (&instance, decoder), &cpus)?;
+        let reader = Reader::new(Arc::clone(&shared), request)?;
         let reader = reader::start(reader)
             .map_err(|cause| TraceError::Refused { file: "trace_pipe_raw (no thread)".to_owned(), cause })?;
-        Ok(Self { shared, reader: Some(reader), instance: Some(instance) })
+        Ok(Self { shared, reader: Some(reader) })
     }
 
     /// Returns the means by which the calling thread offers its samples. `cpu` is the CPU to which it is pinned.
     #[must_use]
     pub fn feed(&self, cpu: Option<usize>) -> Feed {
-        Feed { shared: Arc::clone(&self.shared), thread: (this_thread(), cpu), pending: Vec::with_capacity(PENDING) }
+        let thread = this_thread();
+        self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Feed { shared: Arc::clone(&self.shared), thread: (thread, cpu), pending: Vec::with_capacity(PENDING) }
     }
 
     /// Ends the recording, removes its tracefs instance, and returns the explained samples.
@@ -65,10 +64,7 @@ impl Tracing {
 
     fn finish(&mut self) -> Option<TraceReport> {
         self.shared.end();
-        let report = self.reader.take().and_then(|reader| reader.join().ok());
-        // The ring buffers are closed, so the instance can be removed.
-        self.instance = None;
-        report
+        self.reader.take().and_then(|reader| reader.join().ok())
     }
 }
 

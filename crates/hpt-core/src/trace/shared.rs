@@ -19,6 +19,8 @@ pub(super) struct Shared {
     /// The latency from which on a sample is of interest, in nanoseconds.
     pub(super) least_ns: AtomicU64,
     pub(super) samples: Mutex<Vec<LateSample>>,
+    /// The threads that measure.
+    pub(super) threads: Mutex<Vec<i32>>,
     pub(super) skipped: AtomicU64,
     pub(super) ends: AtomicBool,
     end: (Mutex<bool>, Condvar),
@@ -29,6 +31,7 @@ impl Shared {
         Self {
             least_ns: AtomicU64::new(0),
             samples: Mutex::new(Vec::with_capacity(PENDING)),
+            threads: Mutex::new(Vec::new()),
             skipped: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             end: (Mutex::new(false), Condvar::new()),

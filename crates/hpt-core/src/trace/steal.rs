@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use super::rules::TICK_NS;
 use crate::host::stolen_hundredths;
 
 /// The steal time of some CPUs.
@@ -11,34 +12,53 @@ pub(super) struct Steal {
     cpus: Vec<usize>,
     first: Option<Vec<u64>>,
     last: Option<Vec<u64>>,
-    /// Whether the steal time of each CPU rose in the last two intervals.
-    rose: Vec<[bool; 2]>,
+    /// By how much the steal time of each CPU rose in the last two intervals, in ticks.
+    rose: Vec<[u64; 2]>,
+    /// The time that may still be attributed to the hypervisor, in nanoseconds: what was counted, and one tick that is not
+    /// counted yet.
+    left_ns: Vec<u64>,
 }
 
 impl Steal {
     pub(super) fn new(cpus: Vec<usize>) -> Self {
         let first = read(&cpus);
-        Self { rose: vec![[false; 2]; cpus.len()], cpus, last: first.clone(), first }
+        let left_ns = vec![TICK_NS; cpus.len()];
+        Self { rose: vec![[0; 2]; cpus.len()], left_ns, cpus, last: first.clone(), first }
     }
 
     /// Reads the steal time again.
     pub(super) fn update(&mut self) {
         let now = read(&self.cpus);
         for (index, rose) in self.rose.iter_mut().enumerate() {
-            let value = |values: &Option<Vec<u64>>| values.as_ref().map(|values| values[index]);
-            *rose = [rose[1], value(&now) > value(&self.last)];
+            let value = |values: &Option<Vec<u64>>| values.as_ref().map_or(0, |values| values[index]);
+            *rose = [rose[1], value(&now).saturating_sub(value(&self.last))];
+            let left_ns = &mut self.left_ns[index];
+            *left_ns = left_ns.saturating_add(rose[1].saturating_mul(TICK_NS));
+            if *rose == [0; 2] {
+                // What was counted long ago explains no pause.
+                *left_ns = (*left_ns).min(TICK_NS);
+            }
         }
         self.last = now;
     }
 
-    /// Returns whether the steal time of a CPU rose in the last two intervals.
-    pub(super) fn rose(&self, cpu: usize) -> bool {
-        self.cpus.iter().position(|&other| other == cpu).is_some_and(|index| self.rose[index].contains(&true))
+    /// Returns the time that may be attributed to the hypervisor, in nanoseconds: zero if the steal time of the CPU did not
+    /// rise in the last two intervals, and never more than it rose in the run, plus one tick.
+    pub(super) fn left_ns(&self, cpu: usize) -> u64 {
+        let index = self.cpus.iter().position(|&other| other == cpu);
+        index.filter(|&index| self.rose[index] != [0; 2]).map_or(0, |index| self.left_ns[index])
+    }
+
+    /// Notes that time of a CPU was attributed to the hypervisor.
+    pub(super) fn spend(&mut self, cpu: usize, ns: u64) {
+        if let Some(index) = self.cpus.iter().position(|&other| other == cpu) {
+            self.left_ns[index] = self.left_ns[index].saturating_sub(ns);
+        }
     }
 
     /// Returns whether the steal time of any of the CPUs rose in the last two intervals.
     pub(super) fn rose_anywhere(&self) -> bool {
-        self.rose.iter().flatten().any(|&rose| rose)
+        self.rose.iter().flatten().any(|&rose| rose > 0)
     }
 
     /// Returns whether the kernel has counted any steal time since the system started. A kernel that never has may be
@@ -68,7 +88,22 @@ fn read(cpus: &[usize]) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_counted;
+    use super::{Steal, TICK_NS, is_counted};
+
+    #[test]
+    fn no_more_is_attributed_to_the_host_than_was_counted_and_one_tick() {
+        let mut steal =
+            Steal { cpus: vec![3], first: None, last: None, rose: vec![[0, 2]], left_ns: vec![3 * TICK_NS] };
+        assert_eq!((steal.left_ns(3), steal.left_ns(2)), (3 * TICK_NS, 0));
+        steal.spend(3, 3 * TICK_NS - 5);
+        assert_eq!(steal.left_ns(3), 5);
+        // CPU 3 may be missing here, so nothing rises any more.
+        steal.cpus = vec![usize::MAX];
+        steal.update();
+        assert_eq!(steal.left_ns(usize::MAX), 5);
+        steal.update();
+        assert_eq!(steal.left_ns(usize::MAX), 0);
+    }
 
     #[test]
     fn steal_time_is_counted_once_it_has_risen() {

@@ -8,12 +8,14 @@ use std::{
 
 /// The maximum number of threads whose policy is kept, and of threads of this process.
 const MOST: usize = 4_096;
+/// Linux, include/linux/sched.h, PF_KTHREAD.
+const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// The threads that appear in the trace, as read from /proc.
 #[derive(Debug)]
 pub(super) struct Threads {
     reads: bool,
-    policies: HashMap<(i32, String), Option<&'static str>>,
+    stated: HashMap<(i32, String), Option<Stated>>,
     /// The threads of this process, including those that have ended.
     own: HashSet<i32>,
 }
@@ -21,7 +23,7 @@ pub(super) struct Threads {
 impl Threads {
     /// Creates an empty list. Without `reads`, nothing is known, as for a trace of another machine.
     pub(super) fn new(reads: bool) -> Self {
-        Self { reads, policies: HashMap::new(), own: HashSet::new() }
+        Self { reads, stated: HashMap::new(), own: HashSet::new() }
     }
 
     /// Adds the threads that this process has at present. A thread that ends later remains known.
@@ -40,46 +42,78 @@ impl Threads {
         self.own.contains(&pid)
     }
 
-    /// Returns the policy of a thread; `None` if the thread has ended or has another name by now.
-    pub(super) fn policy(&mut self, pid: i32, name: &str) -> Option<&'static str> {
+    /// Returns the settings of a thread; `None` if it has ended or has another name by now.
+    pub(super) fn stated(&mut self, pid: i32, name: &str) -> Option<Stated> {
         if !self.reads || pid <= 0 {
             return None;
         }
-        if let Some(&policy) = self.policies.get(&(pid, name.to_owned())) {
-            return policy;
+        if let Some(&stated) = self.stated.get(&(pid, name.to_owned())) {
+            return stated;
         }
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-        let policy = stat.and_then(|stat| policy_of(&stat, name));
-        if self.policies.len() < MOST {
-            self.policies.insert((pid, name.to_owned()), policy);
+        let stated = stat.and_then(|stat| stated_by(&stat, name));
+        if self.stated.len() < MOST {
+            self.stated.insert((pid, name.to_owned()), stated);
         }
-        policy
+        stated
+    }
+
+    /// Returns the file, or the kernel's name, of the mapping of this process that contains an address.
+    pub(super) fn mapping(&self, address: u64) -> Option<String> {
+        let maps = if self.reads { fs::read_to_string("/proc/self/maps").ok()? } else { return None };
+        maps.lines().find_map(|line| mapping_of(line, address))
     }
 }
 
-/// Returns the policy in a line of /proc/PID/stat, if the thread has this name; see proc_pid_stat(5).
-fn policy_of(stat: &str, name: &str) -> Option<&'static str> {
+/// The settings of a thread, as /proc states them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stated {
+    /// Its policy.
+    pub(super) policy: &'static str,
+    /// Its real-time priority, without that which it inherits from a waiting thread; zero if it has none.
+    pub(super) priority: u8,
+    /// Whether it belongs to the kernel.
+    pub(super) is_kernel: bool,
+}
+
+/// Returns the settings in a line of /proc/PID/stat, if the thread has this name; see proc_pid_stat(5).
+fn stated_by(stat: &str, name: &str) -> Option<Stated> {
     let (before, after) = stat.rsplit_once(')')?;
     // The name of a kernel worker in /proc contains its current work.
     let is_same = before.split_once('(')?.1.starts_with(name);
-    let number: u32 = after.split_whitespace().nth(38)?.parse().ok()?;
-    is_same.then_some(match number {
-        0 => "other",
-        1 => "fifo",
-        2 => "rr",
-        3 => "batch",
-        5 => "idle",
-        6 => "deadline",
-        7 => "ext",
-        _ => "unknown",
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    is_same.then_some(Stated {
+        policy: match field(41)? {
+            0 => "other",
+            1 => "fifo",
+            2 => "rr",
+            3 => "batch",
+            5 => "idle",
+            6 => "deadline",
+            7 => "ext",
+            _ => "unknown",
+        },
+        priority: u8::try_from(field(40)?).ok()?,
+        is_kernel: field(9)? & KERNEL_THREAD != 0,
     })
+}
+
+/// Returns the name of the mapping in a line of /proc/PID/maps, if it contains an address; see proc_pid_maps(5).
+fn mapping_of(line: &str, address: u64) -> Option<String> {
+    let mut fields = line.split_whitespace();
+    let (begin, end) = fields.next()?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let is_inside = (number(begin)?..number(end)?).contains(&address);
+    let name = fields.nth(4).unwrap_or("[anonymous]");
+    is_inside.then(|| name.chars().filter(|c| !c.is_control()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 
-    use super::{Threads, policy_of};
+    use super::{Stated, Threads, mapping_of, stated_by};
     use crate::sys::signals::this_thread;
 
     #[test]
@@ -106,10 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_is_the_forty_first_number() {
+    fn the_settings_of_a_thread_are_those_of_its_line() {
         let stat = "17 (a b) c) S 2 0 0 0 -1 69238848 0 0 0 0 0 0 0 0 -100 0 1 0 5 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 17 1 99 1 0 0 0";
-        assert_eq!(policy_of(stat, "a b) c"), Some("fifo"));
-        assert_eq!(policy_of(stat, "other"), None);
-        assert_eq!(policy_of("17 (a) S 1", "a"), None);
+        assert_eq!(stated_by(stat, "a b) c"), Some(Stated { policy: "fifo", priority: 99, is_kernel: true }));
+        let program = stat.replace("69238848", "4194560").replace("99 1 0 0 0", "0 0 0 0 0");
+        assert_eq!(stated_by(&program, "a b) c"), Some(Stated { policy: "other", priority: 0, is_kernel: false }));
+        assert_eq!((stated_by(stat, "other"), stated_by("17 (a) S 1", "a")), (None, None));
+    }
+
+    #[test]
+    fn a_mapping_is_named_by_its_file() {
+        let line = "7f00a000-7f00c000 r-xp 00000000 08:01 1234 /usr/bin/hpt";
+        assert_eq!(mapping_of(line, 0x7f00_a000).as_deref(), Some("/usr/bin/hpt"));
+        assert_eq!((mapping_of(line, 0x7f00_c000), mapping_of("x", 0)), (None, None));
+        assert_eq!(mapping_of("1000-2000 rw-p 00000000 00:00 0", 0x1fff).as_deref(), Some("[anonymous]"));
     }
 }

@@ -9,20 +9,38 @@ use super::{
 
 /// The number of events that are searched for a thread.
 const BACK: usize = 100_000;
+/// The number of events that are searched for the switch to the thread, from its last event on.
+const RUN: usize = 1_000;
+
+/// The maximum number of wake-ups that are kept.
+const WAKINGS: usize = 10_000;
 
 /// The recent events of one CPU.
 #[derive(Debug)]
 pub(super) struct Window {
     events: VecDeque<Event>,
+    /// The recent wake-ups of the watched threads.
+    wakings: VecDeque<Event>,
+    /// The time up to which they were searched.
+    seen: u64,
     /// The maximum number of events.
     most: usize,
     /// The number of lost events that the kernel counted.
     pub(super) lost: u64,
+    /// The shortest time between two events, in nanoseconds: recording one takes no longer.
+    pub(super) shortest_ns: u64,
 }
 
 impl Window {
     pub(super) fn new(most: usize) -> Self {
-        Self { events: VecDeque::new(), most: most.max(2), lost: 0 }
+        Self {
+            events: VecDeque::new(),
+            wakings: VecDeque::new(),
+            seen: 0,
+            most: most.max(2),
+            lost: 0,
+            shortest_ns: u64::MAX,
+        }
     }
 
     /// Adds the events of a page of the ring buffer. A page that contradicts the format counts as lost events.
@@ -34,15 +52,22 @@ impl Window {
         let (time, lost) = parsed.map_or((last, Some(None)), |page| (page.time, page.lost));
         if let Some(count) = lost {
             self.lost = self.lost.saturating_add(count.unwrap_or(1));
-            self.push(Event { time: time.max(last), running: -1, what: What::Lost });
+            // The gap begins after the last event before it, and ends with the first event of this page.
+            let begin = self.events.back().map(|event| event.time);
+            for time in begin.into_iter().chain([time.max(last)]) {
+                self.push(Event { time, running: -1, flags: 0, what: What::Lost });
+            }
         }
         for event in added {
             let last = self.events.back().map_or(0, |event| event.time);
+            if event.time > last {
+                self.shortest_ns = self.shortest_ns.min(event.time - last);
+            }
             self.push(Event { time: event.time.max(last), ..event });
         }
         if parsed.is_some_and(|page| !page.is_whole) {
             let last = self.events.back().map_or(time, |event| event.time);
-            self.push(Event { time: last, running: -1, what: What::Lost });
+            self.push(Event { time: last, running: -1, flags: 0, what: What::Lost });
             self.lost = self.lost.saturating_add(1);
         }
         debug_assert!(self.events.len() <= self.most && begin <= self.most, "the memory is bounded");
@@ -55,16 +80,48 @@ impl Window {
         self.events.push_back(event);
     }
 
-    /// Returns the events up to `end`, from the last one of `thread` before `begin`.
-    pub(super) fn around(&self, thread: i32, begin: u64, end: u64) -> impl Iterator<Item = &Event> + Clone {
+    /// Keeps the wake-ups of these threads among the events since this was called last.
+    pub(super) fn keep_wakings(&mut self, watched: &[i32]) {
+        let new = self.events.iter().rev().take_while(|event| event.time > self.seen);
+        let is_watched = |event: &&Event| matches!(event.what, What::Woken { thread, .. } if watched.contains(&thread));
+        let mut new: Vec<Event> = new.filter(is_watched).copied().collect();
+        new.reverse();
+        self.wakings.extend(new);
+        self.seen = self.events.back().map_or(0, |event| event.time);
+        let excess = self.wakings.len().saturating_sub(WAKINGS);
+        self.wakings.drain(..excess);
+    }
+
+    /// Returns the wake-ups of a thread in a period, as events of another CPU.
+    pub(super) fn wakings(&self, thread: i32, begin: u64, end: u64) -> impl Iterator<Item = Event> {
+        let at = self.wakings.partition_point(|event| event.time < begin);
+        let wakings = self.wakings.range(at..).take_while(move |event| event.time <= end);
+        wakings.filter_map(move |event| match event.what {
+            What::Woken { thread: woken, priority } if woken == thread => {
+                Some(Event { what: What::WokenElsewhere { thread, priority }, ..*event })
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns the events up to `end`, from the last switch to `thread` before `begin`, and the first event after them.
+    pub(super) fn around(
+        &self,
+        thread: i32,
+        begin: u64,
+        end: u64,
+    ) -> (impl Iterator<Item = &Event> + Clone, Option<&Event>) {
         let (at, to) = (
             self.events.partition_point(|event| event.time < begin),
             self.events.partition_point(|event| event.time <= end),
         );
-        let is_of_thread = |event: &Event| is_of(event, thread);
-        let from = (at.saturating_sub(BACK)..at).rev().find(|&index| is_of_thread(&self.events[index]));
-        let from = from.unwrap_or_else(|| at.saturating_sub(BACK));
-        self.events.range(from..to.max(from))
+        let first = at.saturating_sub(BACK);
+        let last = (first..at).rev().find(|&index| is_of(&self.events[index], thread));
+        let is_switch = |&index: &usize| switches_to(&self.events[index], thread);
+        // The thread may have run for long before it was switched away from.
+        let switch = last.and_then(|last| (last.saturating_sub(RUN).max(first)..=last).rev().find(is_switch));
+        let from = switch.or(last).unwrap_or(first);
+        (self.events.range(from..to.max(from)), self.events.get(to.max(from)))
     }
 
     /// Returns the time of the last event of `thread` not after `end`.
@@ -76,5 +133,9 @@ impl Window {
 
 /// Returns whether an event occurs while `thread` runs, or switches to it.
 fn is_of(event: &Event, thread: i32) -> bool {
-    event.running == thread || matches!(event.what, What::Switch { next, .. } if next == thread)
+    event.running == thread || switches_to(event, thread)
+}
+
+fn switches_to(event: &Event, thread: i32) -> bool {
+    matches!(event.what, What::Switch { next, .. } if next == thread)
 }

@@ -27,12 +27,21 @@ const GROUPS: [&str; 6] = [
 /// Returns the group of a kind; `None` if the time is unexplained.
 const fn group(kind: CauseKind) -> Option<usize> {
     match kind {
-        CauseKind::Thread => Some(0),
+        CauseKind::Thread | CauseKind::NotPreemptible => Some(0),
         CauseKind::HardInterrupt | CauseKind::SoftInterrupt => Some(1),
         CauseKind::IdleExit => Some(2),
         CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost | CauseKind::TimerDelivery => Some(3),
         CauseKind::Host => Some(4),
-        CauseKind::Scheduling | CauseKind::Return | CauseKind::OwnWork => Some(5),
+        CauseKind::Scheduling
+        | CauseKind::Return
+        | CauseKind::OwnWork
+        | CauseKind::Stopped
+        | CauseKind::Traced
+        | CauseKind::PageFault
+        | CauseKind::Blocked
+        | CauseKind::CpuQuota
+        | CauseKind::Budget
+        | CauseKind::Paused => Some(5),
         CauseKind::Unexplained => None,
     }
 }
@@ -183,6 +192,11 @@ mod tests {
         ExplainedPart {
             kind,
             name: Some(name.to_owned()),
+            kernel: None,
+            boosted: false,
+            doubt: None,
+            after: None,
+            longest_ns: None,
             pid: Some(4_711),
             policy: None,
             priority: None,

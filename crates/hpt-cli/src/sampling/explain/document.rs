@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use hpt_core::{
     Host,
-    trace::{CauseTotal, Explained, Part, PartKind, TraceError, TraceReport},
+    trace::{self, CauseTotal, Explained, Part, PartKind, TraceError, TraceReport},
 };
 use hpt_document::explain::{
-    CauseKind, ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TimelinePiece, TraceRecording,
+    CauseKind, Doubt, ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TimelinePiece, TraceRecording,
 };
 
 use super::fix::{Fixes, Measured};
@@ -54,6 +54,8 @@ const fn recording(report: &TraceReport) -> TraceRecording {
         latency_ns: report.latency_ns,
         incomplete: report.incomplete,
         lost_events: report.lost_events,
+        event_ns: report.event_ns,
+        events: report.events,
         skipped: report.skipped,
         host_unknown: report.host_unknown,
         own_threads: Vec::new(),
@@ -91,6 +93,11 @@ fn part(part: Part) -> ExplainedPart {
         kind: kind(part.kind),
         name: part.name,
         pid: part.pid.map(i32::unsigned_abs),
+        kernel: part.is_kernel,
+        boosted: part.is_boosted,
+        doubt: part.doubt.map(doubt),
+        longest_ns: part.doubt.map(|_| part.longest_ns),
+        after: part.after,
         policy: part.policy.map(str::to_owned),
         priority: part.priority,
         irq: part.irq.map(i32::unsigned_abs),
@@ -108,6 +115,10 @@ fn cause_of(cause: &CauseTotal, all_ns: u64, fixes: &Fixes) -> ExplainedCause {
         kind: kind(cause.kind),
         name: cause.name.clone(),
         pid: cause.pid.map(i32::unsigned_abs),
+        kernel: cause.is_kernel,
+        boosted: cause.is_boosted,
+        doubt: cause.doubt.map(doubt),
+        policy: cause.policy.map(str::to_owned),
         priority: cause.priority,
         irq: cause.irq.map(i32::unsigned_abs),
         idle_state: cause.idle_state,
@@ -133,15 +144,35 @@ const fn kind(kind: PartKind) -> CauseKind {
         PartKind::Scheduling => CauseKind::Scheduling,
         PartKind::Return => CauseKind::Return,
         PartKind::OwnWork => CauseKind::OwnWork,
+        PartKind::Stopped => CauseKind::Stopped,
+        PartKind::Traced => CauseKind::Traced,
+        PartKind::PageFault => CauseKind::PageFault,
+        PartKind::Blocked => CauseKind::Blocked,
+        PartKind::CpuQuota => CauseKind::CpuQuota,
+        PartKind::Budget => CauseKind::Budget,
+        PartKind::Paused => CauseKind::Paused,
+        PartKind::NotPreemptible => CauseKind::NotPreemptible,
         _ => CauseKind::Unexplained,
+    }
+}
+
+const fn doubt(doubt: trace::Doubt) -> Doubt {
+    match doubt {
+        trace::Doubt::NoWakeUp => Doubt::NoWakeUp,
+        trace::Doubt::OtherCpu => Doubt::OtherCpu,
+        trace::Doubt::Served => Doubt::Served,
+        trace::Doubt::Idle => Doubt::Idle,
+        trace::Doubt::Silent => Doubt::Silent,
+        trace::Doubt::LessImportant => Doubt::LessImportant,
+        _ => Doubt::Lost,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::trace::{CauseTotal, PartKind, TraceReport};
+    use hpt_core::trace::{CauseTotal, Doubt, PartKind, TraceReport};
 
-    use super::{kind, own_threads};
+    use super::{doubt, kind, own_threads};
 
     #[test]
     fn the_threads_of_hpt_are_listed_once_and_in_order() {
@@ -159,6 +190,9 @@ mod tests {
     fn each_kind_has_the_name_that_the_library_gives_it() {
         for one in PartKind::ALL {
             assert_eq!(kind(one).name(), one.name());
+        }
+        for one in Doubt::ALL {
+            assert_eq!(doubt(one).name(), one.name());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hpt_core::{
     Host,
-    diagnose::{Goal, MachineFacts, Verdict, examine},
+    diagnose::{Fix, Goal, MachineFacts, Verdict, examine},
     host::CpuList,
     realtime::Behavior,
     trace::{CauseTotal, PartKind},
@@ -34,6 +34,8 @@ pub(crate) struct Measured<'a> {
 pub(super) struct Fixes {
     /// The fixes of the rules of `hpt doctor` that find a problem.
     rules: BTreeMap<&'static str, String>,
+    /// How the kernel can be preempted, and all fixes for that, if the rule finds a problem.
+    preemption: Option<String>,
     urgency: Urgency,
     behavior: Behavior,
     /// The CPUs on which nothing is measured.
@@ -76,14 +78,15 @@ impl Fixes {
     pub(super) fn of(host: &Host, measured: Measured<'_>) -> Self {
         let cpu = if let [cpu] = measured.cpus { *cpu } else { None };
         let examined = examine(&MachineFacts::new(host), cpu, Goal::Realtime);
-        let rules = examined.into_iter().filter_map(|examined| match examined.verdict {
-            Verdict::Problem(finding) => {
-                let fix = finding.fixes.into_iter().next()?;
-                let commands =
-                    if fix.commands.is_empty() { String::new() } else { format!(": {}", fix.commands.join("; ")) };
-                Some((examined.rule.id, fix.text + &commands))
-            }
+        let problems = examined.into_iter().filter_map(|examined| match examined.verdict {
+            Verdict::Problem(finding) => Some((examined.rule.id, finding)),
             _ => None,
+        });
+        let problems: Vec<_> = problems.collect();
+        let rules = problems.iter().filter_map(|(rule, finding)| Some((*rule, in_words(finding.fixes.first()?))));
+        let preemption = problems.iter().find(|(rule, _)| *rule == "preemption").map(|(_, finding)| {
+            let fixes = alternatives(finding.fixes.iter().map(in_words)).unwrap_or_default();
+            format!("the kernel is {}. {fixes}", finding.observed)
         });
         let online: Vec<usize> = host.online_cpus().iter().flat_map(CpuList::iter).collect();
         // A thread that is not pinned may run on every CPU.
@@ -92,6 +95,7 @@ impl Fixes {
         let is_everywhere = other_cpus.is_empty() && online.len() > 1;
         Self {
             rules: rules.collect(),
+            preemption,
             urgency: Urgency::of(measured.thread),
             behavior: measured.behavior,
             limit_to: online.first().copied().filter(|_| is_everywhere),
@@ -100,8 +104,8 @@ impl Fixes {
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
-        use PartKind::{InterruptsOff, InterruptsOffOrHost, Thread};
-        if matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost) {
+        use PartKind::{CpuQuota, InterruptsOff, InterruptsOffOrHost, NotPreemptible, Paused, Thread};
+        if matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost | NotPreemptible) {
             // The rules do not know which threads belong to hpt.
             if cause.name.as_deref().and_then(load_of).is_some() {
                 let text = "none: this is the load that --load requests; --load-cpus selects its CPUs";
@@ -114,6 +118,22 @@ impl Fixes {
         match cause.kind {
             Thread if cause.is_own => CauseFix::default(),
             Thread => self.for_thread(cause),
+            Paused => {
+                let rules = ["realtime-budget", "throttling", "fair-server"];
+                let text = "disable real-time throttling and the fair server during the run: --no-throttling";
+                let rule = rules.into_iter().find(|rule| self.rules.contains_key(rule));
+                CauseFix { rule, text: Some(text.to_owned()) }
+            }
+            CpuQuota => {
+                let policy =
+                    format!("measure under a real-time policy, which CPU quotas do not limit: --fifo {PRIORITY}");
+                let of_rule = self.rules.get("cpu-quota").cloned().or_else(|| general(cause));
+                CauseFix { rule: Some("cpu-quota"), text: alternatives(of_rule.into_iter().chain([policy])) }
+            }
+            NotPreemptible => {
+                let text = self.preemption.clone().or_else(|| general(cause));
+                CauseFix { rule: Some("preemption"), text }
+            }
             _ => {
                 let rule = rule_of(cause);
                 let text = rule.and_then(|rule| self.rules.get(rule).cloned()).or_else(|| general(cause));
@@ -140,23 +160,25 @@ impl Fixes {
     /// Returns the fix of a cause that is a thread of another process, or of the kernel. A measurement without a real-time
     /// policy has to wait for every thread, so that policy is the first fix.
     fn for_thread(&self, cause: &CauseTotal) -> CauseFix {
-        let pause = ["throttling", "fair-server"].into_iter().find(|rule| self.rules.contains_key(rule));
-        if let Some(rule) = pause.filter(|_| self.is_paused_by_kernel(cause)) {
-            let text = "disable real-time throttling during the run: --no-throttling";
-            return CauseFix { rule: Some(rule), text: Some(text.to_owned()) };
-        }
         let name = cause.name.as_deref().unwrap_or("it");
-        let rule = rule_of_thread(name);
+        let rule = self.rule_of_thread(cause);
         let of_rule = self.rules.get(rule);
         let (precedence, keep_away) = (self.precedence_over(cause), of_rule.map(|_| keep_away(rule).to_owned()));
-        let text = if is_of_kernel(name) {
+        let text = if cause.is_kernel == Some(true) {
             // The commands of the rule are long.
             let of_rule = if precedence.is_some() { keep_away } else { of_rule.cloned() };
             alternatives(precedence.into_iter().chain(of_rule))
         } else {
             let to = &self.other_cpus;
-            let pid = cause.pid.filter(|_| !to.is_empty());
-            let movement = pid.map(|pid| format!("move {name} to another CPU: sudo taskset -pc {to} {pid}"));
+            // A thread whose kind is not known has ended.
+            let pid = cause.pid.filter(|_| !to.is_empty() && cause.is_kernel.is_some());
+            let movement = pid.map(|pid| match cause.policy {
+                // sched_setaffinity(2) refuses it with EBUSY.
+                Some("deadline") => format!(
+                    "give {name}, whose policy SCHED_DEADLINE precedes every priority, a CPU of its own with a cpuset"
+                ),
+                _ => format!("move {name} to another CPU: sudo taskset -pc {to} {pid}"),
+            });
             let all = match self.urgency {
                 Urgency::Ordinary => [precedence, movement, keep_away],
                 Urgency::Priority(_) | Urgency::Other => [movement, precedence, keep_away],
@@ -191,12 +213,24 @@ impl Fixes {
         }
     }
 
-    /// Returns whether only real-time throttling or the fair server can have let this thread run: it has no real-time
-    /// policy, and the measured thread has one and never blocks.
-    fn is_paused_by_kernel(&self, cause: &CauseTotal) -> bool {
-        let is_ordinary = cause.priority.is_none() && cause.policy != Some("deadline");
-        matches!(self.urgency, Urgency::Priority(_)) && self.behavior == Behavior::Spins && is_ordinary
+    /// Returns the rule of `hpt doctor` that examines threads like this one.
+    fn rule_of_thread(&self, cause: &CauseTotal) -> &'static str {
+        let name = cause.name.as_deref().unwrap_or_default();
+        let of_name = ["khugepaged", "ksmd", "kcompactd", "kswapd"].iter().position(|start| name.starts_with(start));
+        let of_name = of_name.map(|index| ["huge-pages", "same-pages", "huge-pages", "swap"][index]);
+        match cause.is_kernel {
+            // The thread runs where its interrupt arrives.
+            Some(true) if name.starts_with("irq/") => "interrupts",
+            Some(true) => of_name.filter(|rule| self.rules.contains_key(rule)).unwrap_or("kernel-threads"),
+            _ => "isolated-cpus",
+        }
     }
+}
+
+/// Returns a fix with its commands.
+fn in_words(fix: &Fix) -> String {
+    let commands = if fix.commands.is_empty() { String::new() } else { format!(": {}", fix.commands.join("; ")) };
+    format!("{}{commands}", fix.text)
 }
 
 /// Joins alternatives to one sentence.
@@ -211,16 +245,6 @@ fn keep_away(rule: &str) -> &'static str {
         "interrupts" => "move the interrupt to another CPU",
         "kernel-threads" => "keep kernel threads off the CPU",
         _ => "isolate the CPU",
-    }
-}
-
-/// Returns the rule of `hpt doctor` that examines the threads like this one.
-fn rule_of_thread(name: &str) -> &'static str {
-    match name {
-        // The thread runs where its interrupt arrives.
-        _ if name.starts_with("irq/") => "interrupts",
-        _ if is_of_kernel(name) => "kernel-threads",
-        _ => "isolated-cpus",
     }
 }
 
@@ -243,13 +267,6 @@ fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
     })
 }
 
-/// Returns whether a thread with this name usually belongs to the kernel.
-fn is_of_kernel(name: &str) -> bool {
-    ["kworker/", "ksoftirqd/", "migration/", "rcu", "irq/", "kswapd", "kcompactd", "cpuhp/", "jbd2/", "watchdogd"]
-        .iter()
-        .any(|start| name.starts_with(start))
-}
-
 /// Returns whether an interrupt handler with this name serves the timer of the CPU.
 fn is_tick(name: &str) -> bool {
     ["local_timer", "arch_timer", "timer"].contains(&name)
@@ -263,6 +280,18 @@ fn general(cause: &CauseTotal) -> Option<String> {
             let irq = cause.irq.unwrap_or_default();
             format!("move interrupt {irq} to another CPU: echo CPUS | sudo tee /proc/irq/{irq}/smp_affinity_list")
         }
+        PartKind::Stopped => "find the program that stops hpt with SIGSTOP or SIGTSTP".to_owned(),
+        PartKind::Traced => "measure without a debugger or strace".to_owned(),
+        PartKind::PageFault => "lock the memory during the run: --mlockall".to_owned(),
+        PartKind::Blocked => match cause.pid {
+            Some(pid) => format!("find what the measured thread waited for: {name} (pid {pid}) woke it"),
+            None => "find what the measured thread waited for: a disk, a lock or the cgroup freezer".to_owned(),
+        },
+        PartKind::CpuQuota => format!("raise the CPU quota of the control group {name}"),
+        PartKind::Budget => "give the measured thread a longer runtime: -P d:RUNTIME/PERIOD".to_owned(),
+        PartKind::NotPreemptible => format!(
+            "find the code that disables preemption while {name} runs, for example with the kernel's preemptoff tracer"
+        ),
         PartKind::IdleExit => "disable deep idle states during the run: --dma-latency 0".to_owned(),
         PartKind::Host => "give the virtual machine CPUs of its own on the host".to_owned(),
         PartKind::InterruptsOff => {
@@ -292,6 +321,7 @@ mod tests {
         let rules = ["preemption", "isolated-cpus", "kernel-threads", "interrupts", "throttling"];
         Fixes {
             rules: rules.map(|rule| (rule, format!("fix of {rule}"))).into(),
+            preemption: Some("the kernel is old. fix of preemption".to_owned()),
             urgency,
             behavior: Behavior::Blocks,
             other_cpus: CpuList::only(0),
@@ -302,6 +332,13 @@ mod tests {
     fn thread(name: &str, priority: Option<u8>) -> CauseTotal {
         let mut cause = CauseTotal::new(PartKind::Thread);
         (cause.name, cause.pid, cause.priority) = (Some(name.to_owned()), Some(4_711), priority);
+        cause.is_kernel = Some(false);
+        cause
+    }
+
+    fn of_kernel(name: &str, priority: Option<u8>) -> CauseTotal {
+        let mut cause = thread(name, priority);
+        cause.is_kernel = Some(true);
         cause
     }
 
@@ -325,7 +362,7 @@ mod tests {
         // A thread that never blocks must not be throttled.
         let spins = Fixes { behavior: Behavior::Spins, ..fixes(Urgency::Ordinary) };
         assert_eq!(fix(&spins, &thread("cc1", None)).1, format!("{first} --no-throttling{then}"));
-        let (rule, text) = fix(&ordinary, &thread("kworker/1:2", None));
+        let (rule, text) = fix(&ordinary, &of_kernel("kworker/1:2", None));
         assert_eq!(rule, Some("kernel-threads"));
         assert!(text.ends_with("--fifo 80; or keep kernel threads off the CPU"), "{text}");
         let text = fix(&ordinary, &thread("hog", Some(90))).1;
@@ -333,9 +370,9 @@ mod tests {
         // No priority is higher, and SCHED_DEADLINE takes precedence over each.
         let mut deadline = thread("hog", None);
         deadline.policy = Some("deadline");
-        for cause in [thread("hog", Some(99)), deadline] {
-            assert!(fix(&ordinary, &cause).1.starts_with("move hog to another CPU"), "{cause:?}");
-        }
+        assert!(fix(&ordinary, &thread("hog", Some(99))).1.starts_with("move hog to another CPU"));
+        let text = fix(&ordinary, &deadline).1;
+        assert!(text.contains("cpuset") && !text.contains("taskset") && !text.contains("--fifo"), "{text}");
     }
 
     #[test]
@@ -348,19 +385,55 @@ mod tests {
         assert!(!fix(&fifo, &thread("hog", Some(70))).1.contains("priority"));
         assert!(!fix(&fixes(Urgency::Other), &thread("hog", Some(90))).1.contains("priority"));
         assert_eq!(
-            fix(&fifo, &thread("kworker/1:2", None)),
+            fix(&fifo, &of_kernel("kworker/1:2", None)),
             (Some("kernel-threads"), "fix of kernel-threads".to_owned())
         );
-        assert_eq!(fix(&fifo, &thread("irq/24-eth0", Some(50))), (Some("interrupts"), "fix of interrupts".to_owned()));
+        assert_eq!(
+            fix(&fifo, &of_kernel("irq/24-eth0", Some(50))),
+            (Some("interrupts"), "fix of interrupts".to_owned())
+        );
     }
 
     #[test]
-    fn an_ordinary_thread_runs_before_a_spinning_real_time_thread_only_by_throttling() {
-        let spins = Fixes { behavior: Behavior::Spins, ..fixes(Urgency::Priority(80)) };
-        let (rule, text) = fix(&spins, &thread("cc1", None));
+    fn each_rule_of_the_scheduler_has_a_fix_that_this_cause_accepts() {
+        let fifo = fixes(Urgency::Priority(80));
+        let of = |kind| fix(&fifo, &with_kind(thread("cc1", None), kind));
+        let (rule, text) = of(PartKind::Paused);
         assert!(rule == Some("throttling") && text.ends_with("--no-throttling"), "{text}");
-        assert!(fix(&spins, &thread("hog", Some(90))).1.starts_with("move hog"));
-        assert!(fix(&fixes(Urgency::Priority(80)), &thread("cc1", None)).1.starts_with("move cc1"));
+        let (rule, text) = of(PartKind::NotPreemptible);
+        assert_eq!((rule, text.as_str()), (Some("preemption"), "the kernel is old. fix of preemption"));
+        // A kernel without that problem disables preemption at one place.
+        let realtime = Fixes { preemption: None, ..fixes(Urgency::Priority(80)) };
+        let text = fix(&realtime, &with_kind(thread("cc1", None), PartKind::NotPreemptible)).1;
+        assert!(text.contains("preemptoff") && !text.contains("taskset"), "{text}");
+        let (rule, text) = of(PartKind::CpuQuota);
+        assert!(rule == Some("cpu-quota") && text.contains("group cc1; or measure under a real-time"), "{text}");
+        assert_eq!(of(PartKind::PageFault), (None, "lock the memory during the run: --mlockall".to_owned()));
+        assert!(of(PartKind::Blocked).1.ends_with("cc1 (pid 4711) woke it"));
+        assert!(of(PartKind::Budget).1.contains("-P d:") && of(PartKind::Stopped).1.contains("SIGSTOP"));
+        // The thread has ended, so it cannot be moved.
+        let mut ended = thread("cc1", None);
+        ended.is_kernel = None;
+        assert_eq!(fix(&fifo, &ended).1, "isolate the CPU");
+    }
+
+    #[test]
+    fn threads_of_the_kernel_lead_to_the_rules_about_their_work() {
+        let rules = ["huge-pages", "same-pages", "swap", "kernel-threads", "isolated-cpus"];
+        let rules = rules.map(|rule| (rule, format!("fix of {rule}"))).into();
+        let all = Fixes { rules, ..fixes(Urgency::Priority(80)) };
+        for (name, rule) in [
+            ("khugepaged", "huge-pages"),
+            ("ksmd", "same-pages"),
+            ("kcompactd0", "huge-pages"),
+            ("kswapd0", "swap"),
+            ("kdamond.0", "kernel-threads"),
+        ] {
+            assert_eq!(fix(&all, &of_kernel(name, None)), (Some(rule), format!("fix of {rule}")), "{name}");
+        }
+        assert_eq!(fix(&fixes(Urgency::Priority(80)), &of_kernel("ksmd", None)).0, Some("kernel-threads"));
+        // A program may have the same name.
+        assert!(fix(&all, &thread("ksmd", None)).1.starts_with("move ksmd to another CPU: sudo taskset"));
     }
 
     #[test]

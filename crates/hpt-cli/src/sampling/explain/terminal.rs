@@ -152,6 +152,13 @@ fn worst(explained: &[ExplainedSample], words: CauseWords<'_>) -> Block {
 }
 
 fn doubts(recording: &TraceRecording) -> impl Iterator<Item = String> {
+    let cost = recording.event_ns.zip(recording.events).map(|(event_ns, events)| {
+        format!(
+            "Note: recording an event takes {} or less on this machine, and each latency contains {events} events or more: {}.",
+            time(event_ns),
+            time(event_ns.saturating_mul(events))
+        )
+    });
     let lost = (recording.lost_events > 0).then(|| {
         format!(
             "Note: the kernel's trace lost {} events. {} of the samples above contain lost events; that time is unexplained.",
@@ -162,13 +169,13 @@ fn doubts(recording: &TraceRecording) -> impl Iterator<Item = String> {
         .then(|| format!("Note: {} late samples were not examined, because too many came at once.", recording.skipped));
     let steal = recording.steal_s.filter(|&steal_s| steal_s > 0.0).map(|steal_s| {
         format!(
-            "Note: the hypervisor took {steal_s:.2} s from the recorded CPUs. The kernel reports this in steps of 10 ms, so a shorter pause can appear as disabled interrupts or as leaving an idle state."
+            "Note: the hypervisor took {steal_s:.2} s from the recorded CPUs. The kernel reports this in steps of 10 ms, so a shorter pause can appear as leaving an idle state or as a kernel that could not be preempted."
         )
     });
     let unknown = recording.host_unknown.then(|| {
-        "Note: this virtual machine has never counted steal time. If the host runs other guests, that time appears as disabled interrupts, as leaving an idle state or as unexplained.".to_owned()
+        "Note: this virtual machine has never counted steal time. If the host runs other guests, that time appears as disabled interrupts, as leaving an idle state, as a kernel that could not be preempted or as unexplained.".to_owned()
     });
-    [lost, skipped, steal, unknown].into_iter().flatten()
+    [cost, lost, skipped, steal, unknown].into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -185,6 +192,11 @@ pub(crate) mod tests {
             kind,
             name: None,
             pid: None,
+            kernel: None,
+            boosted: false,
+            doubt: None,
+            after: None,
+            longest_ns: None,
             policy: None,
             priority: None,
             irq: None,
@@ -205,6 +217,8 @@ pub(crate) mod tests {
             latency_ns: 300_000_000,
             incomplete: 1,
             lost_events: 12,
+            event_ns: Some(300),
+            events: Some(5),
             skipped: 0,
             host_unknown: false,
             own_threads: Vec::new(),
@@ -246,6 +260,10 @@ pub(crate) mod tests {
             kind,
             name: None,
             pid: None,
+            kernel: None,
+            boosted: false,
+            doubt: None,
+            policy: None,
             priority: None,
             irq: None,
             idle_state: None,
@@ -291,7 +309,8 @@ pub(crate) mod tests {
     #[test]
     fn a_virtual_machine_without_steal_time_is_named_as_a_doubt() {
         let last_line = |host_unknown| {
-            let recording = TraceRecording { steal_s: Some(0.0), lost_events: 0, host_unknown, ..recording() };
+            let recording =
+                TraceRecording { steal_s: Some(0.0), lost_events: 0, event_ns: None, host_unknown, ..recording() };
             let explanation = Explanation { explain: Some(recording), ..example() };
             match blocks(&explanation, ("wake-up", "wake-ups")).pop() {
                 Some(Block::Text(line)) => Some(line),

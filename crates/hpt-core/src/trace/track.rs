@@ -1,0 +1,454 @@
+//! What a CPU and the sampled thread did during a latency, from the events of the CPU. Judges nothing: the rules do.
+
+use super::{
+    events::{Decoder, Event, ThreadFacts, What, flags},
+    part::LateSample,
+};
+
+/// The maximum depth of nested interrupts.
+const DEPTH: usize = 16;
+/// The longest time from a page fault until the thread waits for the page.
+const FAULT_NS: u64 = 200_000;
+/// The states in which a thread waits; see TASK_REPORT in the kernel's include/linux/sched.h.
+const INTERRUPTIBLE: u8 = 0x01;
+const UNINTERRUPTIBLE: u8 = 0x02;
+const STOPPED: u8 = 0x04;
+const TRACED: u8 = 0x08;
+/// The kernel's priority of the idle task, as far as the rules are concerned: below all others.
+pub(super) const IDLE_PRIORITY: i32 = i32::MAX;
+/// The softirqs of timers; see the kernel's include/linux/interrupt.h.
+const TIMER_VECTORS: [u32; 2] = [1, 8];
+
+/// A thread that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Running {
+    pub(super) pid: i32,
+    pub(super) facts: Option<ThreadFacts>,
+    /// The number of its run.
+    pub(super) run: u32,
+    /// The time of the switch to it.
+    pub(super) since: u64,
+}
+
+impl Running {
+    /// Returns its kernel priority, if that is known.
+    pub(super) fn priority(&self) -> Option<i32> {
+        if self.pid == 0 { Some(IDLE_PRIORITY) } else { self.facts.map(|facts| facts.priority) }
+    }
+}
+
+/// A handler that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Hard(i32),
+    Vector(u16),
+    Soft(u32),
+    Timer,
+}
+
+/// The activity of the sampled thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// The events do not tell.
+    Unknown,
+    Runs,
+    /// It could run.
+    Ready,
+    /// It waits in a state that a signal can end, as for a timer.
+    Sleeps,
+    /// It waits in a state that a signal cannot end, as for a disk or for a lock of the kernel.
+    Blocks,
+    /// A signal stopped it.
+    Stopped,
+    /// A tracer stopped it.
+    Traced,
+}
+
+/// The origin of a wake-up of the sampled thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waker {
+    /// An interrupt of the CPU's timer.
+    Timer,
+    /// A softirq of timers, with the thread in which it ran.
+    TimerSoftirq(i32),
+    /// Another interrupt or softirq; `None` if its beginning was not recorded.
+    Handler(Option<Section>),
+    /// A thread.
+    Thread(i32),
+    /// Something on another CPU: a thread, or an interrupt while this thread ran.
+    Elsewhere { pid: i32, is_interrupt: bool },
+}
+
+/// A period during which the sampled thread did one thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) doing: Doing,
+    pub(super) since: u64,
+    /// The address of the page that was not mapped when the thread accessed it last before it waited.
+    pub(super) fault: Option<u64>,
+    /// The origin of the wake-up that ended the wait, or began the readiness.
+    pub(super) waker: Option<Waker>,
+    /// The kernel priority of the thread.
+    pub(super) priority: Option<i32>,
+    /// Whether the thread ran on this CPU at the end of its readiness.
+    pub(super) is_closed: bool,
+    /// The least important thread to which the CPU was switched while the thread was ready.
+    pub(super) chosen: Option<i32>,
+    /// Whether the thread that ran already when this one became ready served a further interrupt, and whether it was to be
+    /// preempted at that time.
+    pub(super) served: Option<bool>,
+    /// Whether the thread that ran before the sampled one was still ready.
+    pub(super) left_ready: bool,
+}
+
+/// A contiguous part of the latency, between two events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) section: Option<Section>,
+    pub(super) current: Option<Running>,
+    pub(super) idle: Option<u32>,
+    /// The index of what the sampled thread does.
+    pub(super) span: usize,
+    /// Whether the sampled thread has run since before its deadline.
+    pub(super) is_late: bool,
+    /// Whether the events do not tell what ran.
+    pub(super) is_lost: bool,
+    /// Whether no event was lost since the last switch before it.
+    pub(super) is_complete: bool,
+    /// Whether the CPU switched to the sampled thread from the idle task in this time, without an event.
+    pub(super) is_unseen_switch: bool,
+    /// Whether the thread that passes interrupts on to the sampled thread is ready or runs.
+    pub(super) helper: Option<Running>,
+    /// Whether an interrupt was served after the deadline, while the thread has waited.
+    pub(super) is_served: bool,
+    /// The event before it.
+    pub(super) after: Option<Event>,
+    /// The time until the wait ends during which no handler runs.
+    pub(super) idle_until_woken: u64,
+}
+
+impl Piece {
+    pub(super) const fn length(&self) -> u64 {
+        self.to - self.from
+    }
+}
+
+/// The pieces of a latency, and the periods of the sampled thread.
+#[derive(Debug)]
+pub(super) struct Track {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) spans: Vec<Span>,
+}
+
+struct State<'a> {
+    decoder: &'a Decoder,
+    thread: i32,
+    current: Option<Running>,
+    sections: Vec<Section>,
+    /// The idle state, or the last one until the next switch.
+    idle: Option<u32>,
+    runs: u32,
+    is_late: bool,
+    /// Whether an interrupt was served after the deadline, while the thread has waited.
+    is_served: bool,
+    deadline: u64,
+    lost: bool,
+    /// The time and the address of the last page fault of the sampled thread since it began to run.
+    fault: Option<(u64, u64)>,
+    /// A thread that passes interrupts on to the sampled thread, and whether it is ready or runs.
+    helper: Option<(Running, bool)>,
+    /// The section in which the sampled thread was woken.
+    waking: Option<usize>,
+    spans: Vec<Span>,
+    after: Option<Event>,
+}
+
+impl<'a> State<'a> {
+    fn new(sample: LateSample, decoder: &'a Decoder, helper: Option<Running>) -> Self {
+        let unknown = Span {
+            doing: Doing::Unknown,
+            since: 0,
+            fault: None,
+            waker: None,
+            priority: None,
+            is_closed: false,
+            chosen: None,
+            served: None,
+            left_ready: false,
+        };
+        Self {
+            decoder,
+            thread: sample.thread,
+            current: None,
+            sections: Vec::with_capacity(DEPTH),
+            idle: None,
+            runs: 0,
+            is_late: false,
+            is_served: false,
+            deadline: sample.deadline_ns,
+            lost: false,
+            fault: None,
+            helper: helper.map(|helper| (helper, false)),
+            waking: None,
+            spans: vec![unknown],
+            after: None,
+        }
+    }
+
+    fn span(&mut self) -> &mut Span {
+        self.spans.last_mut().expect("there is always a span")
+    }
+
+    fn begin_span(&mut self, doing: Doing, since: u64) {
+        let last = *self.span();
+        let waker = last.waker.filter(|_| doing == Doing::Ready);
+        self.is_served = false;
+        let fault = self.fault.filter(|&(time, _)| since - time <= FAULT_NS).map(|(_, address)| address);
+        self.spans.push(Span {
+            doing,
+            since,
+            fault,
+            waker,
+            priority: last.priority,
+            is_closed: false,
+            chosen: None,
+            served: None,
+            left_ready: false,
+        });
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event.what {
+            What::Switch { previous, state, next, facts } => {
+                self.switched(event.time, (previous, state), (next, facts));
+            }
+            What::Woken { thread, priority } => self.woken(event, thread, priority),
+            What::WokenElsewhere { priority, .. } => {
+                let is_interrupt = event.flags & (flags::HARD_INTERRUPT | flags::SOFT_INTERRUPT) != 0;
+                self.wakes(event.time, priority, Waker::Elsewhere { pid: event.running, is_interrupt });
+            }
+            What::Faults(address) if event.running == self.thread => self.fault = Some((event.time, address)),
+            What::Faults(_) => {}
+            What::HardBegins(irq) => self.handler_begins(event, Section::Hard(irq)),
+            What::VectorBegins(vector) => self.handler_begins(event, Section::Vector(vector)),
+            What::SoftBegins(vector) => self.begin_section(Section::Soft(vector)),
+            What::TimerBegins => {
+                // The interrupt of the timer has a name of its own.
+                if !self.sections.iter().any(|section| matches!(section, Section::Hard(_) | Section::Vector(_))) {
+                    self.handler_begins(event, Section::Timer);
+                }
+            }
+            What::HardEnds(irq) => self.end_section(Section::Hard(irq)),
+            What::VectorEnds(vector) => self.end_section(Section::Vector(vector)),
+            What::SoftEnds(vector) => self.end_section(Section::Soft(vector)),
+            What::TimerEnds => self.end_section(Section::Timer),
+            What::Idle(state) => self.idle = state.or(self.idle),
+            What::Lost => {
+                self.current = None;
+                self.sections.clear();
+                (self.lost, self.fault, self.waking) = (true, None, None);
+                self.helper.iter_mut().for_each(|(_, is_ready)| *is_ready = false);
+                self.begin_span(Doing::Unknown, event.time);
+            }
+        }
+        self.after = Some(*event);
+    }
+
+    fn switched(&mut self, time: u64, (previous, state): (i32, u8), (next, facts): (i32, ThreadFacts)) {
+        if let Some((helper, is_ready)) = &mut self.helper {
+            *is_ready = next == helper.pid || *is_ready && !(previous == helper.pid && state != 0);
+        }
+        if previous == self.thread {
+            let doing = match state {
+                0 => Doing::Ready,
+                _ if state & STOPPED != 0 => Doing::Stopped,
+                _ if state & TRACED != 0 => Doing::Traced,
+                _ if state & UNINTERRUPTIBLE != 0 => Doing::Blocks,
+                _ if state & INTERRUPTIBLE != 0 => Doing::Sleeps,
+                _ => Doing::Unknown,
+            };
+            self.begin_span(doing, time);
+            (self.fault, self.waking) = (None, None);
+        }
+        self.span().left_ready = state == 0;
+        self.switch(time, next, Some(facts));
+        // A softirq of PREEMPT_RT may be preempted; it then counts as its thread.
+        self.sections.clear();
+        (self.lost, self.idle, self.waking) = (false, None, None);
+    }
+
+    /// Notes that another thread runs from now on.
+    fn switch(&mut self, time: u64, next: i32, facts: Option<ThreadFacts>) {
+        self.runs = self.runs.saturating_add(1);
+        let running = Running { pid: next, facts, run: self.runs, since: time };
+        self.current = Some(running);
+        let is_thread = next == self.thread;
+        let span = self.span();
+        if is_thread {
+            span.priority = facts.map(|facts| facts.priority).or(span.priority);
+            span.is_closed = true;
+            self.begin_span(Doing::Runs, time);
+        } else if span.doing == Doing::Ready {
+            span.chosen = span.chosen.max(running.priority());
+        } else if span.doing == Doing::Runs {
+            // No event tells how the thread stopped.
+            self.begin_span(Doing::Unknown, time);
+        }
+    }
+
+    fn woken(&mut self, event: &Event, thread: i32, priority: i32) {
+        if let Some((helper, is_ready)) = &mut self.helper {
+            *is_ready |= helper.pid == thread;
+        }
+        if thread != self.thread {
+            return;
+        }
+        let waker = match self.sections.last().copied() {
+            Some(Section::Soft(vector)) if TIMER_VECTORS.contains(&vector) => Waker::TimerSoftirq(event.running),
+            Some(section) if self.is_timer(section) => Waker::Timer,
+            Some(section) => Waker::Handler(Some(section)),
+            None if event.flags & (flags::HARD_INTERRUPT | flags::SOFT_INTERRUPT) != 0 => Waker::Handler(None),
+            None => Waker::Thread(event.running),
+        };
+        self.waking = self.sections.len().checked_sub(1);
+        self.wakes(event.time, priority, waker);
+    }
+
+    fn wakes(&mut self, time: u64, priority: i32, waker: Waker) {
+        let span = self.span();
+        if matches!(span.doing, Doing::Ready | Doing::Runs) {
+            return;
+        }
+        (span.waker, span.priority) = (Some(waker), Some(priority));
+        self.begin_span(Doing::Ready, time);
+    }
+
+    fn is_timer(&self, section: Section) -> bool {
+        match section {
+            Section::Timer => true,
+            Section::Soft(_) => false,
+            Section::Hard(irq) => self.decoder.handler_name(irq).is_some_and(|name| is_timer_name(&name)),
+            Section::Vector(vector) => self.decoder.vector_name(vector).is_some_and(|name| is_timer_name(&name)),
+        }
+    }
+
+    fn handler_begins(&mut self, event: &Event, section: Section) {
+        let is_outermost = self.waking.is_none_or(|depth| self.sections.len() <= depth);
+        let is_first = !self.sections.iter().any(|other| !matches!(other, Section::Soft(_)));
+        let since = self.current.filter(|current| current.pid != 0).map_or(u64::MAX, |current| current.since);
+        let span = self.span();
+        let ran_before = since < span.since && span.since < event.time;
+        if span.doing == Doing::Ready && is_outermost && is_first && ran_before {
+            let is_pending = event.flags & flags::RESCHEDULE != 0;
+            span.served = Some(span.served.unwrap_or_default() || is_pending);
+        }
+        self.is_served |= event.time > self.deadline;
+        self.begin_section(section);
+    }
+
+    fn begin_section(&mut self, section: Section) {
+        if self.sections.len() < DEPTH {
+            self.sections.push(section);
+        }
+    }
+
+    fn end_section(&mut self, section: Section) {
+        if let Some(at) = self.sections.iter().rposition(|&other| other == section) {
+            self.sections.truncate(at);
+            self.waking = self.waking.filter(|&depth| depth < at);
+        }
+    }
+
+    fn piece(&self, from: u64, to: u64) -> Piece {
+        Piece {
+            from,
+            to,
+            section: self.sections.last().copied(),
+            current: self.current,
+            idle: self.idle,
+            span: self.spans.len() - 1,
+            is_late: self.is_late,
+            is_lost: self.current.is_none(),
+            is_complete: !self.lost && self.current.is_some(),
+            is_unseen_switch: false,
+            helper: self.helper.filter(|&(_, is_ready)| is_ready).map(|(helper, _)| helper),
+            is_served: self.is_served,
+            after: self.after,
+            idle_until_woken: 0,
+        }
+    }
+
+    /// Makes the events agree with the thread that ran when one of them occurred. Some kernels record no switch from the
+    /// idle task. Returns whether a switch to the sampled thread from the idle task was not recorded.
+    fn learn_running(&mut self, event: &Event, time: u64) -> bool {
+        let was_idle = self.current.is_some_and(|current| current.pid == 0);
+        let is_known = self.current.is_some_and(|current| current.pid == event.running);
+        if is_known || matches!(event.what, What::Lost | What::WokenElsewhere { .. }) {
+            return false;
+        }
+        self.switch(time, event.running, self.decoder.thread(event.running));
+        was_idle && event.running == self.thread
+    }
+}
+
+/// Returns whether an interrupt handler with this name serves the timer of a CPU.
+pub(super) fn is_timer_name(name: &str) -> bool {
+    ["timer", "hpet", "clockevent", "twd", "mct_"].iter().any(|part| name.contains(part))
+}
+
+/// Follows the events of the CPU on which the sampled thread ran, up to the end of the latency. `next` is the first event
+/// after that.
+pub(super) fn follow<'a>(
+    sample: LateSample,
+    events: impl Iterator<Item = &'a Event>,
+    next: Option<&Event>,
+    (decoder, helper): (&Decoder, Option<Running>),
+) -> Track {
+    let (begin, end) = (sample.deadline_ns, sample.end_ns());
+    let mut state = State::new(sample, decoder, helper);
+    let (mut now, mut pieces) = (begin, Vec::new());
+    for event in events {
+        let time = event.time.clamp(begin, end);
+        let before = state.piece(now, time);
+        let is_unseen_switch = state.learn_running(event, event.time.max(now));
+        if time > now {
+            let is_lost = event.what == What::Lost || before.is_lost;
+            let is_complete = event.what != What::Lost && before.is_complete;
+            pieces.push(Piece { is_lost, is_complete, is_unseen_switch, ..before });
+            now = time;
+        }
+        state.apply(event);
+        if event.time <= begin {
+            state.is_late = state.current.is_some_and(|current| current.pid == state.thread);
+        }
+    }
+    if end > now {
+        pieces.push(state.piece(now, end));
+    }
+    // At the end the thread runs, though not every kernel records the switch to it.
+    let runs_here = next.is_none_or(|event| event.what == What::Lost || event.running == sample.thread);
+    if state.span().doing == Doing::Ready && runs_here {
+        state.span().is_closed = true;
+    }
+    let mut track = Track { pieces, spans: state.spans };
+    track.look_ahead();
+    track
+}
+
+impl Track {
+    /// Adds up the time without handlers from the end of each piece until the wait in which it lies ends.
+    fn look_ahead(&mut self) {
+        let (mut span, mut rest) = (usize::MAX, 0);
+        for piece in self.pieces.iter_mut().rev() {
+            if piece.span != span {
+                (span, rest) = (piece.span, 0);
+            }
+            piece.idle_until_woken = rest;
+            if piece.section.is_none() {
+                rest += piece.length();
+            }
+        }
+    }
+}
