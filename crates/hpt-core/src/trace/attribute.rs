@@ -306,6 +306,7 @@ mod tests {
         scheduling_ns: 1_000,
         idle_ns: &[],
         is_blocking: true,
+        is_pinned: true,
         is_virtual: false,
         host_unknown: false,
         waits_for_timer: true,

@@ -190,12 +190,17 @@ impl Reader {
             scheduling_ns: self.scheduling_ns(),
             idle_ns: &self.idle_ns[place],
             is_blocking: !self.request.polls,
+            is_pinned: pinned.is_some(),
             is_virtual,
             host_unknown: self.report.host_unknown,
             waits_for_timer: !self.request.edges,
             has_fair_server,
         };
         let (events, next) = self.windows[place].around(sample.thread, begin, end);
+        // If the thread ran on another CPU since, the events before the deadline do not show its state.
+        let ran = |window: &Window| window.last_of(sample.thread, begin);
+        let is_stale = pinned.is_none() && self.windows.iter().any(|window| ran(window) > ran(&self.windows[place]));
+        let events = events.skip_while(move |event| is_stale && event.time < begin);
         let inside = events.clone().filter(|event| (begin..end).contains(&event.time)).count() as u64;
         self.report.events = Some(self.report.events.map_or(inside, |least| least.min(inside)));
         let since = events.clone().next().map_or(begin, |event| event.time);

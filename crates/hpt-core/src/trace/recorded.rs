@@ -25,6 +25,7 @@ const QUIET: Evidence<'_> = Evidence {
     scheduling_ns: 1_000,
     idle_ns: &[],
     is_blocking: true,
+    is_pinned: true,
     is_virtual: false,
     host_unknown: false,
     waits_for_timer: true,
@@ -173,6 +174,14 @@ fn lost_events_are_reported_and_never_guessed_over() {
         let sample = LateSample::new((events[lost + 1].running, None), at - 1_000, 2_000);
         let explained = explain(sample, &decoder, &window);
         assert!(!explained.is_complete, "{kernel}: {explained:?}");
+        // A sample that ends within a gap is next to lost events, too.
+        let gaps = events.windows(2).filter(|pair| pair.iter().all(|event| event.what == What::Lost));
+        for gap in gaps {
+            let (begin, length) = (gap[0].time - 1_000, (gap[1].time - gap[0].time) / 2 + 1_000);
+            let thread = events[lost + 1].running;
+            let explained = explain(LateSample::new((thread, None), begin, length), &decoder, &window);
+            assert!(!explained.is_complete, "{kernel}: {explained:?}");
+        }
     }
 }
 

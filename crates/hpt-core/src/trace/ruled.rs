@@ -34,6 +34,7 @@ const EVIDENCE: Evidence<'_> = Evidence {
     scheduling_ns: 1_000,
     idle_ns: &[0, 20_000],
     is_blocking: true,
+    is_pinned: true,
     is_virtual: false,
     host_unknown: false,
     waits_for_timer: true,
@@ -261,6 +262,13 @@ fn a_thread_that_gives_up_by_itself_shows_a_kernel_that_could_not_be_preempted()
     let mut elsewhere = ready(X, FIFO, &[], 4_000);
     elsewhere[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
     assert_doubt(Doubt::LessImportant, until, &elsewhere);
+    // A thread that is not pinned may have waited for another CPU.
+    let free = Evidence { is_pinned: false, ..EVIDENCE };
+    assert_doubt(Doubt::OtherCpu, (5_010, free), &elsewhere);
+    let mut important = ready(X, FIFO, &[to(1_500, (X, RUNS), (HOG, HIGHER))], 4_000);
+    important[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
+    assert_kind(PartKind::Thread, until, &important);
+    assert_doubt(Doubt::OtherCpu, (5_010, free), &important);
     // On a slow machine, the scheduler itself takes that long.
     let slow = Evidence { scheduling_ns: 20_000, ..EVIDENCE };
     assert_kind(PartKind::NotPreemptible, (1_060, EVIDENCE), &ready(X, FIFO, &[], 40));

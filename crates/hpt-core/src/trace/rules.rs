@@ -47,6 +47,8 @@ pub(super) struct Evidence<'a> {
     pub(super) idle_ns: &'a [u64],
     /// Whether the thread blocks until its deadline. A polling thread runs all the time, so its own work is no cause.
     pub(super) is_blocking: bool,
+    /// Whether the thread is pinned to the CPU. If not, it may have waited for another one.
+    pub(super) is_pinned: bool,
     /// Whether this is a virtual machine, and whether it has never counted steal time, so that a pause by the host looks
     /// like disabled interrupts.
     pub(super) is_virtual: bool,
@@ -307,6 +309,7 @@ pub(super) fn doubt(case: Case<'_>) -> Doubt {
     match (case.span.doing, case.span.waker) {
         _ if case.piece.is_lost => Doubt::Lost,
         (Doing::Ready, _) if !case.span.is_closed => Doubt::OtherCpu,
+        (Doing::Ready, Some(Waker::Elsewhere { .. })) if !case.evidence.is_pinned => Doubt::OtherCpu,
         (Doing::Sleeps, None) => Doubt::NoWakeUp,
         (Doing::Sleeps, Some(Waker::Elsewhere { .. })) => Doubt::OtherCpu,
         (Doing::Sleeps, Some(Waker::Timer)) if !case.is_last_gap() || case.piece.is_served => Doubt::Served,
@@ -434,7 +437,8 @@ impl Case<'_> {
 
     /// Returns whether the sampled thread is ready, and runs on this CPU afterwards.
     fn is_waiting_to_run(self) -> bool {
-        self.span.doing == Doing::Ready && self.span.is_closed && self.piece.section.is_none()
+        let is_here = self.evidence.is_pinned || !self.is_woken_elsewhere();
+        self.span.doing == Doing::Ready && self.span.is_closed && is_here && self.piece.section.is_none()
     }
 
     const fn own(self) -> Option<i32> {
