@@ -185,7 +185,7 @@
 //! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
 //! | `measure` | no | `measure`: read overhead, wake-up latency, OS noise, offsets between CPUs | hdrhistogram |
 //! | `gpio` | no | `gpio`: lines, edges with the kernel's timestamps | gpiocdev-uapi, rustix |
-//! | `diagnose` | no | `diagnose`: rules that find problems in settings and measurements | none of its own |
+//! | `diagnose` | no | `diagnose`: rules that find problems in settings and measurements | flate2 |
 //! | `program` | no | [`realtime`]`::Program`: starts a program with real-time settings | rustix |
 //! | `serde` | no | `Serialize` and `Deserialize` for plain data, such as host information and calibrations | serde |
 //! | `embedded-hal` | no | `DelayNs` of embedded-hal for [`Sleeper`] | embedded-hal |
