@@ -86,7 +86,7 @@ impl TimeSeries {
     /// Returns the interval of a quantile that fails to contain it with the probability `error`, in nanoseconds: from the
     /// first number to below the second. Returns `None` if there are too few independent bursts.
     pub(crate) fn interval_of(&self, part: f64, error: f64) -> Option<(u64, u64)> {
-        let mut blocks: Vec<&[u64]> = self.blocks.intervals().collect();
+        let mut blocks = self.blocks.intervals();
         // The last block is shorter than the others.
         blocks.pop();
         let Bins { low, end } = quantile::interval(&blocks, part, error)?;
