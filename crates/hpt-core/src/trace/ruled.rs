@@ -239,25 +239,27 @@ fn ready(runs: i32, own: i32, meanwhile: &[Event], length_us: u64) -> Vec<Event>
     ring(&[&begin, &timer(1_001, runs, own), meanwhile, &[to(end, (last.unwrap_or(runs), RUNS), (T, own))]])
 }
 
+/// As `ready`, and the interrupt that wakes the thread shows at its end that the running thread is to be preempted.
+fn pending(runs: i32, own: i32, length_us: u64) -> Vec<Event> {
+    let mut events = ready(runs, own, &[], length_us);
+    events[4].flags |= flags::RESCHEDULE;
+    events
+}
+
 #[test]
-fn a_thread_that_gives_up_by_itself_shows_a_kernel_that_could_not_be_preempted() {
+fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_not_be_preempted() {
     let until = (5_010, EVIDENCE);
-    let first = assert_kind(PartKind::NotPreemptible, until, &ready(X, FIFO, &[], 4_000)).parts.remove(0);
+    let first = assert_kind(PartKind::NotPreemptible, until, &pending(X, FIFO, 4_000)).parts.remove(0);
     assert_eq!((first.name.as_deref(), first.pid), (Some("other"), Some(X)));
-    // An interrupt shows that the thread was to be preempted, or that it was not.
-    let pending = device(3_000, X, flags::RESCHEDULE);
-    assert_kind(PartKind::NotPreemptible, until, &ready(X, FIFO, &pending, 4_000));
-    assert_kind(PartKind::Paused, until, &ready(X, FIFO, &device(3_000, X, 0), 4_000));
+    assert_kind(PartKind::NotPreemptible, until, &ready(X, FIFO, &device(1_500, X, flags::RESCHEDULE), 4_000));
+    // The priority of a thread can change while it runs, without a switch.
+    assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &[], 4_000));
+    assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &device(3_000, X, 0), 4_000));
+    // It was to be preempted only later.
+    assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &device(4_500, X, flags::RESCHEDULE), 4_000));
     // The host may have had the CPU.
     let stolen = Evidence { steal_ns: 20_000_000, is_virtual: true, ..EVIDENCE };
-    assert_doubt(Doubt::LessImportant, (5_010, stolen), &ready(X, FIFO, &[], 4_000));
-    // A thread that blocks ends its turn under a fair server.
-    let fair = Evidence { has_fair_server: true, ..EVIDENCE };
-    let mut blocks = ready(X, FIFO, &[], 4_000);
-    assert_kind(PartKind::NotPreemptible, (5_010, fair), &blocks);
-    let end = blocks.len() - 1;
-    blocks[end] = to(5_000, (X, SLEEPS), (T, FIFO));
-    assert_doubt(Doubt::LessImportant, (5_010, fair), &blocks);
+    assert_doubt(Doubt::LessImportant, (5_010, stolen), &pending(X, FIFO, 4_000));
     // Another CPU woke the thread, so its wake-up arrived here at an unknown time.
     let mut elsewhere = ready(X, FIFO, &[], 4_000);
     elsewhere[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
@@ -271,9 +273,9 @@ fn a_thread_that_gives_up_by_itself_shows_a_kernel_that_could_not_be_preempted()
     assert_doubt(Doubt::OtherCpu, (5_010, free), &important);
     // On a slow machine, the scheduler itself takes that long.
     let slow = Evidence { scheduling_ns: 20_000, ..EVIDENCE };
-    assert_kind(PartKind::NotPreemptible, (1_060, EVIDENCE), &ready(X, FIFO, &[], 40));
+    assert_kind(PartKind::NotPreemptible, (1_060, EVIDENCE), &pending(X, FIFO, 40));
     assert_kind(PartKind::Scheduling, (1_042, slow), &ready(X, FIFO, &[], 40));
-    assert_kind(PartKind::NotPreemptible, (1_060, slow), &ready(X, FIFO, &[], 55));
+    assert_kind(PartKind::NotPreemptible, (1_060, slow), &pending(X, FIFO, 55));
     // An ordinary thread has no precedence over another.
     assert_kind(PartKind::Thread, until, &ready(X, FAIR, &[], 4_000));
 }
@@ -303,6 +305,9 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
         let explained = assert_kind(PartKind::Thread, until, &ready(X, FIFO, &chosen(HOG, priority), 50_000));
         assert_eq!(explained.parts[0].pid, Some(HOG));
     }
+    // The stopper thread empties a CPU before it goes offline.
+    let emptied = [to(1_500, (X, RUNS), (HOG, 0)), to(2_000, (HOG, SLEEPS), (0, FAIR))];
+    assert_doubt(Doubt::Idle, until, &ready(X, FIFO, &emptied, 50_000));
     // The thread itself was switched away from while it was ready.
     let spins = [to(0, (0, RUNS), (T, FIFO)), to(900, (T, RUNS), (X, FAIR)), to(51_000, (X, RUNS), (T, FIFO))];
     assert_kind(PartKind::Paused, until, &spins);

@@ -177,8 +177,8 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     },
     CauseRule {
         kind: PartKind::InterruptsOffOrHost,
-        proof: "as for disabled interrupts, in a virtual machine",
-        refutation: "another interrupt was served before; the time is longer than a tick of the steal time, which did not rise",
+        proof: "as for disabled interrupts, in a virtual machine: a hypervisor need not count as steal time what it takes",
+        refutation: "another interrupt was served before",
         fix: "search with the irqsoff tracer; own CPUs on the host",
         needs: "",
         holds: |case| case.is_timer_gap() && !case.is_idle() && case.is_long_gap() && case.host_is_possible(),
@@ -187,8 +187,8 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::InterruptsOff,
         proof: "a thread ran, no interrupt was served, and the timer interrupt that then woke the sampled thread was 20 µs late \
-                or more (40 µs in a virtual machine)",
-        refutation: "another interrupt was served before; a hypervisor may have had the CPU",
+                or more",
+        refutation: "another interrupt was served before; the machine is virtual",
         fix: "search with the irqsoff tracer; a real-time kernel",
         needs: "firmware (SMI) that holds the CPU looks the same",
         holds: |case| case.is_timer_gap() && !case.is_idle() && case.is_long_gap(),
@@ -254,8 +254,9 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::Paused,
         proof: "the thread has a real-time priority and was ready, and the CPU was switched to a less important thread, or to \
-                idle; or it served an interrupt and was not about to preempt the less important thread",
-        refutation: "a kernel that was about to preempt the running thread; a thread that is as important",
+                idle",
+        refutation: "a kernel that was about to preempt the running thread; a CPU that became idle behind the stopper \
+                     thread, which empties a CPU before it goes offline",
         fix: "disable real-time throttling: --no-throttling",
         needs: "before Linux 6.12 or with CONFIG_RT_GROUP_SCHED: throttling; since Linux 6.12: the fair server",
         holds: |case| case.is_realtime() && case.is_passed_over(),
@@ -264,13 +265,12 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::NotPreemptible,
         proof: "this CPU woke the thread, which has a real-time policy, and a less important thread that ran \
-                already kept running: until it gave up the CPU without a further interrupt, or an interrupt showed that it \
-                was to be preempted",
+                already kept running after an event that showed that it was to be preempted",
         refutation: "the CPU was switched to a less important thread meanwhile; the steal time rose",
         fix: "preempt=full, or a real-time kernel",
         needs: "a kernel without PREEMPT_RT, or code that disables preemption",
-        holds: |case| case.keeps_running() && (case.must_be_preempted() || case.gave_up_by_itself()),
-        is_refuted: |case| case.evidence.steal_ns > 0 && case.piece.length() >= HOST_NS && case.span.served.is_none(),
+        holds: |case| case.keeps_running() && case.must_be_preempted(),
+        is_refuted: |case| case.evidence.steal_ns > 0 && case.piece.length() >= HOST_NS && !case.span.has_served,
     },
     CauseRule {
         kind: PartKind::Host,
@@ -424,8 +424,7 @@ impl Case<'_> {
     }
 
     const fn host_is_possible(self) -> bool {
-        let length = self.piece.length();
-        self.evidence.host_unknown || self.evidence.is_virtual && length < TICK_NS || self.host_may_have_it()
+        self.evidence.host_unknown || self.evidence.is_virtual || self.host_may_have_it()
     }
 
     fn idle_limit(self) -> u64 {
@@ -488,9 +487,11 @@ impl Case<'_> {
     /// Returns whether the scheduler did not choose the sampled thread although it is more important than the current one.
     fn is_passed_over(self) -> bool {
         // Until the interrupt by which another CPU wakes the thread has arrived, the scheduler does not know of it.
-        let was_chosen = self.span.chosen > self.own() && !self.is_woken_elsewhere();
-        let is_spared = self.span.served == Some(false) && self.is_woken_here();
-        self.is_less_important() && (was_chosen || is_spared && !self.is_idle())
+        // A priority that changed since the last switch is not known, so only a switch proves a choice.
+        self.is_less_important()
+            && self.span.chosen > self.own()
+            && !self.is_woken_elsewhere()
+            && !(self.is_idle() && self.span.is_emptied)
     }
 
     fn is_woken_elsewhere(self) -> bool {
@@ -509,15 +510,9 @@ impl Case<'_> {
             && self.piece.length() > self.scheduling_limit()
     }
 
-    /// Returns whether an interrupt showed that the running thread was to be preempted.
+    /// Returns whether an event before this piece showed that the running thread was to be preempted.
     fn must_be_preempted(self) -> bool {
-        self.span.served == Some(true) && self.ran_before() && !self.is_idle()
-    }
-
-    /// Returns whether nothing but the running thread itself can have ended its run.
-    fn gave_up_by_itself(self) -> bool {
-        let is_from_server = self.evidence.has_fair_server && !self.span.left_ready;
-        self.span.served.is_none() && !is_from_server
+        self.span.pending_since.is_some_and(|time| time <= self.piece.from) && self.ran_before() && !self.is_idle()
     }
 
     /// Returns whether the scheduler may have switched to the sampled thread in this time without an event.

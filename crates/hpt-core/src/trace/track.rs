@@ -16,6 +16,8 @@ const STOPPED: u8 = 0x04;
 const TRACED: u8 = 0x08;
 /// The kernel's priority of the idle task, as far as the rules are concerned: below all others.
 pub(super) const IDLE_PRIORITY: i32 = i32::MAX;
+/// The kernel's priority of its stopper threads, and of SCHED_FIFO 99.
+const HIGHEST_PRIORITY: i32 = 0;
 /// The softirqs of timers; see the kernel's include/linux/interrupt.h.
 const TIMER_VECTORS: [u32; 2] = [1, 8];
 
@@ -94,11 +96,14 @@ pub(super) struct Span {
     pub(super) is_closed: bool,
     /// The least important thread to which the CPU was switched while the thread was ready.
     pub(super) chosen: Option<i32>,
-    /// Whether the thread that ran already when this one became ready served a further interrupt, and whether it was to be
-    /// preempted at that time.
-    pub(super) served: Option<bool>,
-    /// Whether the thread that ran before the sampled one was still ready.
-    pub(super) left_ready: bool,
+    /// Whether the thread that ran already when this one became ready served a further interrupt.
+    pub(super) has_served: bool,
+    /// The time of the first event that showed that the thread that ran already when this one became ready was to be
+    /// preempted.
+    pub(super) pending_since: Option<u64>,
+    /// Whether the CPU became idle behind the stopper thread, or another one of the highest priority. Before it takes a
+    /// CPU offline, the kernel moves all threads away like that.
+    pub(super) is_emptied: bool,
 }
 
 /// A contiguous part of the latency, between two events.
@@ -175,8 +180,9 @@ impl<'a> State<'a> {
             priority: None,
             is_closed: false,
             chosen: None,
-            served: None,
-            left_ready: false,
+            has_served: false,
+            pending_since: None,
+            is_emptied: false,
         };
         Self {
             decoder,
@@ -214,12 +220,23 @@ impl<'a> State<'a> {
             priority: last.priority,
             is_closed: false,
             chosen: None,
-            served: None,
-            left_ready: false,
+            has_served: false,
+            pending_since: None,
+            is_emptied: false,
         });
     }
 
+    /// Notes that the thread that ran already when the sampled one became ready is to be preempted.
+    fn notice_pending(&mut self, event: &Event) {
+        let since = self.current.filter(|current| current.pid != 0).map_or(u64::MAX, |current| current.since);
+        let span = self.span();
+        if event.flags & flags::RESCHEDULE != 0 && span.doing == Doing::Ready && since < span.since {
+            span.pending_since.get_or_insert(event.time);
+        }
+    }
+
     fn apply(&mut self, event: &Event) {
+        self.notice_pending(event);
         match event.what {
             What::Switch { previous, state, next, facts } => {
                 self.switched(event.time, (previous, state), (next, facts));
@@ -272,7 +289,6 @@ impl<'a> State<'a> {
             self.begin_span(doing, time);
             (self.fault, self.waking) = (None, None);
         }
-        self.span().left_ready = state == 0;
         self.switch(time, next, Some(facts));
         // A softirq of PREEMPT_RT may be preempted; it then counts as its thread.
         self.sections.clear();
@@ -283,6 +299,7 @@ impl<'a> State<'a> {
     fn switch(&mut self, time: u64, next: i32, facts: Option<ThreadFacts>) {
         self.runs = self.runs.saturating_add(1);
         let running = Running { pid: next, facts, run: self.runs, since: time };
+        let before = self.current.map_or(Some(HIGHEST_PRIORITY), |current| current.priority());
         self.current = Some(running);
         let is_thread = next == self.thread;
         let span = self.span();
@@ -292,6 +309,7 @@ impl<'a> State<'a> {
             self.begin_span(Doing::Runs, time);
         } else if span.doing == Doing::Ready {
             span.chosen = span.chosen.max(running.priority());
+            span.is_emptied |= next == 0 && before <= Some(HIGHEST_PRIORITY);
         } else if span.doing == Doing::Runs {
             // No event tells how the thread stopped.
             self.begin_span(Doing::Unknown, time);
@@ -341,8 +359,7 @@ impl<'a> State<'a> {
         let span = self.span();
         let ran_before = since < span.since && span.since < event.time;
         if span.doing == Doing::Ready && is_outermost && is_first && ran_before {
-            let is_pending = event.flags & flags::RESCHEDULE != 0;
-            span.served = Some(span.served.unwrap_or_default() || is_pending);
+            span.has_served = true;
         }
         self.is_served |= event.time > self.deadline;
         self.begin_section(section);

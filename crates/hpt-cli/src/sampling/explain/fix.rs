@@ -55,6 +55,9 @@ enum Urgency {
     Other,
 }
 
+/// The longest interrupt of the timer that may be a tick of the kernel, in nanoseconds.
+const LONGEST_TICK_NS: u64 = 200_000;
+
 /// The fix of a cause.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CauseFix {
@@ -104,7 +107,7 @@ impl Fixes {
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
-        use PartKind::{CpuQuota, InterruptsOff, InterruptsOffOrHost, NotPreemptible, Paused, Thread};
+        use PartKind::{CpuQuota, HardInterrupt, InterruptsOff, InterruptsOffOrHost, NotPreemptible, Paused, Thread};
         if matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost | NotPreemptible) {
             // The rules do not know which threads belong to hpt.
             if cause.name.as_deref().and_then(load_of).is_some() {
@@ -125,11 +128,17 @@ impl Fixes {
                 CauseFix { rule, text: Some(text.to_owned()) }
             }
             CpuQuota => {
-                let policy =
-                    format!("measure under a real-time policy, which CPU quotas do not limit: --fifo {PRIORITY}");
-                let of_rule = self.rules.get("cpu-quota").cloned().or_else(|| general(cause));
-                CauseFix { rule: Some("cpu-quota"), text: alternatives(of_rule.into_iter().chain([policy])) }
+                let text = self.rules.get("cpu-quota").cloned().or_else(|| general(cause));
+                CauseFix { rule: Some("cpu-quota"), text }
             }
+            // No tick takes that long: timers of programs or of the kernel expire in this interrupt.
+            HardInterrupt if rule_of(cause) == Some("tick") && cause.worst_ns > LONGEST_TICK_NS => CauseFix {
+                rule: None,
+                text: Some(
+                    "find the timers that expire on this CPU: the event hrtimer_expire_entry states the function of each"
+                        .to_owned(),
+                ),
+            },
             NotPreemptible => {
                 let text = self.preemption.clone().or_else(|| general(cause));
                 CauseFix { rule: Some("preemption"), text }
@@ -407,7 +416,13 @@ mod tests {
         let text = fix(&realtime, &with_kind(thread("cc1", None), PartKind::NotPreemptible)).1;
         assert!(text.contains("preemptoff") && !text.contains("taskset"), "{text}");
         let (rule, text) = of(PartKind::CpuQuota);
-        assert!(rule == Some("cpu-quota") && text.contains("group cc1; or measure under a real-time"), "{text}");
+        assert!(rule == Some("cpu-quota") && text.contains("group cc1") && !text.contains("--fifo"), "{text}");
+        let mut tick = CauseTotal::new(PartKind::HardInterrupt);
+        tick.name = Some("local_timer".to_owned());
+        for (worst_ns, rule) in [(30_000, Some("tick")), (5_920_000, None)] {
+            tick.worst_ns = worst_ns;
+            assert_eq!(fifo.for_cause(&tick).rule, rule);
+        }
         assert_eq!(of(PartKind::PageFault), (None, "lock the memory during the run: --mlockall".to_owned()));
         assert!(of(PartKind::Blocked).1.ends_with("cc1 (pid 4711) woke it"));
         assert!(of(PartKind::Budget).1.contains("-P d:") && of(PartKind::Stopped).1.contains("SIGSTOP"));
