@@ -110,11 +110,11 @@ fn of_groups(beyond: &[u64], sizes: &[u64], error: f64) -> Option<(f64, f64)> {
     clippy::cast_sign_loss,
     reason = "small random numbers"
 )]
-mod tests {
+pub(crate) mod tests {
     use super::{Bins, interval, of_groups};
 
     /// A generator of random numbers (SplitMix64), so that every run of the test is the same.
-    struct Random(u64);
+    pub(crate) struct Random(pub(crate) u64);
 
     impl Random {
         fn next(&mut self) -> u64 {
@@ -126,12 +126,12 @@ mod tests {
         }
 
         /// Returns a number above 0 and at most 1.
-        fn part(&mut self) -> f64 {
+        pub(crate) fn part(&mut self) -> f64 {
             ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64
         }
 
         /// Returns a length with this mean and a geometric distribution.
-        fn length(&mut self, mean: f64) -> usize {
+        pub(crate) fn length(&mut self, mean: f64) -> usize {
             1 + (self.part().ln() / (1.0 - 1.0 / mean.max(1.000_001)).ln()) as usize
         }
     }

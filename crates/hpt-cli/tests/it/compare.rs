@@ -1,5 +1,5 @@
-//! `hpt compare`: how often it says that something differs, with recorded and with replayed wake-ups; its exit codes, and
-//! what it says about one run and several runs of each side.
+//! `hpt compare`: how often it says that something differs, with recorded wake-ups; its exit codes, and what it says about
+//! one run and several runs of each side.
 
 use std::{
     fs,
@@ -115,56 +115,6 @@ fn a_machine_rarely_differs_from_itself() {
         let found = found.count();
         eprintln!("{runs} runs a side: {found} of 100 comparisons say that something differs");
         assert!(found <= 5, "{runs} runs a side: {found} of 100");
-    }
-}
-
-/// Returns the figures of 40,000 replayed wake-ups: 20 µs and a little noise, and bursts that take 3 % of the time and whose
-/// latencies have this scale.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small positive numbers")]
-fn replayed(random: &mut Random, scale: f64) -> [u64; 5] {
-    const COUNT: usize = 40_000;
-    let mut samples: Vec<u64> = Vec::with_capacity(COUNT);
-    let mut is_burst = false;
-    while samples.len() < COUNT {
-        let mean: f64 = if is_burst { 3.0 } else { 97.0 };
-        let length = 1 + (random.part().ln() / (1.0 - 1.0 / mean).ln()) as usize;
-        for _ in 0..length.min(COUNT - samples.len()) {
-            let noise = -random.part().ln();
-            let late = if is_burst { scale * (40_000.0 + 20_000.0 * noise) } else { 20_000.0 + 1_000.0 * noise };
-            samples.push(late as u64);
-        }
-        is_burst = !is_burst;
-    }
-    samples.sort_unstable();
-    // As a document states them: the sample of the rank, with three digits.
-    let at = |per_mille: usize| {
-        let value = samples[COUNT * per_mille / 1_000 - 1];
-        let unit = 10_u64.pow(value.ilog10().saturating_sub(2));
-        value.div_ceil(unit) * unit
-    };
-    [COUNT as u64, at(500), at(990), at(999), samples[COUNT - 1]]
-}
-
-#[test]
-fn a_planted_change_of_p99_by_a_fifth_is_found() {
-    let (template, sides, mut random) = (template(), Sides::new(), Random(1));
-    let verdict = |compared: &Value, what: &str| {
-        let rows = compared["results"].as_array().expect("rows");
-        let row = rows.iter().find(|row| row["side"] == "B" && row["quantity"] == format!("kernel's timer, {what}"));
-        row.unwrap_or_else(|| panic!("{what} in {compared:#}"))["verdict"].as_str().expect("a word").to_owned()
-    };
-    for (scale, least, most) in [(1.2, 18, 20), (1.0, 0, 2)] {
-        let found = (0..20).filter(|_| {
-            let mut run = |at, scale| run_of(&template, at, &[replayed(&mut random, scale)]);
-            let pairs = (0..5).map(|at| (run(2 * at, 1.0), run(2 * at + 1, scale)));
-            let (first, other): (Vec<Value>, Vec<Value>) = pairs.unzip();
-            let compared = sides.compare(&first, &other);
-            assert_eq!(verdict(&compared, "p50"), "no difference shown", "{compared:#}");
-            verdict(&compared, "p99") == "differs"
-        });
-        let found = found.count();
-        eprintln!("p99 times {scale}: found in {found} of 20 comparisons");
-        assert!((least..=most).contains(&found), "p99 times {scale}: {found} of 20");
     }
 }
 

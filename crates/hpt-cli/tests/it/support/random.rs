@@ -20,10 +20,4 @@ impl Random {
     pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
-
-    /// Returns a number above 0 and at most 1.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-    pub(crate) fn part(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64
-    }
 }

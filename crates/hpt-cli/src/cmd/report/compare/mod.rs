@@ -247,3 +247,95 @@ fn of_nominal_rates(values: &[Values<'_>]) -> Vec<String> {
     });
     said.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, time::Duration};
+
+    use clap::Parser;
+    use hpt_core::{
+        Instant,
+        measure::{Latencies, Wake},
+    };
+    use hpt_document::{Document, compare::CompareVerdict, not_run::NotRun, wake_latency::WakeLatencyRow};
+
+    use super::{Arguments, run};
+    use crate::{
+        context::Context,
+        golden,
+        output::Format,
+        sampling::{late_deadlines::LateDeadlines, latency_figures, time_series::TimeSeries},
+        statistics::quantile::tests::Random,
+    };
+
+    /// Returns the document of a run into which 40,000 wake-ups are replayed: 20 µs and a little noise, and bursts that
+    /// take 3 % of the time and whose latencies have this scale.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small positive numbers")]
+    fn replayed(random: &mut Random, start_s: usize, scale: f64) -> String {
+        let (mut latencies, mut time_series) = (Latencies::new(), TimeSeries::new());
+        let (mut deadline, mut left, mut is_burst) = (Instant::EPOCH, 40_000, false);
+        while left > 0 {
+            let length = random.length(if is_burst { 3.0 } else { 97.0 }).min(left);
+            for _ in 0..length {
+                let noise = -random.part().ln();
+                let late = if is_burst { scale * (40_000.0 + 20_000.0 * noise) } else { 20_000.0 + 1_000.0 * noise };
+                deadline += Duration::from_micros(500);
+                let wake = Wake::new(deadline, late as u64);
+                time_series.record(LateDeadlines::of(&wake));
+                latencies.record(wake);
+            }
+            (left, is_burst) = (left - length, !is_burst);
+        }
+        let Document::WakeLatency(mut document) = golden::empty("latency-timer") else { panic!("another kind") };
+        document.time.started_at = format!("2026-01-01T00:{:02}:{:02}Z", start_s / 60, start_s % 60);
+        document.results = vec![WakeLatencyRow {
+            cpu: Some(0),
+            figures: latency_figures::figures(&latencies).expect("samples"),
+            intervals: Vec::new(),
+            not_run: NotRun::default(),
+            clock_stepped: 0,
+            time_series_interval_ns: time_series.every_ns(),
+            time_series: time_series.rows(),
+            heat_map_interval_ns: time_series.heat_map().every_ns(),
+            heat_map: time_series.heat_map().columns(),
+        }];
+        serde_json::to_string(&document).expect("it has a JSON form")
+    }
+
+    /// Returns the verdict of `hpt compare` on a quantile.
+    fn verdict(first: &Path, other: &Path, quantile: &str) -> CompareVerdict {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let line = Line::parse_from([Path::new("hpt"), first, other]);
+        let context = Context::new(Ok(false), Format::Json, None).expect("it writes nothing");
+        let compared = run(&line.arguments, &context).expect("comparable");
+        let Document::Compare(data) = compared.data else { panic!("another kind") };
+        let end = format!(", {quantile}");
+        let row = data.results.iter().find(|row| row.side == "B" && row.quantity.ends_with(&end));
+        row.unwrap_or_else(|| panic!("{quantile} in {:#?}", data.results)).verdict
+    }
+
+    #[test]
+    fn a_planted_change_of_p99_by_a_fifth_is_found() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (first, other) = (folder.path().join("a"), folder.path().join("b"));
+        let mut random = Random(1);
+        for (scale, least, most) in [(1.2, 18, 20), (1.0, 0, 2)] {
+            let found = (0..20).filter(|_| {
+                let mut run = |at, scale| replayed(&mut random, at, scale);
+                let pairs = (0..5).map(|at| (run(2 * at, 1.0), run(2 * at + 1, scale)));
+                let (runs, others): (Vec<String>, Vec<String>) = pairs.unzip();
+                std::fs::write(&first, runs.join("\n")).expect("ours");
+                std::fs::write(&other, others.join("\n")).expect("ours");
+                assert_eq!(verdict(&first, &other, "p50"), CompareVerdict::NotShown);
+                verdict(&first, &other, "p99") == CompareVerdict::Differs
+            });
+            let found = found.count();
+            eprintln!("p99 times {scale}: found in {found} of 20 comparisons");
+            assert!((least..=most).contains(&found), "p99 times {scale}: {found} of 20");
+        }
+    }
+}
