@@ -298,20 +298,7 @@ mod tests {
     const OTHER: i32 = 7;
     const READY: u8 = 0;
     const SLEEPS: u8 = 1;
-    const EVIDENCE: Evidence<'_> = Evidence {
-        steal_ns: 0,
-        throttled_ns: 0,
-        sharing: &[],
-        interrupts_off_ns: 20_000,
-        scheduling_ns: 1_000,
-        idle_ns: &[],
-        is_blocking: true,
-        is_pinned: true,
-        is_virtual: false,
-        host_unknown: false,
-        waits_for_timer: true,
-        has_fair_server: false,
-    };
+    const EVIDENCE: Evidence<'_> = Evidence::QUIET;
 
     fn facts(name: &str, priority: i32) -> ThreadFacts {
         let mut bytes = [0; 16];

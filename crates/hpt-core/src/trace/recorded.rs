@@ -17,20 +17,6 @@ const KERNELS: [&str; 5] =
     ["debian-12-amd64", "debian-12-arm64", "debian-12-armhf", "debian-12-armel", "linux-6.18-x86_64"];
 /// The number of damaged pages that each test run parses. HPT_MUTATIONS sets another number.
 const MUTATIONS: usize = 10_000;
-const QUIET: Evidence<'_> = Evidence {
-    steal_ns: 0,
-    throttled_ns: 0,
-    sharing: &[],
-    interrupts_off_ns: 20_000,
-    scheduling_ns: 1_000,
-    idle_ns: &[],
-    is_blocking: true,
-    is_pinned: true,
-    is_virtual: false,
-    host_unknown: false,
-    waits_for_timer: true,
-    has_fair_server: false,
-};
 
 fn folder(kernel: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/rings").join(kernel)
@@ -67,7 +53,7 @@ fn injected(kernel: &str, name: &str) -> Vec<(u64, u64)> {
 
 fn explain(sample: LateSample, decoder: &Decoder, window: &Window) -> Explained {
     let events = window.around(sample.thread, sample.deadline_ns, sample.end_ns());
-    let explained = divide(sample, events, QUIET, (decoder, &mut Threads::new(false)));
+    let explained = divide(sample, events, Evidence::QUIET, (decoder, &mut Threads::new(false)));
     check(&explained);
     explained
 }

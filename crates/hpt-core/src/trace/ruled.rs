@@ -26,20 +26,7 @@ const FAIR: i32 = 120;
 const HIGHER: i32 = 9;
 const DEADLINE: i32 = -1;
 
-const EVIDENCE: Evidence<'_> = Evidence {
-    steal_ns: 0,
-    throttled_ns: 0,
-    sharing: &[],
-    interrupts_off_ns: 20_000,
-    scheduling_ns: 1_000,
-    idle_ns: &[0, 20_000],
-    is_blocking: true,
-    is_pinned: true,
-    is_virtual: false,
-    host_unknown: false,
-    waits_for_timer: true,
-    has_fair_server: false,
-};
+const EVIDENCE: Evidence<'_> = Evidence { idle_ns: &[0, 20_000], ..Evidence::QUIET };
 
 fn facts(name: &str, priority: i32) -> ThreadFacts {
     let mut bytes = [0; 16];

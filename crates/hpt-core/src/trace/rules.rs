@@ -59,6 +59,25 @@ pub(super) struct Evidence<'a> {
     pub(super) has_fair_server: bool,
 }
 
+#[cfg(test)]
+impl Evidence<'_> {
+    /// A pinned, blocking thread on a machine of its own, without any evidence.
+    pub(super) const QUIET: Self = Self {
+        steal_ns: 0,
+        throttled_ns: 0,
+        sharing: &[],
+        interrupts_off_ns: 20_000,
+        scheduling_ns: 1_000,
+        idle_ns: &[],
+        is_blocking: true,
+        is_pinned: true,
+        is_virtual: false,
+        host_unknown: false,
+        waits_for_timer: true,
+        has_fair_server: false,
+    };
+}
+
 /// A piece of a latency to which the rules are applied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case<'a> {
