@@ -87,8 +87,7 @@ word_enum! {
         /// The timer interrupt that woke the thread was late, and the CPU served no other interrupt: interrupts were
         /// disabled, or firmware held the CPU. The name is that of the thread that ran.
         InterruptsOff = "interrupts-off",
-        /// As `interrupts-off`, or the hypervisor ran other guests. In a virtual machine whose steal time is unknown or too
-        /// coarse, the trace cannot distinguish the two.
+        /// As `interrupts-off`, or the hypervisor had the CPU: in a virtual machine, the trace cannot distinguish the two.
         InterruptsOffOrHost = "interrupts-off-or-host",
         /// The timer interrupt that woke the thread was late by less than 20 µs, or 40 µs in a virtual machine.
         TimerDelivery = "timer-delivery",
@@ -164,7 +163,8 @@ pub struct ExplainedPart {
     /// Whether the thread belongs to the kernel; null if that is not known.
     #[serde(default)]
     pub kernel: Option<bool>,
-    /// Whether the thread has its priority only while another thread waits for it.
+    /// Whether the thread had a higher priority than /proc stated later: inherited from a thread that waited for it, or
+    /// changed since.
     #[serde(default)]
     pub boosted: bool,
     /// Why no rule explains the part; null for other parts.
@@ -218,7 +218,8 @@ pub struct ExplainedCause {
     /// Whether the thread belongs to the kernel; null if that is not known.
     #[serde(default)]
     pub kernel: Option<bool>,
-    /// Whether the thread had its priority in the worst sample only while another thread waited for it.
+    /// Whether the thread had a higher priority in the worst sample than /proc stated later: inherited from a thread that
+    /// waited for it, or changed since.
     #[serde(default)]
     pub boosted: bool,
     /// Why no rule explains this time; null for other causes.

@@ -76,9 +76,10 @@ impl NamedThread {
         let Some(pid) = self.pid else { return String::new() };
         let precedence = match (self.priority, self.is_boosted) {
             (_, false) if self.is_deadline => ", SCHED_DEADLINE".to_owned(),
-            (Some(priority), true) => format!(", boosted to real-time priority {priority} by a lock"),
+            // Inherited from a thread that waits for a lock, or changed since.
+            (Some(priority), true) => format!(", real-time priority {priority} at that time, not its own now"),
             (Some(priority), false) => format!(", real-time priority {priority}"),
-            (None, true) => ", boosted to SCHED_DEADLINE by a lock".to_owned(),
+            (None, true) => ", SCHED_DEADLINE at that time, not its own now".to_owned(),
             (None, false) => String::new(),
         };
         format!(" (pid {pid}{precedence})")
@@ -194,7 +195,10 @@ mod tests {
         let words = CauseWords::default();
         assert_eq!(words.of_part(&part), "thread hog (pid 7, real-time priority 90) 3×");
         let boosted = ExplainedPart { boosted: true, policy: Some("other".to_owned()), ..part.clone() };
-        assert_eq!(words.of_part(&boosted), "thread hog (pid 7, boosted to real-time priority 90 by a lock) 3×");
+        assert_eq!(
+            words.of_part(&boosted),
+            "thread hog (pid 7, real-time priority 90 at that time, not its own now) 3×"
+        );
         let deadline = ExplainedPart { priority: None, policy: Some("deadline".to_owned()), ..part.clone() };
         assert_eq!(words.of_part(&deadline), "thread hog (pid 7, SCHED_DEADLINE) 3×");
         assert_eq!(words.in_one_line(&part), "thread hog (pid 7)");

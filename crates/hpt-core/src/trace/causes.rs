@@ -19,7 +19,7 @@ pub struct CauseTotal {
     pub is_own: bool,
     /// Whether the thread belongs to the kernel; `None` if that is not known.
     pub is_kernel: Option<bool>,
-    /// Whether the thread had its priority in the worst sample only while another thread waited for it.
+    /// Whether the thread had a higher priority in the worst sample than /proc stated later.
     pub is_boosted: bool,
     /// Why no rule explains this time.
     pub doubt: Option<Doubt>,

@@ -34,8 +34,8 @@ pub enum PartKind {
     /// The timer interrupt that woke the thread was late, and the CPU served no other interrupt: a thread or a driver had
     /// disabled interrupts. The part names the thread that ran.
     InterruptsOff,
-    /// As [`InterruptsOff`](Self::InterruptsOff), or the hypervisor ran other guests: this is a virtual machine, and its
-    /// steal time is unknown or too coarse to distinguish the two.
+    /// As [`InterruptsOff`](Self::InterruptsOff), or the hypervisor had the CPU: in a virtual machine, the trace cannot
+    /// distinguish the two.
     InterruptsOffOrHost,
     /// The timer interrupt that woke the thread was late by less than 20 µs, or 40 µs in a virtual machine.
     TimerDelivery,
@@ -182,7 +182,8 @@ pub struct Part {
     pub pid: Option<i32>,
     /// Whether the thread belongs to the kernel; `None` if that is not known.
     pub is_kernel: Option<bool>,
-    /// Whether the thread has its priority only while another thread waits for it (priority inheritance).
+    /// Whether the thread had a higher priority than /proc stated later: inherited from a thread that waited for it, or
+    /// changed since.
     pub is_boosted: bool,
     /// Why no rule explains the part.
     pub doubt: Option<Doubt>,
