@@ -167,6 +167,9 @@ pub struct ExplainedPart {
     /// changed since.
     #[serde(default)]
     pub boosted: bool,
+    /// The thread that waited for this one and whose priority it inherited, with its number; null if no event shows that.
+    #[serde(default)]
+    pub inherits_from: Option<String>,
     /// Why no rule explains the part; null for other parts.
     #[serde(default)]
     pub doubt: Option<Doubt>,
@@ -222,6 +225,9 @@ pub struct ExplainedCause {
     /// waited for it, or changed since.
     #[serde(default)]
     pub boosted: bool,
+    /// The thread whose priority the thread inherited in the worst sample, with its number; null if no event shows that.
+    #[serde(default)]
+    pub inherits_from: Option<String>,
     /// Why no rule explains this time; null for other causes.
     #[serde(default)]
     pub doubt: Option<Doubt>,

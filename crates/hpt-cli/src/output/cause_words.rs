@@ -25,6 +25,7 @@ impl<'a> CauseWords<'a> {
     /// Returns a cause in a few words.
     pub(crate) fn of_cause(self, cause: &ExplainedCause) -> String {
         let thread = self.thread(cause.pid, cause.priority, cause.boosted, cause.policy.as_deref());
+        let thread = NamedThread { inherits_from: cause.inherits_from.as_deref(), ..thread };
         let what = words(cause.kind, cause.name.as_deref(), thread, cause.irq, cause.idle_state);
         cause.doubt.map_or(what, |doubt| format!("unexplained: {}", doubt_words(doubt)))
     }
@@ -33,6 +34,7 @@ impl<'a> CauseWords<'a> {
     pub(crate) fn of_part(self, part: &ExplainedPart) -> String {
         let times = if part.count > 1 { format!(" {}×", part.count) } else { String::new() };
         let thread = self.thread(part.pid, part.priority, part.boosted, part.policy.as_deref());
+        let thread = NamedThread { inherits_from: part.inherits_from.as_deref(), ..thread };
         let after = part.after.as_deref().map_or_else(String::new, |after| format!(" after {after}"));
         words(part.kind, part.name.as_deref(), thread, part.irq, part.idle_state) + &after + &times
     }
@@ -48,12 +50,19 @@ impl<'a> CauseWords<'a> {
         }
     }
 
-    fn thread(self, pid: Option<u32>, priority: Option<u8>, is_boosted: bool, policy: Option<&str>) -> NamedThread {
+    fn thread(
+        self,
+        pid: Option<u32>,
+        priority: Option<u8>,
+        is_boosted: bool,
+        policy: Option<&str>,
+    ) -> NamedThread<'static> {
         let is_deadline = policy == Some("deadline");
         NamedThread {
             pid,
             priority,
             is_boosted,
+            inherits_from: None,
             is_deadline,
             is_own: pid.is_some_and(|pid| self.own_threads.contains(&pid)),
         }
@@ -62,18 +71,26 @@ impl<'a> CauseWords<'a> {
 
 /// The facts about a thread that the words state in addition to its name.
 #[derive(Clone, Copy, Debug)]
-struct NamedThread {
+struct NamedThread<'a> {
     pid: Option<u32>,
     priority: Option<u8>,
     is_boosted: bool,
+    inherits_from: Option<&'a str>,
     is_deadline: bool,
     is_own: bool,
 }
 
-impl NamedThread {
+impl NamedThread<'_> {
     /// Returns its number and its precedence in parentheses.
     fn details(self) -> String {
         let Some(pid) = self.pid else { return String::new() };
+        if let Some(waits) = self.inherits_from {
+            let precedence = match self.priority {
+                Some(priority) => format!("real-time priority {priority}"),
+                None => "SCHED_DEADLINE".to_owned(),
+            };
+            return format!(" (pid {pid}, {precedence} inherited from {waits})");
+        }
         let precedence = match (self.priority, self.is_boosted) {
             (_, false) if self.is_deadline => ", SCHED_DEADLINE".to_owned(),
             // Inherited from a thread that waits for a lock, or changed since.
@@ -102,7 +119,7 @@ const fn doubt_words(doubt: Doubt) -> &'static str {
 fn words(
     kind: CauseKind,
     name: Option<&str>,
-    thread: NamedThread,
+    thread: NamedThread<'_>,
     irq: Option<u32>,
     idle_state: Option<u32>,
 ) -> String {
@@ -181,6 +198,7 @@ mod tests {
             pid: Some(7),
             kernel: Some(false),
             boosted: false,
+            inherits_from: None,
             doubt: None,
             after: None,
             longest_ns: None,
@@ -198,6 +216,11 @@ mod tests {
         assert_eq!(
             words.of_part(&boosted),
             "thread hog (pid 7, real-time priority 90 at that time, not its own now) 3×"
+        );
+        let inherits_from = Some("waiter (pid 8)".to_owned());
+        assert_eq!(
+            words.of_part(&ExplainedPart { inherits_from, ..boosted }),
+            "thread hog (pid 7, real-time priority 90 inherited from waiter (pid 8)) 3×"
         );
         let deadline = ExplainedPart { priority: None, policy: Some("deadline".to_owned()), ..part.clone() };
         assert_eq!(words.of_part(&deadline), "thread hog (pid 7, SCHED_DEADLINE) 3×");

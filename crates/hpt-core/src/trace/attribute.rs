@@ -24,6 +24,7 @@ enum Subject {
     Thread {
         pid: i32,
         facts: Option<ThreadFacts>,
+        inherits_from: Option<i32>,
         run: Option<u32>,
     },
     Idle(Option<u32>),
@@ -67,7 +68,7 @@ fn helper<'a>(thread: i32, events: impl Iterator<Item = &'a Event>, decoder: &De
     let wakers = events.filter(wakes).filter_map(|event| Some((event.running, decoder.thread(event.running)?)));
     let passes_on = |facts: &ThreadFacts| [&b"irq/"[..], b"ktimer"].iter().any(|start| facts.name.starts_with(start));
     let (pid, facts) = wakers.filter(|(_, facts)| passes_on(facts)).last()?;
-    Some(Running { pid, facts: Some(facts), run: 0, since: 0 })
+    Some(Running { pid, facts: Some(facts), run: 0, since: 0, inherits_from: None })
 }
 
 /// Returns the kind of the last piece. At its end the sampled thread runs, so if another one runs at its beginning, the
@@ -83,8 +84,12 @@ fn last_kind(case: Case<'_>, thread: i32) -> PartKind {
 
 /// Returns the subject of a piece of this kind.
 fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
-    let of =
-        |Running { pid, facts, run, .. }: Running| Subject::Thread { pid, facts, run: (run <= RUNS).then_some(run) };
+    let of = |Running { pid, facts, run, inherits_from, .. }: Running| Subject::Thread {
+        pid,
+        facts,
+        inherits_from,
+        run: (run <= RUNS).then_some(run),
+    };
     let (piece, span): (&Piece, &Span) = (case.piece, case.span);
     match kind {
         PartKind::HardInterrupt | PartKind::SoftInterrupt => piece.section.map_or(Subject::None, Subject::Section),
@@ -94,7 +99,7 @@ fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
         PartKind::IdleExit => Subject::Idle(piece.idle),
         PartKind::Stopped | PartKind::Traced | PartKind::Blocked => match span.waker {
             Some(Waker::Thread(pid) | Waker::Elsewhere { pid, is_interrupt: false }) if pid > 0 => {
-                Subject::Thread { pid, facts: decoder.thread(pid), run: Some(0) }
+                Subject::Thread { pid, facts: decoder.thread(pid), inherits_from: None, run: Some(0) }
             }
             Some(Waker::Handler(Some(section))) => Subject::Section(section),
             _ => Subject::None,
@@ -183,6 +188,7 @@ const fn part(kind: PartKind, at_ns: u64) -> Part {
         pid: None,
         is_kernel: None,
         is_boosted: false,
+        inherits_from: None,
         doubt: None,
         after: None,
         policy: None,
@@ -208,8 +214,9 @@ fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut T
                 part.irq = Some(irq);
             }
         }
-        Subject::Thread { pid, facts, .. } => {
+        Subject::Thread { pid, facts, inherits_from, .. } => {
             (part.pid, part.is_own) = (Some(pid), threads.is_own(pid));
+            part.inherits_from = inherits_from.map(|waits| thread_words(waits, decoder));
             if let Some(facts) = facts {
                 name_thread(&mut part, (pid, facts), threads);
             }
@@ -252,19 +259,25 @@ fn section_name(section: Section, decoder: &Decoder) -> Option<String> {
     }
 }
 
-/// Returns an event in a few words.
-fn words(event: Event, decoder: &Decoder) -> String {
-    let thread = |pid: i32| match decoder.thread(pid) {
+/// Returns the name and the number of a thread.
+fn thread_words(pid: i32, decoder: &Decoder) -> String {
+    match decoder.thread(pid) {
         _ if pid == 0 => "idle".to_owned(),
         Some(facts) => format!("{} (pid {pid})", thread_name(&facts.name)),
         None => format!("pid {pid}"),
-    };
+    }
+}
+
+/// Returns an event in a few words.
+fn words(event: Event, decoder: &Decoder) -> String {
+    let thread = |pid| thread_words(pid, decoder);
     let handler = |section| section_name(section, decoder).unwrap_or_else(|| "unknown".to_owned());
     match event.what {
         What::Switch { next, .. } => format!("switch to {}", thread(next)),
         What::Woken { thread: woken, .. } | What::WokenElsewhere { thread: woken, .. } => {
             format!("wake-up of {}", thread(woken))
         }
+        What::Inherits { thread: inherits, .. } => format!("priority of {}", thread(inherits)),
         What::Faults(_) => format!("page fault of {}", thread(event.running)),
         What::HardBegins(irq) => format!("begin of interrupt {}", handler(Section::Hard(irq))),
         What::HardEnds(irq) => format!("end of interrupt {}", handler(Section::Hard(irq))),

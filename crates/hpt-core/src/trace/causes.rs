@@ -21,6 +21,8 @@ pub struct CauseTotal {
     pub is_kernel: Option<bool>,
     /// Whether the thread had a higher priority in the worst sample than /proc stated later.
     pub is_boosted: bool,
+    /// The thread whose priority the thread inherited in the worst sample, with its number.
+    pub inherits_from: Option<String>,
     /// Why no rule explains this time.
     pub doubt: Option<Doubt>,
     /// The number of the interrupt.
@@ -50,6 +52,7 @@ impl CauseTotal {
             is_own: false,
             is_kernel: None,
             is_boosted: false,
+            inherits_from: None,
             doubt: None,
             irq: None,
             policy: None,
@@ -83,6 +86,7 @@ impl Causes {
                         is_own: part.is_own,
                         is_kernel: part.is_kernel,
                         is_boosted: part.is_boosted,
+                        inherits_from: part.inherits_from.clone(),
                         doubt: part.doubt,
                         irq: part.irq,
                         policy: part.policy,
@@ -102,6 +106,7 @@ impl Causes {
             if part.duration_ns > cause.worst_ns {
                 (cause.pid, cause.policy, cause.priority) = (part.pid, part.policy, part.priority);
                 (cause.is_kernel, cause.is_boosted) = (part.is_kernel, part.is_boosted);
+                cause.inherits_from.clone_from(&part.inherits_from);
             }
         }
         for (index, duration_ns) in of_sample {
@@ -134,6 +139,7 @@ mod tests {
             is_own,
             is_kernel: Some(false),
             is_boosted: false,
+            inherits_from: None,
             doubt: None,
             after: None,
             irq: None,

@@ -53,6 +53,12 @@ pub(super) enum What {
         thread: i32,
         priority: i32,
     },
+    /// A thread inherits the priority of a thread that waits for it, the running one, or loses it again.
+    Inherits {
+        thread: i32,
+        priority: i32,
+        is_raised: bool,
+    },
     /// The running thread accesses a page that is not mapped, at this address.
     Faults(u64),
     HardBegins(i32),
@@ -92,6 +98,7 @@ struct ThreadFields {
 enum Meaning {
     Switch { previous: ThreadFields, state: Field, next: ThreadFields },
     Woken(ThreadFields),
+    Inherits { thread: Field, old: Field, new: Field },
     Faults(Field),
     HardBegins(Field, Option<Field>),
     HardEnds(Field),
@@ -158,6 +165,9 @@ impl Decoder {
                 Meaning::Switch { previous: thread("prev_")?, state: field("prev_state")?, next: thread("next_")? }
             }
             "sched/sched_waking" | "sched/sched_wakeup" | "sched/sched_wakeup_new" => Meaning::Woken(thread("")?),
+            "sched/sched_pi_setprio" => {
+                Meaning::Inherits { thread: field("pid")?, old: field("oldprio")?, new: field("newprio")? }
+            }
             "exceptions/page_fault_user" | "exceptions/page_fault_kernel" => Meaning::Faults(field("address")?),
             "irq/irq_handler_entry" => Meaning::HardBegins(field("irq")?, field("name")),
             "irq/irq_handler_exit" => Meaning::HardEnds(field("irq")?),
@@ -229,6 +239,10 @@ impl Decoder {
                 let (thread, facts) = facts(thread)?;
                 Self::remember(&mut self.threads, thread, facts);
                 What::Woken { thread, priority: facts.priority }
+            }
+            Meaning::Inherits { thread, old, new } => {
+                let (thread, priority) = (signed(thread)?, signed(new)?);
+                What::Inherits { thread, priority, is_raised: priority < signed(old)? }
             }
             Meaning::Faults(address) => What::Faults(unsigned(address)?),
             Meaning::HardBegins(irq, name) => {

@@ -23,9 +23,11 @@ const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_
 /// Further events, which not every kernel has.
 ///
 /// Without sched_wakeup: sched_waking occurs in the same interrupt, and each event costs time at each wake-up.
-const WANTED: [&str; 4] = ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", IDLE];
+const WANTED: [&str; 5] = ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", IDLE, INHERITS];
 /// Events that replace those of the timer interrupt, if it has none. Each event costs time at each wake-up.
 const TIMERS: [&str; 2] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"];
+/// The event of priorities that threads inherit. It occurs on the CPU of the thread that waits.
+const INHERITS: &str = "sched/sched_pi_setprio";
 /// The event of idle states. Leaving one needs no event, because others follow.
 const IDLE: &str = "power/cpu_idle";
 const ENTERS_IDLE: &str = "state != 4294967295";
@@ -38,16 +40,16 @@ const FAULTS: [&str; 2] = ["exceptions/page_fault_user", "exceptions/page_fault_
 const ALL_KB: usize = 64 << 10;
 const MOST_KB: usize = 8 << 10;
 const LEAST_KB: usize = 512;
-/// The memory of a CPU on which only wake-ups of the measured threads are recorded.
-const WAKINGS_KB: usize = 32;
+/// The memory of a CPU of which only the effects on the measured CPUs are recorded.
+const ELSEWHERE_KB: usize = 32;
 
 /// The events that an instance records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// All events of the CPUs that explain a sample.
     Causes,
-    /// The events by which the CPUs wake the measured threads.
-    Wakings,
+    /// The events by which the CPUs wake the measured threads, and change the priorities of threads on other CPUs.
+    Elsewhere,
 }
 
 /// A private tracefs instance. Dropping this value removes it.
@@ -93,7 +95,7 @@ impl Instance {
         let _ = folder.write("options/record-cmd", "0");
         let each = match self.scope {
             Scope::Causes => (ALL_KB / cpus.len().max(1)).clamp(LEAST_KB, MOST_KB),
-            Scope::Wakings => WAKINGS_KB,
+            Scope::Elsewhere => ELSEWHERE_KB,
         };
         for &cpu in cpus {
             folder.write(&format!("per_cpu/cpu{cpu}/buffer_size_kb"), &each.to_string())?;
@@ -106,7 +108,7 @@ impl Instance {
                 let _ = folder.write(&format!("events/{path}/filter"), ENTERS_IDLE);
             }
             // Events that are limited to the measured threads are enabled when these are known.
-            let waits = FAULTS.contains(&path.as_str()) || self.scope == Scope::Wakings;
+            let waits = FAULTS.contains(&path.as_str()) || self.scope == Scope::Elsewhere && path == WAKING;
             match format {
                 Some(_) if waits => {}
                 Some(_) => folder.write(&format!("events/{path}/enable"), "1")?,
@@ -124,8 +126,9 @@ impl Instance {
         if let Some(what) = NEEDED.into_iter().find(|path| !folder.has(&format!("events/{path}"))) {
             return Err(TraceError::Missing { what });
         }
-        if self.scope == Scope::Wakings {
-            return Ok(vec![WAKING.to_owned()]);
+        if self.scope == Scope::Elsewhere {
+            let events = [WAKING, INHERITS].into_iter().map(str::to_owned);
+            return Ok(events.filter(|path| folder.has(&format!("events/{path}"))).collect());
         }
         let vectors = VECTORS.iter().filter(|group| folder.has(&format!("events/{group}")));
         let vectors = vectors.flat_map(|group| {
@@ -149,7 +152,7 @@ impl Instance {
         };
         let (events, limit): (&[&str], _) = match self.scope {
             Scope::Causes => (&FAULTS, limit("common_pid")),
-            Scope::Wakings => (&[WAKING], limit("pid")),
+            Scope::Elsewhere => (&[WAKING], limit("pid")),
         };
         let folder = self.folder();
         for path in events.iter().filter(|path| folder.has(&format!("events/{path}"))) {

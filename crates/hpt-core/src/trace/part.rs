@@ -185,6 +185,8 @@ pub struct Part {
     /// Whether the thread had a higher priority than /proc stated later: inherited from a thread that waited for it, or
     /// changed since.
     pub is_boosted: bool,
+    /// The thread that waited for this one and whose priority it inherited, with its number; `None` if no event shows that.
+    pub inherits_from: Option<String>,
     /// Why no rule explains the part.
     pub doubt: Option<Doubt>,
     /// The last event before the longest gap of an unexplained part.

@@ -41,8 +41,8 @@ const ALL_EVENTS: usize = 2_000_000;
 const MOST_EVENTS: usize = 500_000;
 /// The number of switches of which the time is kept.
 const SWITCHES: usize = 1_000;
-/// The maximum number of wake-ups in memory for a CPU of which only these are recorded.
-const WAKINGS: usize = 10_000;
+/// The maximum number of events in memory for a CPU of which only the effects on others are recorded.
+const EFFECTS: usize = 10_000;
 /// The number of samples above the limit that are kept in addition to the worst.
 const ABOVE: usize = 1_000;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
@@ -55,7 +55,7 @@ pub(super) struct Reader {
     cpus: Vec<usize>,
     rings: Vec<Ring>,
     windows: Vec<Window>,
-    /// The other CPUs, of which only the wake-ups of the measured threads are recorded.
+    /// The other CPUs, of which only the effects on the measured ones are recorded.
     elsewhere: Vec<(Ring, Window)>,
     /// After the rings, which must be closed when the instances are removed.
     instances: Vec<Instance>,
@@ -90,7 +90,7 @@ impl Reader {
         let (instance, decoder) = Instance::create(&cpus, Scope::Causes)?;
         let rings = cpus.iter().map(|&cpu| instance.ring(cpu)).collect::<Result<Vec<_>, _>>()?;
         let mut instances = vec![instance];
-        let elsewhere = other_wakings(&cpus, &mut instances);
+        let elsewhere = other_cpus(&cpus, &mut instances);
         let host = Host::live();
         let is_virtual = host.hypervisor().is_some();
         let release = KernelRelease::parse(&host.facts().kernel_release);
@@ -153,7 +153,7 @@ impl Reader {
                 let Some(page) = ring.read(&mut self.page) else { break };
                 window.add_page(page, &mut self.decoder);
             }
-            window.keep_wakings(&self.watched);
+            window.keep_effects(&self.watched);
         }
         self.steal.update();
         self.quotas.update(now());
@@ -206,14 +206,14 @@ impl Reader {
         let since = events.clone().next().map_or(begin, |event| event.time);
         let others = (0..self.windows.len()).filter(|&other| other != place).map(|other| &self.windows[other]);
         let others = others.chain(self.elsewhere.iter().map(|(_, window)| window));
-        let mut wakings: Vec<_> = others.flat_map(|window| window.wakings(sample.thread, since, end)).collect();
+        let mut effects: Vec<_> = others.flat_map(|window| window.effects(sample.thread, since, end)).collect();
         let of_sample = (&self.decoder, &mut self.threads);
-        let mut explained = if wakings.is_empty() {
+        let mut explained = if effects.is_empty() {
             divide(sample, (events, next), evidence, of_sample)
         } else {
-            wakings.extend(events);
-            wakings.sort_by_key(|event| event.time);
-            divide(sample, (wakings.iter(), next), evidence, of_sample)
+            effects.extend(events);
+            effects.sort_by_key(|event| event.time);
+            divide(sample, (effects.iter(), next), evidence, of_sample)
         };
         for part in &mut explained.parts {
             match part.kind {
@@ -275,15 +275,15 @@ impl Reader {
     }
 }
 
-/// Begins to record the wake-ups by the CPUs other than these. Without them, a wake-up by another CPU is not explained.
-fn other_wakings(cpus: &[usize], instances: &mut Vec<Instance>) -> Vec<(Ring, Window)> {
+/// Begins to record the effects of the CPUs other than these. Without them, a wake-up by another CPU is not explained.
+fn other_cpus(cpus: &[usize], instances: &mut Vec<Instance>) -> Vec<(Ring, Window)> {
     let others: Vec<usize> = online_cpus().into_iter().filter(|cpu| !cpus.contains(cpu)).collect();
     if others.is_empty() {
         return Vec::new();
     }
-    let Ok((instance, _)) = Instance::create(&others, Scope::Wakings) else { return Vec::new() };
+    let Ok((instance, _)) = Instance::create(&others, Scope::Elsewhere) else { return Vec::new() };
     let rings = others.iter().filter_map(|&cpu| instance.ring(cpu).ok());
-    let rings = rings.map(|ring| (ring, Window::new(WAKINGS))).collect();
+    let rings = rings.map(|ring| (ring, Window::new(EFFECTS))).collect();
     instances.push(instance);
     rings
 }

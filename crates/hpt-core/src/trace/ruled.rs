@@ -13,6 +13,8 @@ const T: i32 = 80;
 const X: i32 = 7;
 const HOG: i32 = 90;
 const HELPER: i32 = 55;
+/// A thread on another CPU.
+const OTHER: i32 = 91;
 const IRQ: i32 = 27;
 const DEADLINE_US: u64 = 100_000;
 const RUNS: u8 = 0;
@@ -265,6 +267,33 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     assert_kind(PartKind::NotPreemptible, (1_060, slow), &pending(X, FIFO, 55));
     // An ordinary thread has no precedence over another.
     assert_kind(PartKind::Thread, until, &ready(X, FAIR, &[], 4_000));
+}
+
+/// A lock, or its end, changes the priority of a thread.
+fn inherits(time_us: u64, running: i32, (thread, priority): (i32, i32), is_raised: bool) -> Event {
+    at(time_us, running, What::Inherits { thread, priority, is_raised })
+}
+
+#[test]
+fn a_priority_that_it_inherits_makes_a_thread_important() {
+    let until = (5_010, EVIDENCE);
+    // A thread on another CPU waits for the running one, before the deadline or after it.
+    for since in [900, 1_500] {
+        let changes = [inherits(since, OTHER, (X, HIGHER), true)];
+        let explained = assert_kind(PartKind::Thread, until, &ring(&[&ready(X, FIFO, &[], 4_000), &changes]));
+        let first = &explained.parts[0];
+        assert_eq!((first.pid, first.priority), (Some(X), Some(90)));
+        assert_eq!(first.inherits_from.as_deref(), Some("pid 91"));
+        let expected = if since > 1_000 { 3_500_000 } else { 3_997_000 };
+        assert!(first.duration_ns.abs_diff(expected) < 5_000, "{explained:?}");
+    }
+    // Without the event, for another thread, and after the end of the inheritance.
+    assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &[], 4_000));
+    for other in [inherits(900, OTHER, (HELPER, HIGHER), true), inherits(900, OTHER, (X, 50), true)] {
+        assert_doubt(Doubt::LessImportant, until, &ring(&[&ready(X, FIFO, &[], 4_000), &[other]]));
+    }
+    let ended = [inherits(900, OTHER, (X, HIGHER), true), inherits(1_100, X, (X, FAIR), false)];
+    assert_doubt(Doubt::LessImportant, until, &ring(&[&ready(X, FIFO, &[], 4_000), &ended]));
 }
 
 #[test]

@@ -302,7 +302,8 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     },
     CauseRule {
         kind: PartKind::Thread,
-        proof: "the thread was ready, and a thread ran that is at least as important, or of the same ordinary policy",
+        proof: "the thread was ready, and a thread ran that is at least as important, by its own priority at the switch or by \
+                one that it inherited since (sched_pi_setprio), or of the same ordinary policy",
         refutation: "the thread ran on another CPU afterwards; the running thread is less important",
         fix: "isolate the CPU, or a higher priority",
         needs: "",

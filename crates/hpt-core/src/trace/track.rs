@@ -30,6 +30,8 @@ pub(super) struct Running {
     pub(super) run: u32,
     /// The time of the switch to it.
     pub(super) since: u64,
+    /// The thread whose priority it inherited while it ran.
+    pub(super) inherits_from: Option<i32>,
 }
 
 impl Running {
@@ -246,6 +248,7 @@ impl<'a> State<'a> {
                 let is_interrupt = event.flags & (flags::HARD_INTERRUPT | flags::SOFT_INTERRUPT) != 0;
                 self.wakes(event.time, priority, Waker::Elsewhere { pid: event.running, is_interrupt });
             }
+            What::Inherits { priority, is_raised, .. } => self.inherits(priority, is_raised.then_some(event.running)),
             What::Faults(address) if event.running == self.thread => self.fault = Some((event.time, address)),
             What::Faults(_) => {}
             What::HardBegins(irq) => self.handler_begins(event, Section::Hard(irq)),
@@ -298,7 +301,7 @@ impl<'a> State<'a> {
     /// Notes that another thread runs from now on.
     fn switch(&mut self, time: u64, next: i32, facts: Option<ThreadFacts>) {
         self.runs = self.runs.saturating_add(1);
-        let running = Running { pid: next, facts, run: self.runs, since: time };
+        let running = Running { pid: next, facts, run: self.runs, since: time, inherits_from: None };
         let before = self.current.map_or(Some(HIGHEST_PRIORITY), |current| current.priority());
         self.current = Some(running);
         let is_thread = next == self.thread;
@@ -314,6 +317,23 @@ impl<'a> State<'a> {
             // No event tells how the thread stopped.
             self.begin_span(Doing::Unknown, time);
         }
+    }
+
+    /// Returns whether the event is of this CPU, or concerns what it does.
+    fn concerns(&self, event: &Event) -> bool {
+        match event.what {
+            What::Inherits { thread, .. } => self.current.is_some_and(|current| current.pid == thread),
+            _ => true,
+        }
+    }
+
+    /// Notes that the running thread has another priority from now on.
+    fn inherits(&mut self, priority: i32, from: Option<i32>) {
+        let Some(current) = &mut self.current else { return };
+        if let Some(facts) = &mut current.facts {
+            facts.priority = priority;
+        }
+        current.inherits_from = from;
     }
 
     fn woken(&mut self, event: &Event, thread: i32, priority: i32) {
@@ -402,7 +422,7 @@ impl<'a> State<'a> {
     fn learn_running(&mut self, event: &Event, time: u64) -> bool {
         let was_idle = self.current.is_some_and(|current| current.pid == 0);
         let is_known = self.current.is_some_and(|current| current.pid == event.running);
-        if is_known || matches!(event.what, What::Lost | What::WokenElsewhere { .. }) {
+        if is_known || matches!(event.what, What::Lost | What::WokenElsewhere { .. } | What::Inherits { .. }) {
             return false;
         }
         self.switch(time, event.running, self.decoder.thread(event.running));
@@ -427,6 +447,9 @@ pub(super) fn follow<'a>(
     let mut state = State::new(sample, decoder, helper);
     let (mut now, mut pieces) = (begin, Vec::new());
     for event in events {
+        if !state.concerns(event) {
+            continue;
+        }
         let time = event.time.clamp(begin, end);
         let before = state.piece(now, time);
         let is_unseen_switch = state.learn_running(event, event.time.max(now));

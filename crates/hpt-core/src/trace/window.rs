@@ -12,15 +12,15 @@ const BACK: usize = 100_000;
 /// The number of events that are searched for the switch to the thread, from its last event on.
 const RUN: usize = 1_000;
 
-/// The maximum number of wake-ups that are kept.
-const WAKINGS: usize = 10_000;
+/// The maximum number of wake-ups and inherited priorities that are kept.
+const EFFECTS: usize = 10_000;
 
 /// The recent events of one CPU.
 #[derive(Debug)]
 pub(super) struct Window {
     events: VecDeque<Event>,
-    /// The recent wake-ups of the watched threads.
-    wakings: VecDeque<Event>,
+    /// The recent events that concern other CPUs: wake-ups of the watched threads, and inherited priorities.
+    effects: VecDeque<Event>,
     /// The time up to which they were searched.
     seen: u64,
     /// The maximum number of events.
@@ -35,7 +35,7 @@ impl Window {
     pub(super) fn new(most: usize) -> Self {
         Self {
             events: VecDeque::new(),
-            wakings: VecDeque::new(),
+            effects: VecDeque::new(),
             seen: 0,
             most: most.max(2),
             lost: 0,
@@ -80,23 +80,29 @@ impl Window {
         self.events.push_back(event);
     }
 
-    /// Keeps the wake-ups of these threads among the events since this was called last.
-    pub(super) fn keep_wakings(&mut self, watched: &[i32]) {
+    /// Keeps the events that concern other CPUs, of those since this was called last: wake-ups of these threads, and
+    /// inherited priorities.
+    pub(super) fn keep_effects(&mut self, watched: &[i32]) {
         let new = self.events.iter().rev().take_while(|event| event.time > self.seen);
-        let is_watched = |event: &&Event| matches!(event.what, What::Woken { thread, .. } if watched.contains(&thread));
-        let mut new: Vec<Event> = new.filter(is_watched).copied().collect();
+        let is_effect = |event: &&Event| match event.what {
+            What::Woken { thread, .. } => watched.contains(&thread),
+            What::Inherits { .. } => true,
+            _ => false,
+        };
+        let mut new: Vec<Event> = new.filter(is_effect).copied().collect();
         new.reverse();
-        self.wakings.extend(new);
+        self.effects.extend(new);
         self.seen = self.events.back().map_or(0, |event| event.time);
-        let excess = self.wakings.len().saturating_sub(WAKINGS);
-        self.wakings.drain(..excess);
+        let excess = self.effects.len().saturating_sub(EFFECTS);
+        self.effects.drain(..excess);
     }
 
-    /// Returns the wake-ups of a thread in a period, as events of another CPU.
-    pub(super) fn wakings(&self, thread: i32, begin: u64, end: u64) -> impl Iterator<Item = Event> {
-        let at = self.wakings.partition_point(|event| event.time < begin);
-        let wakings = self.wakings.range(at..).take_while(move |event| event.time <= end);
-        wakings.filter_map(move |event| match event.what {
+    /// Returns the wake-ups of a thread and the inherited priorities in a period, as events of another CPU.
+    pub(super) fn effects(&self, thread: i32, begin: u64, end: u64) -> impl Iterator<Item = Event> {
+        let at = self.effects.partition_point(|event| event.time < begin);
+        let effects = self.effects.range(at..).take_while(move |event| event.time <= end);
+        effects.filter_map(move |event| match event.what {
+            What::Inherits { .. } => Some(*event),
             What::Woken { thread: woken, priority } if woken == thread => {
                 Some(Event { what: What::WokenElsewhere { thread, priority }, ..*event })
             }

@@ -194,6 +194,7 @@ mod tests {
             name: Some(name.to_owned()),
             kernel: None,
             boosted: false,
+            inherits_from: None,
             doubt: None,
             after: None,
             longest_ns: None,

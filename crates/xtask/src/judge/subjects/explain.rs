@@ -301,6 +301,7 @@ mod tests {
             pid: Some(7),
             kernel: None,
             boosted: false,
+            inherits_from: None,
             doubt: None,
             after: None,
             longest_ns: None,
