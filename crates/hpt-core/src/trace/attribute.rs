@@ -216,9 +216,13 @@ fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut T
         }
         Subject::Thread { pid, facts, inherits_from, .. } => {
             (part.pid, part.is_own) = (Some(pid), threads.is_own(pid));
-            part.inherits_from = inherits_from.map(|waits| thread_words(waits, decoder));
-            if let Some(facts) = facts {
-                name_thread(&mut part, (pid, facts), threads);
+            part.inherits_from = inherits_from.map(|waits| match (decoder.thread(waits), threads.name(waits)) {
+                (None, Some(name)) => format!("{name} (pid {waits})"),
+                _ => thread_words(waits, decoder),
+            });
+            match facts {
+                Some(facts) => name_thread(&mut part, (pid, facts), threads),
+                None => part.name = threads.name(pid),
             }
         }
         Subject::Idle(state) => part.idle_state = state,

@@ -287,6 +287,11 @@ fn a_priority_that_it_inherits_makes_a_thread_important() {
         let expected = if since > 1_000 { 3_500_000 } else { 3_997_000 };
         assert!(first.duration_ns.abs_diff(expected) < 5_000, "{explained:?}");
     }
+    // While another thread ran.
+    let preempted = [to(700, (X, RUNS), (HELPER, 49)), to(900, (HELPER, SLEEPS), (X, HIGHER))];
+    let events = ring(&[&ready(X, FIFO, &[], 4_000), &preempted, &[inherits(800, OTHER, (X, HIGHER), true)]]);
+    let first = assert_kind(PartKind::Thread, until, &events).parts.remove(0);
+    assert_eq!((first.pid, first.inherits_from.as_deref()), (Some(X), Some("pid 91")));
     // Without the event, for another thread, and after the end of the inheritance.
     assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &[], 4_000));
     for other in [inherits(900, OTHER, (HELPER, HIGHER), true), inherits(900, OTHER, (X, 50), true)] {
@@ -327,6 +332,17 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     // The thread itself was switched away from while it was ready.
     let spins = [to(0, (0, RUNS), (T, FIFO)), to(900, (T, RUNS), (X, FAIR)), to(51_000, (X, RUNS), (T, FIFO))];
     assert_kind(PartKind::Paused, until, &spins);
+    // It used up its own time, and nothing else was to run.
+    for (own, kind) in [(FIFO, PartKind::Paused), (DEADLINE, PartKind::Budget)] {
+        let alone = [to(0, (0, RUNS), (T, own)), to(900, (T, RUNS), (0, FAIR)), to(51_000, (0, RUNS), (T, own))];
+        assert_kind(kind, until, &alone);
+    }
+    // Its timer woke it on an idle CPU, which then became idle again.
+    for (own, kind) in [(FIFO, PartKind::Paused), (DEADLINE, PartKind::Budget)] {
+        let again = [at(1_010, 0, What::Idle(Some(1)))];
+        assert_kind(kind, until, &ready(0, own, &again, 50_000));
+        assert_doubt(Doubt::Idle, until, &ready(0, own, &[], 50_000));
+    }
     // It ran on another CPU afterwards.
     let mut moved = ready(X, FIFO, &chosen(HOG, FAIR), 50_000);
     moved.pop();

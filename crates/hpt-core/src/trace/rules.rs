@@ -263,7 +263,8 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     },
     CauseRule {
         kind: PartKind::Budget,
-        proof: "the thread is SCHED_DEADLINE and was ready, and the CPU was switched to a less important thread, or to idle",
+        proof: "the thread is SCHED_DEADLINE and was ready, and the CPU was switched to a less important thread, or to idle, \
+                or entered an idle state",
         refutation: "a kernel that was about to preempt the running thread",
         fix: "a longer runtime: -P d:RUNTIME/PERIOD",
         needs: "",
@@ -273,7 +274,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::Paused,
         proof: "the thread has a real-time priority and was ready, and the CPU was switched to a less important thread, or to \
-                idle",
+                idle, or entered an idle state",
         refutation: "a kernel that was about to preempt the running thread; a CPU that became idle behind the stopper \
                      thread, which empties a CPU before it goes offline",
         fix: "disable real-time throttling: --no-throttling",

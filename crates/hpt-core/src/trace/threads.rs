@@ -6,6 +6,8 @@ use std::{
     fs,
 };
 
+use super::events::printable;
+
 /// The maximum number of threads whose policy is kept, and of threads of this process.
 const MOST: usize = 4_096;
 /// Linux, include/linux/sched.h, PF_KTHREAD.
@@ -56,6 +58,12 @@ impl Threads {
             self.stated.insert((pid, name.to_owned()), stated);
         }
         stated
+    }
+
+    /// Returns the present name of a thread of which the trace contains only the number.
+    pub(super) fn name(&self, pid: i32) -> Option<String> {
+        let name = if self.reads { fs::read(format!("/proc/{pid}/comm")).ok()? } else { return None };
+        Some(printable(name.trim_ascii_end()))
     }
 
     /// Returns the file, or the kernel's name, of the mapping of this process that contains an address.

@@ -96,7 +96,7 @@ pub(super) struct Span {
     pub(super) priority: Option<i32>,
     /// Whether the thread ran on this CPU at the end of its readiness.
     pub(super) is_closed: bool,
-    /// The least important thread to which the CPU was switched while the thread was ready.
+    /// The least important thread that the scheduler chose while the thread was ready.
     pub(super) chosen: Option<i32>,
     /// Whether the thread that ran already when this one became ready served a further interrupt.
     pub(super) has_served: bool,
@@ -168,6 +168,8 @@ struct State<'a> {
     helper: Option<(Running, bool)>,
     /// The section in which the sampled thread was woken.
     waking: Option<usize>,
+    /// The threads that inherit a priority, each with the thread that waits for it.
+    inheriting: Vec<(i32, i32)>,
     spans: Vec<Span>,
     after: Option<Event>,
 }
@@ -200,6 +202,7 @@ impl<'a> State<'a> {
             fault: None,
             helper: helper.map(|helper| (helper, false)),
             waking: None,
+            inheriting: Vec::new(),
             spans: vec![unknown],
             after: None,
         }
@@ -248,7 +251,7 @@ impl<'a> State<'a> {
                 let is_interrupt = event.flags & (flags::HARD_INTERRUPT | flags::SOFT_INTERRUPT) != 0;
                 self.wakes(event.time, priority, Waker::Elsewhere { pid: event.running, is_interrupt });
             }
-            What::Inherits { priority, is_raised, .. } => self.inherits(priority, is_raised.then_some(event.running)),
+            What::Inherits { priority, .. } => self.inherits(priority),
             What::Faults(address) if event.running == self.thread => self.fault = Some((event.time, address)),
             What::Faults(_) => {}
             What::HardBegins(irq) => self.handler_begins(event, Section::Hard(irq)),
@@ -264,7 +267,7 @@ impl<'a> State<'a> {
             What::VectorEnds(vector) => self.end_section(Section::Vector(vector)),
             What::SoftEnds(vector) => self.end_section(Section::Soft(vector)),
             What::TimerEnds => self.end_section(Section::Timer),
-            What::Idle(state) => self.idle = state.or(self.idle),
+            What::Idle(state) => self.idles(state),
             What::Lost => {
                 self.current = None;
                 self.sections.clear();
@@ -301,8 +304,10 @@ impl<'a> State<'a> {
     /// Notes that another thread runs from now on.
     fn switch(&mut self, time: u64, next: i32, facts: Option<ThreadFacts>) {
         self.runs = self.runs.saturating_add(1);
-        let running = Running { pid: next, facts, run: self.runs, since: time, inherits_from: None };
-        let before = self.current.map_or(Some(HIGHEST_PRIORITY), |current| current.priority());
+        let running =
+            Running { pid: next, facts, run: self.runs, since: time, inherits_from: self.inherits_from(next) };
+        let other = self.current.filter(|current| current.pid != self.thread);
+        let before = other.map_or(self.current.is_none().then_some(HIGHEST_PRIORITY), |other| other.priority());
         self.current = Some(running);
         let is_thread = next == self.thread;
         let span = self.span();
@@ -312,28 +317,45 @@ impl<'a> State<'a> {
             self.begin_span(Doing::Runs, time);
         } else if span.doing == Doing::Ready {
             span.chosen = span.chosen.max(running.priority());
-            span.is_emptied |= next == 0 && before <= Some(HIGHEST_PRIORITY);
+            span.is_emptied |= next == 0 && before == Some(HIGHEST_PRIORITY);
         } else if span.doing == Doing::Runs {
             // No event tells how the thread stopped.
             self.begin_span(Doing::Unknown, time);
         }
     }
 
-    /// Returns whether the event is of this CPU, or concerns what it does.
-    fn concerns(&self, event: &Event) -> bool {
-        match event.what {
-            What::Inherits { thread, .. } => self.current.is_some_and(|current| current.pid == thread),
-            _ => true,
+    /// Notes which threads inherit a priority. Returns whether the event concerns what the CPU does.
+    fn concerns(&mut self, event: &Event) -> bool {
+        let What::Inherits { thread, is_raised, .. } = event.what else { return true };
+        self.inheriting.retain(|&(inherits, _)| inherits != thread);
+        if is_raised {
+            self.inheriting.push((thread, event.running));
         }
+        self.current.is_some_and(|current| current.pid == thread)
+    }
+
+    /// Returns the thread whose priority a thread inherits.
+    fn inherits_from(&self, thread: i32) -> Option<i32> {
+        self.inheriting.iter().find(|&&(inherits, _)| inherits == thread).map(|&(_, waits)| waits)
     }
 
     /// Notes that the running thread has another priority from now on.
-    fn inherits(&mut self, priority: i32, from: Option<i32>) {
+    fn inherits(&mut self, priority: i32) {
+        let from = self.current.and_then(|current| self.inherits_from(current.pid));
         let Some(current) = &mut self.current else { return };
         if let Some(facts) = &mut current.facts {
             facts.priority = priority;
         }
         current.inherits_from = from;
+    }
+
+    fn idles(&mut self, state: Option<u32>) {
+        self.idle = state.or(self.idle);
+        // The idle task looks for a thread before each idle state.
+        let span = self.span();
+        if state.is_some() && span.doing == Doing::Ready {
+            span.chosen = span.chosen.max(Some(IDLE_PRIORITY));
+        }
     }
 
     fn woken(&mut self, event: &Event, thread: i32, priority: i32) {
