@@ -526,6 +526,84 @@ GUEST
     for signal in INT TERM HUP KILL; do echo "$what-$signal /tmp/explain-until $signal"; done
 }
 
+# --- culprits: what delays a thread is named, or nothing is ------------------------------------------------------------------
+
+# The culprits of boards/culprit.c, and three that need no program: a CPU quota, a runtime that is too short, and the
+# throttling of real-time threads.
+CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit smaps tasks timers sampling quota parent-quota budget throttled)
+CULPRITS_RUNS=${HPT_BOARDS_CULPRITS_RUNS:-1}
+
+guest_culprits() {
+    local culprit run what="step ${builds[0]}.culprit"
+    cat <<GUEST
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo '+cpu' >/sys/fs/cgroup/cgroup.subtree_control
+mkdir -p /sys/fs/cgroup/all
+echo '+cpu' >/sys/fs/cgroup/all/cgroup.subtree_control
+mkdir -p /sys/fs/cgroup/all/measured /sys/fs/cgroup/all/beside
+cat >/tmp/culprit-while <<'CULPRIT'
+#!/bin/sh
+# culprit-while CULPRIT: explains late wake-ups while the culprit causes them. Prints the times of the
+# delays, and the number of the culprit, on standard error.
+cpu=$(explain_cpu) policy=f:80 beside= of= given=
+place="--cpu \$cpu"
+groups=/sys/fs/cgroup/all
+case \$1 in
+    freeze) of=\$groups/measured given=\$groups/measured/cgroup.freeze ;;
+    unplug) given=/sys/devices/system/cpu/cpu1/online ;;
+    ordinary) policy=o ;;
+    quota)
+        policy=o of=\$groups/measured beside=\$groups/measured
+        echo '5000 50000' >\$groups/measured/cpu.max
+        ;;
+    parent-quota)
+        policy=o of=\$groups/measured beside=\$groups/beside
+        echo '5000 50000' >\$groups/cpu.max
+        ;;
+    budget) policy=d:60us/2ms place= ;;
+    # A thread with this policy can only be pinned if the kernel does not check its runtime.
+    deadline) echo -1 >$RT_RUNTIME_FILE ;;
+    throttled)
+        echo 10000 >$RT_RUNTIME_FILE
+        echo 100000 >$RT_PERIOD_FILE
+        ;;
+esac
+case \$1 in
+    *quota) name=ordinary ;;
+    *) name=\$1 ;;
+esac
+# enter GROUP: moves the calling subshell to the control group, if there is one.
+enter() { [ -z "\$1" ] || echo 0 >"\$1/cgroup.procs"; }
+(enter "\$of" && exec hpt latency timer \$place -P \$policy --interval 500us --duration 2s --explain=20 --format json) &
+measuring=\$!
+await \$measuring sh -c 'ls /sys/kernel/tracing/instances | grep -q .'
+: >/tmp/injected
+if [ \$1 != budget ]; then
+    [ -n "\$given" ] || given=\$measuring
+    (enter "\$beside" && exec culprit \$name \$cpu \$given) >/tmp/injected &
+    injector=\$!
+fi
+wait \$measuring
+status=\$?
+if [ \$1 != budget ]; then
+    kill -TERM \$injector
+    wait \$injector
+fi
+sed 's/^/injected /' /tmp/injected >&2
+echo max >\$groups/cpu.max
+echo max >\$groups/measured/cpu.max
+echo 950000 >$RT_RUNTIME_FILE 2>/dev/null
+echo 1000000 >$RT_PERIOD_FILE
+echo 950000 >$RT_RUNTIME_FILE
+exit \$status
+CULPRIT
+chmod 755 /tmp/culprit-while
+GUEST
+    for culprit in "${CULPRITS[@]}"; do
+        for ((run = 1; run <= CULPRITS_RUNS; run++)); do echo "$what-$culprit-$run /tmp/culprit-while $culprit"; done
+    done
+}
+
 # --- try: of several fixes, hpt doctor --try finds and keeps the one that removes a handicap ------------------------------
 
 # Each handicap has one fix that helps, and others that change nothing here.

@@ -51,7 +51,7 @@ fn are_interrupts_off(kind: CauseKind) -> bool {
 
 /// The injections that the guest printed.
 #[derive(Debug, Default)]
-struct Injected {
+pub(super) struct Injected {
     /// The process ID of the program, or the number of the interrupt.
     number: Option<u32>,
     /// The beginnings and the ends, on CLOCK_MONOTONIC.
@@ -59,7 +59,7 @@ struct Injected {
 }
 
 impl Injected {
-    fn read(said: &str) -> Self {
+    pub(super) fn read(said: &str) -> Self {
         let mut injected = Self::default();
         for line in said.lines().filter_map(|line| line.strip_prefix("injected ")) {
             match line.split_once(' ') {
@@ -75,8 +75,12 @@ impl Injected {
         injected
     }
 
+    pub(super) const fn has_times(&self) -> bool {
+        !self.times.is_empty()
+    }
+
     /// Returns how long injections lasted during the latency of a sample, in nanoseconds.
-    fn during(&self, sample: &ExplainedSample) -> u64 {
+    pub(super) fn during(&self, sample: &ExplainedSample) -> u64 {
         let (from, to) = (sample.deadline_ns, sample.deadline_ns + sample.latency_ns);
         self.times.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).sum()
     }

@@ -5,6 +5,7 @@ mod carry;
 mod chipset;
 mod clocksource;
 mod cpus;
+mod culprits;
 mod cycles;
 mod cycles_kvm;
 mod doctor;
@@ -54,6 +55,7 @@ pub(super) const SUBJECTS: &[Subject] = &[
     Subject { name: "watch", judge: watch::judge, plants: watch::PLANTS },
     Subject { name: "realtime", judge: realtime::judge, plants: realtime::PLANTS },
     Subject { name: "explain", judge: explain::judge, plants: explain::PLANTS },
+    Subject { name: "culprits", judge: culprits::judge, plants: culprits::PLANTS },
     Subject { name: "gpio", judge: gpio::judge, plants: gpio::PLANTS },
     Subject { name: "cycles", judge: cycles::judge, plants: cycles::PLANTS },
     Subject { name: "try", judge: try_fixes::judge, plants: try_fixes::PLANTS },
