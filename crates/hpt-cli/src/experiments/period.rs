@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
+use hpt_core::{Width, measure::Wakes, realtime::Behavior, stats::Histogram};
+
 use super::{
     definition::{Experiment, Part, Published, Run},
-    figure::Measured,
-    instruments::{Chosen, beats_of, cycles, preflight_of},
+    figure::{Measured, Tally, to_digits},
+    instruments::{Chosen, beats_of, cycles, cycles_remark, preflight_of},
 };
-use crate::exit::Failure;
+use crate::{
+    exit::Failure,
+    output::one_or_many,
+    sampling::realtime_options::{Alone, RealtimeOptions},
+};
+
+const BY: &str = "hpt experiment";
 
 const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
@@ -20,10 +28,10 @@ const LONG: [&str; 2] = ["1 ms, system clock", "1 ms, cycle counter"];
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "period",
     brief: "period error of a cyclic task",
-    title: "time by which the period of a cyclic task exceeds its nominal value, averaged over 1000 periods",
+    title: "time by which the period of a cyclic task exceeds its nominal value, averaged over 1000 starts",
     published_in: "paper (2020), Table 2 and Figure 6",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; the master of an EtherCAT network",
-    differs: "the paper measured in the kernel and in the master of a network, but hpt measures in a loop that does nothing but poll the time",
+    differs: "the paper measured in the kernel and in the master of a network, but hpt measures in a task that only sleeps until the start of each period (an absolute clock_nanosleep) and reads both sources there, under SCHED_FIFO 99 if permitted; the deadlines do not drift, so that a late start makes the next interval shorter, and the mean shows only missed starts and the difference of the rates; a cycle counter may stop while the CPU sleeps; the rows of a loop that polls the time are not in the paper",
     main: SHORT[0],
     published: &[
         published(SHORT[0], 383.0),
@@ -48,48 +56,139 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    let mut found = measure(run, SHORT, Duration::from_micros(100))?;
-    let of = |what: &str| found.iter().find(|error| error.what == what);
-    let means = SHORT.iter().zip(SHORT_MEAN).filter_map(|(error, what)| Some(mean(of(error)?, what)));
-    let means: Vec<_> = means.collect();
-    found.extend(means);
-    Ok(found)
+    measure(run, (SHORT, Some(SHORT_MEAN)), Duration::from_micros(100))
 }
 
 fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    measure(run, LONG, Duration::from_millis(1))
+    measure(run, (LONG, None), Duration::from_millis(1))
 }
 
-fn measure(run: &Run<'_>, what: [&str; 2], period: Duration) -> Result<Vec<Measured>, Failure> {
+/// Measures the periods of a task that sleeps, and then those of a loop that polls, as rows of its own.
+fn measure(
+    run: &Run<'_>,
+    (errors, means): ([&str; 2], Option<[&str; 2]>),
+    period: Duration,
+) -> Result<Vec<Measured>, Failure> {
     let system = run.context.open("monotonic").map(Chosen::of)?;
-    let mut found = Vec::new();
-    for (place, (chosen, what)) in [Ok(system), cycles(run.context)].into_iter().zip(what).enumerate() {
-        match chosen.and_then(|chosen| error(run, &chosen, place, what, period)) {
-            Ok(figure) => found.extend(figure),
-            Err(why) => found.push(Measured::unavailable(what, "ns", why)),
+    let (mut chosen, mut found) = (vec![system], Vec::new());
+    match cycles(run.context) {
+        Ok(cycles) => chosen.push(cycles),
+        Err(why) => {
+            let whats = [(errors[1], "ns")].into_iter().chain(means.map(|means| (means[1], "µs")));
+            found.extend(whats.map(|(what, unit)| Measured::unavailable(what, unit, why.as_str())));
         }
+    }
+    let (mut starts, how) = sleep(run, &chosen, period)?;
+    for (place, (chosen, of_source)) in chosen.iter().zip(&mut starts).enumerate() {
+        let how = |missed| format!("{}{}; {how}, {missed}", chosen.how, cycles_remark(chosen.opened.as_dyn()));
+        match run.rate(chosen.opened.as_dyn()) {
+            Ok(rate) => found.extend(of_source.figures(
+                (errors[place], means.map(|means| means[place])),
+                (rate.tick_ns_f64(), period),
+                how,
+            )),
+            Err(why) => found.push(Measured::unavailable(errors[place], "ns", why)),
+        }
+    }
+    for (place, (chosen, what)) in chosen.iter().zip(errors).enumerate() {
         if !run.goes_on() {
             break;
+        }
+        let what = format!("{what}: polled");
+        match beats_of(run, chosen, period, (place, 2)) {
+            Ok((longer, how)) => found.extend(longer.figure(&what, 1.0, "ns", how)),
+            Err(why) => found.push(Measured::unavailable(&what, "ns", why)),
         }
     }
     Ok(found)
 }
 
-/// Returns the measured period in microseconds, computed from its excess over 100 µs.
-fn mean(error: &Measured, what: &str) -> Measured {
-    match error.value {
-        Some(ns) => Measured::figure(what, 100.0 + ns / 1e3, "µs", error.samples, error.how.as_str()),
-        None => Measured::unavailable(what, "µs", error.how.as_str()),
+/// Lets a thread sleep until the start of each period, under SCHED_FIFO 99 if permitted, and reads the sources there.
+/// Also returns the settings of the thread.
+fn sleep(run: &Run<'_>, chosen: &[Chosen], period: Duration) -> Result<(Vec<Starts>, String), Failure> {
+    let (_, thread) = RealtimeOptions::of_a_core_of_its_own(&Alone::default(), None);
+    let held = thread.hold_thread(run.context, run.ways.cpu, Behavior::Blocks, BY)?;
+    let how = format!("a task that sleeps, {}", held.settings().words(run.ways.cpu));
+    let mut starts: Vec<_> = chosen.iter().map(|_| Starts::default()).collect();
+    let wakes = Wakes::new(period).with_count(run.count).with_check(|| run.context.check());
+    let slept = wakes.run(|wake| {
+        for (starts, chosen) in starts.iter_mut().zip(chosen) {
+            let source = chosen.opened.as_dyn();
+            starts.add(source.ticks(), source.info().width, wake.missed);
+        }
+        run.context.check()
+    });
+    run.warnings.borrow_mut().extend(held.end());
+    slept.map_err(Failure::SleepRefused)?;
+    Ok((starts, how))
+}
+
+/// The intervals between the starts of a cyclic task, in ticks of one source.
+#[derive(Default)]
+struct Starts {
+    last: Option<u64>,
+    intervals: Histogram,
+    sum_ticks: u64,
+    missed: u64,
+}
+
+impl Starts {
+    fn add(&mut self, start: u64, width: Width, missed: u64) {
+        if let Some(last) = self.last.replace(start) {
+            let interval = width.difference(last, start);
+            self.intervals.record(interval);
+            self.sum_ticks += interval;
+        }
+        self.missed += missed;
+    }
+
+    /// Returns the mean of the intervals minus the period in nanoseconds, and the intervals in microseconds.
+    #[expect(clippy::cast_precision_loss, reason = "sums are below 2^53")]
+    fn figures(
+        &self,
+        (error, mean): (&str, Option<&str>),
+        (tick_ns, period): (f64, Duration),
+        how: impl Fn(String) -> String,
+    ) -> Vec<Measured> {
+        let intervals = self.intervals.samples();
+        if intervals == 0 {
+            return Vec::new();
+        }
+        let mean_ns = self.sum_ticks as f64 * tick_ns / intervals as f64;
+        let how = how(format!("{} {} missed", self.missed, one_or_many(self.missed, "start", "starts")));
+        let excess = Measured::figure(error, mean_ns - period.as_nanos() as f64, "ns", intervals, how.as_str());
+        let mut tally = Tally::default();
+        tally.add_ticks(&self.intervals, tick_ns);
+        let of_intervals = mean.and_then(|what| tally.figure(what, 1e3, "µs", how.as_str()));
+        // The histogram rounds intervals, but their sum is exact.
+        let of_intervals = of_intervals.map(|all| Measured { value: Some(to_digits(mean_ns / 1e3)), ..all });
+        [Some(excess), of_intervals].into_iter().flatten().collect()
     }
 }
 
-fn error(
-    run: &Run<'_>,
-    chosen: &Chosen,
-    place: usize,
-    what: &str,
-    period: Duration,
-) -> Result<Option<Measured>, String> {
-    let (longer, how) = beats_of(run, chosen, period, (place, 2))?;
-    Ok(longer.figure(what, 1.0, "ns", how))
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hpt_core::Width;
+
+    use super::Starts;
+
+    #[test]
+    fn the_mean_of_the_intervals_is_exact_and_may_be_below_the_period() {
+        let mut starts = Starts::default();
+        // A late start makes one interval longer and the next one shorter; the counter wraps.
+        for start in [u32::MAX - 99_999, 0, 130_000, 199_998] {
+            starts.add(start.into(), Width::BITS_32, 0);
+        }
+        let figures = |period_us| {
+            let period = Duration::from_micros(period_us);
+            starts.figures(("error", Some("mean")), (1.0, period), |missed| missed)
+        };
+        let found = figures(100);
+        let values: Vec<_> = found.iter().map(|figure| (figure.value, figure.samples)).collect();
+        assert_eq!(values, [(Some(-0.6667), 3), (Some(99.999), 3)]);
+        assert_eq!((found[1].max, found[0].how.as_str()), (Some(130.0), "0 starts missed"));
+        assert!(figures(99)[0].value.is_some_and(|error| error > 0.0));
+    }
 }

@@ -347,9 +347,9 @@ fn every_short_experiment_has_figures_with_source_samples_spread_and_conditions(
         assert!(row["measured"].is_null() || row["samples"].as_u64() > Some(0), "{row}");
         let counted = row["distribution"].as_array().expect("classes").iter().map(|class| class[1].as_u64());
         assert!([Some(0), row["samples"].as_u64()].contains(&counted.sum()), "{row}");
-        let is_of_them = |what: &str| what.starts_with("occasional") || what.contains("mean with");
-        let is_a_loop = ["late-loop", "period"].iter().any(|name| row["experiment"] == *name)
-            && !row["quantity"].as_str().is_some_and(is_of_them);
+        let of_a_loop =
+            |what: &str| what.starts_with("usual latency") || what.contains("mean with") || what.ends_with(": polled");
+        let is_a_loop = row["quantity"].as_str().is_some_and(of_a_loop);
         let has_distribution = row["distribution"].as_array().is_some_and(|classes| !classes.is_empty());
         assert!(!is_a_loop || has_distribution || row["measured"].is_null(), "{row}");
     }
