@@ -51,6 +51,11 @@ pub(crate) struct Published {
     pub(crate) unit: &'static str,
 }
 
+/// Creates the published value of a ratio.
+pub(super) const fn published_ratio(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "times" }
+}
+
 /// A part of an experiment, which is measured in one run.
 #[derive(Debug)]
 pub(crate) struct Part {

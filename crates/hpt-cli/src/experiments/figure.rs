@@ -99,6 +99,23 @@ impl Measured {
     }
 }
 
+/// Returns the first of two measured values divided by the second; `None` if one of them is missing from the result.
+pub(super) fn ratio(what: &str, found: &[Measured], [first, second]: [&str; 2]) -> Option<Measured> {
+    let of = |what: &str| found.iter().find(|figure| figure.what == what);
+    let (first, second) = (of(first)?, of(second)?);
+    let samples = first.samples.min(second.samples);
+    Some(match (first.value, second.value) {
+        (Some(dividend), Some(divisor)) if dividend > 0.0 && divisor > 0.0 => {
+            Measured::figure(what, dividend / divisor, "times", samples, format!("{} / {}", first.what, second.what))
+        }
+        (Some(_), Some(_)) => Measured::not_applicable(what, "times", "one of the two values is not above zero"),
+        _ => {
+            let missing = if first.value.is_none() { first } else { second };
+            Measured::unavailable(what, "times", missing.how.as_str())
+        }
+    })
+}
+
 /// A growing distribution, which can include the counts of an earlier run.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -205,7 +222,7 @@ mod tests {
 
     use hpt_document::experiment::FigureState;
 
-    use super::{Measured, Tally, to_digits, to_five_digits};
+    use super::{Measured, Tally, ratio, to_digits, to_five_digits};
 
     #[test]
     fn a_missing_figure_has_no_value() {
@@ -239,6 +256,20 @@ mod tests {
         };
         assert_eq!(published(100), (Some(98.0), true, None));
         assert_eq!(published(1_000), (Some(989.0), false, Some(989.0)));
+    }
+
+    #[test]
+    fn a_ratio_needs_two_values_above_zero() {
+        let figure = |what: &str, value| Measured::figure(what, value, "ns", 7, "by a source");
+        let of = |one, other| ratio("ratio", &[figure("one", one), figure("other", other)], ["one", "other"]);
+        assert_eq!(of(288.0, 6.0).and_then(|ratio| ratio.value), Some(48.0));
+        let zero = of(288.0, 0.0).expect("both were measured");
+        assert_eq!((zero.value, zero.standing), (None, FigureState::NotApplicable));
+        assert_eq!(of(-17.0, 6.0).and_then(|ratio| ratio.value), None);
+        let found = [figure("one", 1.0), Measured::unavailable("other", "ns", "it requires a register")];
+        let missing = ratio("ratio", &found, ["one", "other"]).expect("both are in the result");
+        assert_eq!((missing.value, missing.how.as_str()), (None, "it requires a register"));
+        assert_eq!(ratio("ratio", &found, ["one", "another"]), None);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{
     definition::{Experiment, Part, Published, Run},
     figure::Measured,
-    instruments::{Chosen, beats_of, preflight_of, register},
+    instruments::{Bench, Chosen, beats_of, in_one_line, preflight_of, register},
 };
-use crate::exit::Failure;
+use crate::{exit::Failure, source_granularity::granularity};
 
 const PERIOD: Duration = Duration::from_micros(100);
 
@@ -42,8 +42,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
         [("system clock", Ok(system)), ("register", register(run.context))].into_iter().enumerate()
     {
         let whats = [format!("usual latency, {by}"), format!("occasional latency (lower bound), {by}")];
-        match chosen.and_then(|chosen| beat(run, &chosen, place, &whats)) {
-            Ok(figures) => found.extend(figures),
+        match chosen.and_then(|chosen| Ok((beat(run, &chosen, place, &whats)?, reaction(run, &chosen, place, by)?))) {
+            Ok((figures, reaction)) => found.extend(figures.into_iter().chain(reaction)),
             Err(why) => found.extend(whats.iter().map(|what| Measured::unavailable(what, "ns", why.as_str()))),
         }
         if !run.goes_on() {
@@ -59,4 +59,18 @@ fn beat(run: &Run<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Re
     let Some(all) = usual else { return Ok(Vec::new()) };
     let latest = Measured::figure(&whats[1], all.max.unwrap_or(0.0), "ns", all.samples, format!("{how}: the maximum"));
     Ok(vec![all, latest])
+}
+
+/// Returns the longest time from an event until a loop that is never interrupted has a reading that shows it. The event
+/// may come just after a reading was taken: the rest of that read and the whole of the next one pass, and the clock may
+/// still show the time of its last step.
+fn reaction(run: &Run<'_>, chosen: &Chosen, place: usize, by: &str) -> Result<Option<Measured>, String> {
+    let bench = Bench::of(run).map_err(|failure| in_one_line(&failure))?;
+    let (source, rate) = (chosen.opened.as_dyn(), run.rate(chosen.opened.as_dyn())?);
+    let read = bench.cost(run, source, (place, 2)).mean("read", ("ns", 1.0), &chosen.how);
+    let granularity = granularity(source, rate, bench.wall.as_dyn());
+    let (Some(read), Some(granularity)) = (read.and_then(|read| read.value), granularity) else { return Ok(None) };
+    let what = format!("longest reaction (2 reads + granularity), {by}");
+    let how = format!("{}: 2 x {read:.1} ns + {:.1} ns", chosen.how, granularity.smallest_ns);
+    Ok(Some(Measured::figure(&what, 2.0f64.mul_add(read, granularity.smallest_ns), "ns", granularity.steps, how)))
 }

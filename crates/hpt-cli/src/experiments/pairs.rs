@@ -13,8 +13,8 @@ use hpt_core::{
 };
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
-    figure::{Measured, Tally},
+    definition::{Experiment, Part, Published, Run, published_ratio},
+    figure::{Measured, Tally, ratio},
     instruments::{Chosen, cycles, cycles_remark, preflight_of},
 };
 use crate::{context::continue_if, exit::Failure, signals::Signals};
@@ -27,6 +27,7 @@ const IN_A_ROW: [&str; 2] = ["back to back, system clock", "back to back, cycle 
 const EACH_SECOND: [&str; 2] = ["every second, system clock", "every second, cycle counter"];
 const IN_TURN: [&str; 2] =
     ["alternating 1 s and 5 s pauses, system clock", "alternating 1 s and 5 s pauses, cycle counter"];
+const RATIOS: [&str; 3] = ["back to back, ratio", "every second, ratio", "alternating 1 s and 5 s pauses, ratio"];
 /// The number of reads in a row.
 const CHAIN: u64 = 1_000;
 /// The time between two saves of the counts.
@@ -47,6 +48,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published(EACH_SECOND[1], 26.0),
         published(IN_TURN[0], 666.0),
         published(IN_TURN[1], 40.0),
+        published_ratio(RATIOS[0], 48.0),
+        published_ratio(RATIOS[1], 18.7),
+        published_ratio(RATIOS[2], 16.7),
     ],
     way: Some(|context, _| preflight_of(context, cycles)),
     parts: &[
@@ -100,15 +104,16 @@ fn in_a_row(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
             found.extend(figure_of(&what, &tally, (chosen, &rate)));
         }
     }
+    found.extend(ratio(RATIOS[0], &found, IN_A_ROW));
     Ok(found)
 }
 
 fn each_second(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    after_pauses(run, EACH_SECOND, &[Duration::from_secs(1)])
+    after_pauses(run, (EACH_SECOND, RATIOS[1]), &[Duration::from_secs(1)])
 }
 
 fn in_turn(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    after_pauses(run, IN_TURN, &[Duration::from_secs(1), Duration::from_secs(5)])
+    after_pauses(run, (IN_TURN, RATIOS[2]), &[Duration::from_secs(1), Duration::from_secs(5)])
 }
 
 /// A source, and the name of its row.
@@ -127,7 +132,11 @@ fn sources(run: &Run<'_>, what: [&'static str; 2]) -> Result<(Vec<Named>, Vec<Me
 
 /// Reads pairs, each after a pause of its own, as the paper measured one source after the other.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn after_pauses(run: &Run<'_>, what: [&'static str; 2], waits: &[Duration]) -> Result<Vec<Measured>, Failure> {
+fn after_pauses(
+    run: &Run<'_>,
+    (what, ratio_of): ([&'static str; 2], &str),
+    waits: &[Duration],
+) -> Result<Vec<Measured>, Failure> {
     let (chosen, mut found) = sources(run, what)?;
     let read: Vec<_> = chosen.iter().map(|(chosen, _)| (chosen.opened.as_dyn(), PairReads::Bare)).collect();
     let rates: Vec<_> = read.iter().map(|(source, _)| run.rate(*source)).collect();
@@ -162,6 +171,7 @@ fn after_pauses(run: &Run<'_>, what: [&'static str; 2], waits: &[Duration]) -> R
         }
     }
     found.extend(figures(&tallies, &chosen, &rates));
+    found.extend(ratio(ratio_of, &found, what));
     Ok(found)
 }
 

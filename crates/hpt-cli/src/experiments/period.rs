@@ -5,8 +5,8 @@ use std::time::Duration;
 use hpt_core::{Width, measure::Wakes, realtime::Behavior, stats::Histogram};
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
-    figure::{Measured, Tally, to_digits},
+    definition::{Experiment, Part, Published, Run, published_ratio},
+    figure::{Measured, Tally, ratio, to_digits},
     instruments::{Chosen, beats_of, cycles, cycles_remark, preflight_of},
 };
 use crate::{
@@ -24,6 +24,7 @@ const fn published(what: &'static str, value: f64) -> Published {
 const SHORT: [&str; 2] = ["100 µs, system clock", "100 µs, cycle counter"];
 const SHORT_MEAN: [&str; 2] = ["100 µs, mean with system clock", "100 µs, mean with cycle counter"];
 const LONG: [&str; 2] = ["1 ms, system clock", "1 ms, cycle counter"];
+const RATIOS: [&str; 2] = ["100 µs, ratio", "1 ms, ratio"];
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "period",
@@ -40,6 +41,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Published { what: SHORT_MEAN[1], value: 100.039, unit: "µs" },
         published(LONG[0], 72.0),
         published(LONG[1], 6.0),
+        published_ratio(RATIOS[0], 9.8),
+        published_ratio(RATIOS[1], 12.0),
     ],
     way: Some(|context, _| preflight_of(context, cycles)),
     parts: &[
@@ -56,17 +59,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    measure(run, (SHORT, Some(SHORT_MEAN)), Duration::from_micros(100))
+    measure(run, (SHORT, Some(SHORT_MEAN), RATIOS[0]), Duration::from_micros(100))
 }
 
 fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    measure(run, (LONG, None), Duration::from_millis(1))
+    measure(run, (LONG, None, RATIOS[1]), Duration::from_millis(1))
 }
 
 /// Measures the periods of a task that sleeps, and then those of a loop that polls, as rows of its own.
 fn measure(
     run: &Run<'_>,
-    (errors, means): ([&str; 2], Option<[&str; 2]>),
+    (errors, means, ratio_of): ([&str; 2], Option<[&str; 2]>, &str),
     period: Duration,
 ) -> Result<Vec<Measured>, Failure> {
     let system = run.context.open("monotonic").map(Chosen::of)?;
@@ -90,6 +93,7 @@ fn measure(
             Err(why) => found.push(Measured::unavailable(errors[place], "ns", why)),
         }
     }
+    found.extend(ratio(ratio_of, &found, errors));
     for (place, (chosen, what)) in chosen.iter().zip(errors).enumerate() {
         if !run.goes_on() {
             break;

@@ -42,6 +42,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         late("library, 1 ms and longer", 0.258),
         late("library, below 1 ms", 0.095),
         cpu("library, CPU", 1.892),
+        late(CLAIMS[0].0, 50.0),
+        late(CLAIMS[1].0, 100.0),
+        late(CLAIMS[2].0, 400.0),
+        cpu(CLAIMS[3].0, 1.0),
+        cpu(CLAIMS[4].0, 1.89),
     ],
     way: None,
     parts: &[Part {
@@ -53,6 +58,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         measure,
     }],
 };
+
+/// The bounds that the publication states in its text, the figure that each applies to, and whether it is one of an ARM
+/// processor (`None`: of both kinds).
+const CLAIMS: [(&str, &str, Option<bool>); 5] = [
+    ("system, on a PC (about)", "system, below 1 ms", Some(false)),
+    ("system, on ARM (lower bound)", "system, below 1 ms", Some(true)),
+    ("system, on ARM (upper bound)", "system, below 1 ms", Some(true)),
+    ("library, CPU (lower bound)", "library, CPU", None),
+    ("library, CPU (upper bound)", "library, CPU", None),
+];
 
 /// The published number of steps.
 const STEPS: u64 = 10_000;
@@ -102,7 +117,24 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
             Measured::figure(&format!("{name}, CPU"), share * 100.0, "%", sleeps, how)
         })
     }));
+    let claimed = claimed(&found, run.context.host.facts().architecture.name());
+    found.extend(claimed);
     Ok(found)
+}
+
+/// Returns the values for this machine, under the names of the bounds that the publication states.
+fn claimed(found: &[Measured], architecture: &str) -> Vec<Measured> {
+    let here_is_arm = architecture != "x86-64";
+    let claimed = CLAIMS.iter().filter_map(|(what, which, is_arm)| {
+        let own = found.iter().find(|figure| figure.what == *which)?;
+        if is_arm.is_some_and(|is_arm| is_arm != here_is_arm) {
+            let why = format!("stated for another kind of machine; this machine is {architecture}");
+            return Some(Measured::not_applicable(what, &own.unit, why));
+        }
+        let what = (*what).to_owned();
+        Some(Measured { what, distribution: Vec::new(), how: format!("{which}: {}", own.how), ..own.clone() })
+    });
+    claimed.collect()
 }
 
 fn name_of(overshoot: &SleepOvershoot) -> Option<&'static str> {
@@ -124,7 +156,18 @@ fn cpu_share(sleeps: &[&SleepOvershoot]) -> Option<f64> {
 mod tests {
     use std::time::Duration;
 
-    use super::{LONGEST, MILLISECOND, STEPS, evenly};
+    use super::{LONGEST, MILLISECOND, Measured, STEPS, claimed, evenly};
+
+    #[test]
+    fn a_bound_applies_to_its_kind_of_machine() {
+        let own = [
+            Measured::figure("system, below 1 ms", 60.0, "µs", 7, "a method"),
+            Measured::figure("library, CPU", 1.5, "%", 7, "a method"),
+        ];
+        let values = |architecture| claimed(&own, architecture).iter().map(|one| one.value).collect::<Vec<_>>();
+        assert_eq!(values("x86-64"), [Some(60.0), None, None, Some(1.5), Some(1.5)]);
+        assert_eq!(values("armv7"), [None, Some(60.0), Some(60.0), Some(1.5), Some(1.5)]);
+    }
 
     #[test]
     fn the_lengths_cover_their_range_evenly_and_the_steps_take_as_long_as_published() {
