@@ -186,6 +186,7 @@ impl Command {
             Self::Bench(arguments) => arguments.chart.file(),
             Self::Sleep(arguments) => arguments.chart.file(),
             Self::Watch(arguments) => arguments.chart.file(),
+            Self::Experiment(arguments) => arguments.chart.file(),
             Self::Latency(arguments) => arguments.chart(),
             _ => None,
         }

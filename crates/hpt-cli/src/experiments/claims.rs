@@ -117,14 +117,14 @@ const CLAIMS: &[Claim] = &[
         Figures(
             "pairs",
             |what| !what.ends_with("ratio"),
-            "`hpt latency pairs --source monotonic,arm-cycles --interval 0s,1s,1s/5s --count 1000`, with the kernel module [hpt_cycles](../kmod/README.md)",
+            "with `--svg FILE` as a picture; `hpt latency pairs --source monotonic,arm-cycles --interval 0s,1s,1s/5s --count 1000`, with the kernel module [hpt_cycles](../kmod/README.md)",
         ),
         "",
     ),
     claim(
         Paper,
         "Table 2, Figure 6: the master of an EtherCAT network takes the time at the start of each period",
-        Figures("period", |what| !what.ends_with("ratio"), ""),
+        Figures("period", |what| !what.ends_with("ratio"), "with `--svg FILE` as a picture"),
         "",
     ),
     claim(

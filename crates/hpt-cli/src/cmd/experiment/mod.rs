@@ -29,7 +29,10 @@ use crate::{
     exit::Failure,
     experiments::{EXPERIMENTS, Experiment, Part, Preflight, Run, Ways, in_one_line},
     kernel_clocksources::Comparison,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, message, progress::Progress, rounded},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, message, progress::Progress,
+        rounded,
+    },
     sampling::{
         cpu_absences, not_run,
         realtime_options::{Alone, ThreadOptions, leaves_no_cpu},
@@ -41,6 +44,7 @@ const EXAMPLES: &str = "  \
   hpt experiment                       list the experiments and their durations
   hpt experiment pairs --short         run one within seconds (fewer samples)
   hpt experiment all --short
+  hpt experiment pairs --short --svg pairs.svg
   sudo hpt experiment pairs isolated-core --resume
   sudo hpt experiment isolated-core --no-throttling --no-turbo --cpu 3
   sudo hpt experiment clock-sources --all-clock-sources";
@@ -96,6 +100,8 @@ pub(crate) struct Arguments {
     /// settings.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) chart: ChartOption,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {

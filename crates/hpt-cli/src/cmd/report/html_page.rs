@@ -70,7 +70,7 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     sections.extend(report.document("probe")?.as_ref().map(sources));
     if let Some(document) = report.document("experiment")? {
         let mut pieces = Vec::new();
-        for one in chart::experiments(&document) {
+        for one in chart::experiments(&document).into_iter().chain(chart::samples_of(&document)) {
             pieces.extend(gallery.show(Ok(one))?);
         }
         sections.push(Section { id: "published", title: "Published and measured results".to_owned(), pieces });

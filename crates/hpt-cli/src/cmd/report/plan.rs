@@ -134,11 +134,11 @@ pub(crate) static PLANS: [Plan; 11] = [
     Plan {
         name: "experiment",
         kind: "experiment",
-        words: &["experiment", "calls", "steps", "period", "cost", "sleeps", "--short"],
+        words: &["experiment", "all", "--short"],
         short: &["experiment", "calls", "period", "--short"],
         cpu: Cpu::None,
         by_default: false,
-        seconds: (5.0, 1.0),
+        seconds: (35.0, 1.0),
     },
 ];
 

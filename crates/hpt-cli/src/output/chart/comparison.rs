@@ -97,7 +97,7 @@ fn figure(value: Option<f64>) -> String {
 }
 
 /// Returns the number of nanoseconds in a unit of time, or `None` for other units.
-fn ns_in(unit: &str) -> Option<f64> {
+pub(super) fn ns_in(unit: &str) -> Option<f64> {
     match unit {
         "ns" => Some(1.0),
         "µs" => Some(1e3),
@@ -113,13 +113,32 @@ fn file_name(name: &str) -> String {
     name.chars().take(LONGEST_FILE_NAME).map(sound).collect()
 }
 
+/// Returns the rows of an experiment.
+pub(super) fn compared<'a>(
+    document: &'a ExperimentDocument,
+    name: &'a str,
+) -> impl Iterator<Item = &'a ExperimentFigureRow> {
+    document.results.iter().filter(move |row| row.experiment == name)
+}
+
+/// Returns the table of the published and the measured figures.
+pub(super) fn figures_of(rows: &[&ExperimentFigureRow]) -> Figures {
+    let head = ["", "unit", "published", "measured", "p50", "p99", "max", "samples", "method, or reason"];
+    let figures = rows.iter().map(|row| {
+        let published = row.published.map_or("-".to_owned(), |value| value.to_string());
+        let own = [row.measured, row.p50, row.p99, row.max].map(figure);
+        let head = [row.quantity.clone(), row.unit.clone(), published].into_iter().chain(own);
+        head.chain([count(row.samples), row.method.clone()]).collect()
+    });
+    Figures { head: head.map(str::to_owned).to_vec(), rows: figures.collect() }
+}
+
 /// Returns charts that compare published measurements with measurements on this system: one chart per
 /// experiment, with one panel per unit.
 pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
     let mut charts = Vec::new();
     for made in &document.experiments {
-        let rows: Vec<&ExperimentFigureRow> =
-            document.results.iter().filter(|row| row.experiment == made.name).collect();
+        let rows: Vec<&ExperimentFigureRow> = compared(document, &made.name).collect();
         let mut units: Vec<&str> = Vec::new();
         for row in &rows {
             let is_drawn = row.published.or(row.measured).is_some_and(|value| value > 0.0);
@@ -151,27 +170,13 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
             panel("log scale", &[("published", 3), ("measured here", 0)], &pairs, &tick)
         });
         let panels: Vec<_> = panels.collect();
-        let figures = rows.iter().map(|row| {
-            let head = [
-                row.quantity.clone(),
-                row.unit.clone(),
-                row.published.map_or("-".to_owned(), |value| value.to_string()),
-            ];
-            let own = [row.measured, row.p50, row.p99, row.max].map(figure);
-            head.into_iter().chain(own).chain([count(row.samples), row.method.clone()]).collect()
-        });
         let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
         charts.push(TitledChart {
             name: file_name(&format!("experiment-{}", made.name)),
             title: format!("Published and measured: {}", made.title),
             says: format!("Published: {}, on {}. Differences: {}.", made.published_in, made.hardware, made.differences),
             chart: Chart { panels, side_by_side: false },
-            figures: Figures {
-                head: ["", "unit", "published", "measured", "p50", "p99", "max", "samples", "method, or reason"]
-                    .map(str::to_owned)
-                    .to_vec(),
-                rows: figures.collect(),
-            },
+            figures: figures_of(&rows),
             provenance: about(&document.into(), &format!("up to {} each", counted(samples, "sample", "samples"))),
         });
     }

@@ -5,6 +5,7 @@ mod axis;
 mod comparison;
 mod cpus;
 mod distribution;
+mod experiment;
 mod offsets;
 mod provenance;
 mod read_cost;
@@ -21,6 +22,7 @@ pub(crate) use self::{
     comparison::{Compared, experiments, side_by_side},
     cpus::cpus,
     distribution::{Latencies, distribution},
+    experiment::{experiment, samples_of},
     offsets::offsets,
     provenance::{Origin, SEPARATOR, about, about_all, on_machine, runs_it},
     read_cost::cost,
@@ -40,6 +42,7 @@ pub(crate) fn of(document: &Document) -> Result<TitledChart, Unreadable> {
         Document::SleepCurve(document) => sleep_curve(document),
         Document::WatchSummary(document) => offsets(document),
         Document::Pairs(document) => distribution::ranges(document),
+        Document::Experiment(document) => experiment(document),
         Document::WakeLatency(document) => distribution(&[("", document.into())]),
         Document::Stall(document) => distribution(&[("", document.into())]),
         Document::GpioLatency(document) => distribution(&[("", document.into())]),
