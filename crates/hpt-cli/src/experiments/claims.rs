@@ -290,7 +290,10 @@ const CLAIMS: &[Claim] = &[
     claim(
         Library,
         "\"only intervals of more than 30 µsec can be tracked\" with the 32.768 kHz clock of a Cortex-A9; the library uses a clock of 19 MHz",
-        Command("30.518 µs, 19 MHz", "`hpt bench --source monotonic` (column *granul.*)"),
+        Command(
+            "30.518 µs, 19 MHz",
+            "`hpt doctor coarse-clock`; `hpt bench --source monotonic` (column *granul.*); `hpt experiment steps`",
+        ),
         "",
     ),
     claim(

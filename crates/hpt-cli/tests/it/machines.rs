@@ -63,6 +63,7 @@ fn conclusions(capture: &Path) -> BTreeMap<&'static str, Value> {
         ("vdso", vdso),
         ("tsc_hz", tsc.map_or(Value::Null, |tsc| tsc["frequency_hz"].clone())),
         ("clock_source", said("clock-source")),
+        ("coarse_clock", said("coarse-clock")),
         ("fixes", rules["clock-source"]["fixes"].to_string().into()),
         ("governor", said("governor")),
         ("frequency_limit", said("frequency-limit")),

@@ -21,9 +21,10 @@ pub struct KnownClockSource {
 const BY_DEVICE: &str = "a system call and a device read: a microsecond or more";
 
 /// The clocksources that this crate can describe. Source: Linux 6.12, arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
-/// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804}.c, arch/x86/xen/time.c,
-/// kernel/time/jiffies.c.
-const KNOWN: [KnownClockSource; 16] = [
+/// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804,timer-ti-32k,timer-ti-dm-systimer}.c,
+/// arch/x86/xen/time.c, kernel/time/jiffies.c; Linux 3.12, arch/arm/mach-omap2/timer.c; the Raspberry Pi's Linux 3.12,
+/// arch/arm/mach-bcm2708/bcm2708.c.
+const KNOWN: [KnownClockSource; 21] = [
     KnownClockSource {
         name: "tsc",
         what: "the processor's timestamp counter",
@@ -98,6 +99,36 @@ const KNOWN: [KnownClockSource; 16] = [
         risk: "its frequency changes with the processor frequency",
     },
     KnownClockSource {
+        name: "32k_counter",
+        what: "the 32 768 Hz counter of a TI OMAP or AM3x",
+        cost: BY_DEVICE,
+        risk: "granularity of 30.5 µs",
+    },
+    KnownClockSource {
+        name: "dmtimer",
+        what: "a dual-mode timer of a TI OMAP or AM3x, mostly 24 MHz or more",
+        cost: BY_DEVICE,
+        risk: "stops in deep idle states, unlike 32k_counter",
+    },
+    KnownClockSource {
+        name: "gp_timer",
+        what: "a general-purpose timer of a TI OMAP, on old kernels",
+        cost: BY_DEVICE,
+        risk: "like dmtimer",
+    },
+    KnownClockSource {
+        name: "timer1",
+        what: "a dual-mode timer of a TI AM3x, 24 MHz, on old kernels",
+        cost: BY_DEVICE,
+        risk: "like dmtimer",
+    },
+    KnownClockSource {
+        name: "stc",
+        what: "the Broadcom System Timer, 1 MHz, on old kernels of a Raspberry Pi",
+        cost: BY_DEVICE,
+        risk: "granularity of a microsecond",
+    },
+    KnownClockSource {
         name: "jiffies",
         what: "the kernel's tick",
         cost: "low: a system call without a device read",
@@ -117,6 +148,26 @@ const KNOWN: [KnownClockSource; 16] = [
     },
 ];
 
+/// The longest step that a clocksource of this name can have, in nanoseconds, where its driver or its specification states
+/// one: the 32 768 Hz of drivers/clocksource/timer-ti-32k.c, the frequencies of the ACPI timer, the PIT and the System Timer;
+/// at least 10 MHz for an HPET (IA-PC HPET 1.0a, 2.3.4); at least 1 MHz for the counters of processors and for hypervisors'
+/// clocks, which count nanoseconds.
+const LONGEST_STEPS_NS: [(&str, u64); 13] = [
+    ("32k_counter", 30_518),
+    ("acpi_pm", 280),
+    ("pit", 839),
+    ("hpet", 100),
+    ("stc", 1_000),
+    ("tsc", 1_000),
+    ("tsc-early", 1_000),
+    ("arch_sys_counter", 1_000),
+    ("riscv_clocksource", 1_000),
+    ("kvm-clock", 1_000),
+    ("hyperv_clocksource_tsc_page", 1_000),
+    ("hyperv_clocksource_msr", 1_000),
+    ("xen", 1_000),
+];
+
 impl KnownClockSource {
     /// Returns the known properties of the clocksource `name`; `None` if this crate has no description of it.
     #[must_use]
@@ -133,6 +184,9 @@ pub struct ListedClockSource {
     pub name: String,
     /// Whether the clocksource is active.
     pub current: bool,
+    /// The longest step of the clocksource in nanoseconds, at least 1: from the rate that the kernel logged when it
+    /// registered the clocksource, from the length of the kernel's tick, or from the driver; `None` if none of them states it.
+    pub step_ns: Option<u64>,
     /// The known properties of this clocksource.
     pub known: Option<&'static KnownClockSource>,
 }
@@ -185,8 +239,10 @@ pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
             }
         }
     }
+    let tick_ns = host.facts().clock_resolutions_ns.get("CLOCK_MONOTONIC_COARSE").copied();
     let listed = names.into_iter().map(|name| ListedClockSource {
         current: sources.current.as_ref() == Some(&name),
+        step_ns: step_ns(&name, &lines, tick_ns),
         known: KnownClockSource::named(&name),
         name,
     });
@@ -210,6 +266,33 @@ fn registered(text: &str) -> Option<&str> {
     rest.starts_with("mask: ").then_some(name)
 }
 
+/// Returns the longest step of a clocksource. `tick_ns` is the length of the kernel's tick, which advances the coarse clocks.
+fn step_ns(name: &str, lines: &[&LogLine], tick_ns: Option<u64>) -> Option<u64> {
+    if ["jiffies", "refined-jiffies"].contains(&name) {
+        return tick_ns;
+    }
+    let logged = lines.iter().rev().filter(|line| registered(&line.text) == Some(name));
+    let known = || LONGEST_STEPS_NS.iter().find(|(known, _)| *known == name).map(|(_, step_ns)| *step_ns);
+    logged.filter_map(|line| logged_step_ns(&line.text)).next().or_else(known)
+}
+
+/// Returns the length of a tick, at least 1 ns, from `max_cycles: 0xX, max_idle_ns: Y ns` in a line of the kernel log. The
+/// kernel computes Y as half of X ticks at a rate that it assumes to be 11 % too low. Linux, kernel/time/clocksource.c,
+/// clocks_calc_max_nsecs and __clocksource_update_freq_scale.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the length of a tick needs few digits, and is positive"
+)]
+fn logged_step_ns(text: &str) -> Option<u64> {
+    let (_, cycles) = text.split_once("max_cycles: 0x")?;
+    let (cycles, rest) = cycles.split_once(", max_idle_ns: ")?;
+    let cycles = u64::from_str_radix(cycles, 16).ok().filter(|cycles| *cycles > 0)?;
+    let idle_ns: u64 = rest.split(' ').next()?.parse().ok()?;
+    Some(((2.0 * idle_ns as f64 / (cycles as f64 * 0.89)).round() as u64).max(1))
+}
+
 /// Returns whether a line of the log explains why `name` is no longer a clocksource. Recognizes the wording of all
 /// kernel versions since 3.x. Source: Linux, kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c,
 /// drivers/clocksource/acpi_pm.c.
@@ -230,7 +313,7 @@ fn tells_why(text: &str, name: &str) -> bool {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{KNOWN, KnownClockSource, registered, tells_why};
+    use super::{KNOWN, KnownClockSource, LONGEST_STEPS_NS, logged_step_ns, registered, tells_why};
 
     #[test]
     fn every_known_clocksource_is_found_and_described() {
@@ -239,6 +322,21 @@ mod tests {
             assert!(!known.cost.is_empty() && !known.risk.is_empty() && !known.what.is_empty());
         }
         assert_eq!(KnownClockSource::named("sundial"), None);
+    }
+
+    #[test]
+    fn a_registration_states_the_rate_of_its_source() {
+        let step = |rest: &str| logged_step_ns(&format!("clocksource: some: mask: 0xffffffff {rest}"));
+        // 32 768 Hz, 3.579545 MHz, 62.5 MHz and 2596 MHz, as Linux logged them.
+        assert_eq!(step("max_cycles: 0xffffffff, max_idle_ns: 58327039986419 ns"), Some(30_518));
+        assert_eq!(step("max_cycles: 0xffffff, max_idle_ns: 2085701024 ns"), Some(279));
+        assert_eq!(step("max_cycles: 0x1cd42e208c, max_idle_ns: 881590405314 ns"), Some(16));
+        assert_eq!(step("max_cycles: 0x256c0af46c8, max_idle_ns: 440795319503 ns"), Some(1));
+        for text in ["", "max_cycles: 0x0, max_idle_ns: 5 ns", "max_cycles: 0xzz, max_idle_ns: 5 ns", "max_cycles: 0x5"]
+        {
+            assert_eq!(step(text), None, "{text}");
+        }
+        assert!(LONGEST_STEPS_NS.iter().all(|(name, _)| *name != "timer"), "its rate depends on the SoC");
     }
 
     #[test]
@@ -267,7 +365,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_line_is_parsed_without_a_panic(text in any::<String>(), name in any::<String>()) {
-            let _ = (registered(&text), tells_why(&text, &name));
+            let _ = (registered(&text), tells_why(&text, &name), logged_step_ns(&text));
         }
     }
 }

@@ -51,6 +51,7 @@ const fn file(path: &'static str) -> Place {
 }
 
 const AVAILABLE: Place = file("/sys/devices/system/clocksource/clocksource0/available_clocksource");
+const CURRENT_CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const ONLINE: Place = file("/sys/devices/system/cpu/online");
 const COMMAND_LINE: Place = file("/proc/cmdline");
 const LIMITS: &str = "/proc/thread-self/limits";
@@ -58,8 +59,9 @@ const CAPABILITIES: Place = Lines("/proc/thread-self/status", "CapEff:");
 const ZONES: &str = "/sys/class/thermal";
 
 /// The files that each rule examines, if they are not only its settings.
-const PLACES: [(&str, &[Place]); 22] = [
+const PLACES: [(&str, &[Place]); 23] = [
     ("clock-source", &[Settings, AVAILABLE, Lines("/dev/kmsg", "TSC")]),
+    ("coarse-clock", &[file(CURRENT_CLOCKSOURCE)]),
     ("right-to-realtime", &[CAPABILITIES, Lines(LIMITS, "Max realtime priority")]),
     ("right-to-lock-memory", &[CAPABILITIES, Lines(LIMITS, "Max locked memory")]),
     ("realtime-timeout", &[Lines(LIMITS, "Max realtime timeout")]),

@@ -27,6 +27,16 @@ pub(super) const RULES: &[Rule] = &[
         judge: clock_source,
     },
     Rule {
+        id: "coarse-clock",
+        title: "Clock advances in coarse steps",
+        about: "by how much the clocksource advances in one step (10 µs or more)",
+        why: "All clocks of the kernel, and the timers, have this granularity: shorter intervals cannot be measured, and a thread may wake up to a step late.",
+        affects: "programs that measure short intervals, or react within microseconds",
+        references: &["clock_getres(2)", "Linux, drivers/clocksource: the driver of the clocksource"],
+        relevance: Relevance::all(Severity::High),
+        judge: coarse,
+    },
+    Rule {
         id: "clock-by-system-call",
         title: "Clock reads need a system call",
         about: "whether clock_gettime reads the clock in user space (vDSO)",
@@ -154,6 +164,42 @@ fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
         .problem();
     }
     Verdict::not_applicable(format!("{current} is in use, and hpt knows of no better clocksource on this machine"))
+}
+
+/// The step from which on a clock is coarse.
+const COARSE_NS: u64 = 10_000;
+
+fn coarse(facts: &MachineFacts, _: &Subject) -> Verdict {
+    let listed = &facts.clock_sources.listed;
+    let Some(current) = listed.iter().find(|source| source.current) else {
+        return no_sysfs();
+    };
+    let name = &current.name;
+    let Some(step_ns) = current.step_ns else {
+        return Verdict::unknown(format!(
+            "{name} is in use; neither its driver nor the kernel log, as far as it was read, states its rate; `hpt bench --source monotonic` measures it (column granul.)"
+        ));
+    };
+    let step = |step_ns: u64| Spaced(Duration::from_nanos(step_ns)).to_string();
+    if step_ns < COARSE_NS {
+        return Verdict::pass(format!("{name} advances in steps of at most {}", step(step_ns)));
+    }
+    let severity = if step_ns < 1_000_000 { Severity::Low } else { Severity::High };
+    let finding = Finding::new(severity, format!("{name} advances in steps of {}", step(step_ns)));
+    let mut others = listed.iter().filter(|other| !other.current && !other.name.ends_with("jiffies"));
+    let finer = others.find(|other| other.step_ns.is_none_or(|other_ns| other_ns < COARSE_NS));
+    match finer {
+        Some(finer) => finding.fix(
+            format!(
+                "Switch the clocksource to {} until reboot or `hpt restore`, if it does not stop in idle states",
+                finer.name
+            ),
+            [format!("sudo hpt clocksource set {}", finer.name)],
+        ),
+        None => finding
+            .steps("Time short intervals with a counter of the processor instead", ["hpt probe --all".to_owned()]),
+    }
+    .problem()
 }
 
 fn of_a_hypervisor(facts: &MachineFacts, current: &str) -> Verdict {
