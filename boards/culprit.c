@@ -256,6 +256,19 @@ static void begin_low_fifo(void)
 	set_policy(SCHED_FIFO, 10);
 }
 
+/* An ordinary thread that cannot run until the kernel intervenes. */
+static void begin_starving(void)
+{
+	pid_t parent = getpid();
+
+	if (!fork()) {
+		while (kill(parent, 0) == 0)
+			busy();
+		_exit(0);
+	}
+	set_policy(SCHED_FIFO, 10);
+}
+
 static void begin_sampling(void)
 {
 	struct perf_event_attr attributes = { .size = sizeof(attributes), .type = PERF_TYPE_SOFTWARE };
@@ -310,6 +323,7 @@ static const struct {
 	{ "sampling", begin_sampling, busy, 1 * MS, 0 },
 	{ "ordinary", nothing, busy, 0, 0 },
 	{ "throttled", begin_low_fifo, busy, 0, 0 },
+	{ "starved", begin_starving, busy, 0, 0 },
 };
 
 int main(int argc, char **argv)

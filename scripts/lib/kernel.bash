@@ -7,10 +7,11 @@
 declare -A COMPILER=([arm64]=aarch64-linux-gnu [armhf]=arm-linux-gnueabihf [armel]=arm-linux-gnueabi)
 
 # kernel_image KERNEL: prints the newest kernel package that the metapackage KERNEL
-# (NAME:ARCHITECTURE) depends on, without its architecture.
+# (NAME:ARCHITECTURE) depends on, without its architecture. The variable `kernel_suite` selects
+# another suite of this machine's release, such as backports.
 kernel_image() {
     local found
-    found=$(debian_depends "$1" '^linux-image-[0-9]')
+    found=$(debian_depends "$1" '^linux-image-[0-9]' "${kernel_suite:+$(debian_codename)-$kernel_suite}")
     echo "${found%%:*}"
 }
 

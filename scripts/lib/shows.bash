@@ -530,7 +530,7 @@ GUEST
 
 # The culprits of boards/culprit.c, and three that need no program: a CPU quota, a runtime that is too short, and the
 # throttling of real-time threads.
-CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit smaps tasks timers sampling quota parent-quota budget throttled)
+CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit smaps tasks timers sampling quota parent-quota budget throttled starved)
 CULPRITS_RUNS=${HPT_BOARDS_CULPRITS_RUNS:-1}
 
 guest_culprits() {
@@ -545,7 +545,7 @@ cat >/tmp/culprit-while <<'CULPRIT'
 #!/bin/sh
 # culprit-while CULPRIT: explains late wake-ups while the culprit causes them. Prints the times of the
 # delays, and the number of the culprit, on standard error.
-cpu=$(explain_cpu) policy=f:80 beside= of= given=
+cpu=$(explain_cpu) policy=f:80 duration=2s beside= of= given=
 place="--cpu \$cpu"
 groups=/sys/fs/cgroup/all
 case \$1 in
@@ -561,6 +561,8 @@ case \$1 in
         echo '5000 50000' >\$groups/cpu.max
         ;;
     budget) policy=d:60us/2ms place= ;;
+    # The kernel intervenes once a second.
+    starved) duration=6s ;;
     # A thread with this policy can only be pinned if the kernel does not check its runtime.
     deadline) echo -1 >$RT_RUNTIME_FILE ;;
     throttled)
@@ -574,7 +576,7 @@ case \$1 in
 esac
 # enter GROUP: moves the calling subshell to the control group, if there is one.
 enter() { [ -z "\$1" ] || echo 0 >"\$1/cgroup.procs"; }
-(enter "\$of" && exec hpt latency timer \$place -P \$policy --interval 500us --duration 2s --explain=20 --format json) &
+(enter "\$of" && exec hpt latency timer \$place -P \$policy --interval 500us --duration \$duration --explain=20 --format json) &
 measuring=\$!
 await \$measuring sh -c 'ls /sys/kernel/tracing/instances | grep -q .'
 : >/tmp/injected

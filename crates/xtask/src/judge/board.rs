@@ -170,8 +170,8 @@ impl Board {
         match variable {
             "qemu" => self.counts_instructions = words.iter().any(|word| word == "-icount"),
             // Used for booting only.
-            "qemu_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" | "by_name" | "tested_builds"
-            | "tested_shows" => {}
+            "qemu_suite" | "kernel_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" | "by_name"
+            | "tested_builds" | "tested_shows" => {}
             "kernel" => self.architecture = word.rsplit(':').next().unwrap_or_default().to_owned(),
             "builds" => self.builds = words,
             "shows" => self.shows = words,

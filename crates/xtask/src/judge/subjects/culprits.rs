@@ -47,7 +47,7 @@ fn is_timer(part: &ExplainedPart) -> bool {
     part.kind == CauseKind::HardInterrupt && part.name.as_deref() == Some("local_timer")
 }
 
-const CULPRITS: [Culprit; 17] = [
+const CULPRITS: [Culprit; 18] = [
     elsewhere("stop", |part| part.kind == CauseKind::Stopped && is_culprit(part)),
     elsewhere("trace", |part| part.kind == CauseKind::Traced),
     elsewhere("freeze", |part| part.kind == CauseKind::Blocked && is_culprit(part)),
@@ -66,6 +66,7 @@ const CULPRITS: [Culprit; 17] = [
     beside("parent-quota", |part| part.kind == CauseKind::CpuQuota),
     beside("budget", |part| part.kind == CauseKind::Budget),
     beside("throttled", |part| part.kind == CauseKind::Paused),
+    beside("starved", |part| part.kind == CauseKind::Paused),
 ];
 
 /// The number of samples with each kind of answer.
