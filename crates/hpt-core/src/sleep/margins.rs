@@ -562,6 +562,7 @@ mod tests {
 
     /// With two stages, the early margin may be long although the latencies vary much.
     #[test]
+    #[cfg_attr(miri, ignore = "simulates thousands of sleeps, which takes hours")]
     fn a_second_stage_is_used_where_it_pays() {
         let mut margins = Margins::new(Target::P99(Duration::ZERO));
         sleep(&mut margins, 10 * MS, 2_000, (long, short));
@@ -614,6 +615,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "simulates thousands of sleeps, which takes hours")]
     fn a_quantile_is_reached_with_one_stage_and_with_two() {
         for target in [Target::P99(Duration::ZERO), Target::P999(Duration::ZERO)] {
             for length_ns in [150_000, MS, 10 * MS] {
@@ -639,6 +641,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "simulates thousands of sleeps, which takes hours")]
     fn a_share_of_cpu_time_is_used_and_not_exceeded() {
         for part in [0.0, 0.003, 0.005, 0.01, 0.05, 1.0] {
             let mut margins = Margins::new(Target::CpuShare(part));
@@ -668,6 +671,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "simulates thousands of sleeps, which takes hours")]
     fn a_share_of_cpu_time_has_precedence_over_a_quantile() {
         let mut margins = Margins::new(Target::P99WithinCpuShare(Duration::ZERO, 0.003));
         margins.learn_cpu(10 * MS, 20_000, None);
