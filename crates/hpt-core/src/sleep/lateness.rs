@@ -164,8 +164,10 @@ impl Lateness {
 /// Returns the longest run that is not rare, of events with this probability.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; infinity saturates")]
 fn longest_run(probability: f64) -> u32 {
+    /// More than the rounding error of the logarithms, which differs between C libraries.
+    const ROUNDING: f64 = 1e-9;
     // All latencies may be in one class. Even then, two in another class are no change.
-    if probability >= 1.0 { u32::MAX } else { (RARE.ln() / probability.max(0.1).ln()) as u32 }
+    if probability >= 1.0 { u32::MAX } else { (RARE.ln() / probability.max(0.1).ln() + ROUNDING) as u32 }
 }
 
 /// Returns the class of a latency; [`CLASSES`] for those beyond.
