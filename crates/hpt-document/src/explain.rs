@@ -188,6 +188,9 @@ pub struct ExplainedPart {
     pub irq: Option<u32>,
     /// The number of the idle state.
     pub idle_state: Option<u32>,
+    /// The function of the kernel that the handler called; null unless a handler caused a large part of an earlier sample.
+    #[serde(default)]
+    pub function: Option<String>,
     /// Number of interrupts or runs.
     pub count: u64,
     /// The start of the first one, in nanoseconds after the deadline.
@@ -241,6 +244,9 @@ pub struct ExplainedCause {
     pub irq: Option<u32>,
     /// The number of the idle state.
     pub idle_state: Option<u32>,
+    /// The function of the kernel that the handler called; null unless a handler caused a large part of an earlier sample.
+    #[serde(default)]
+    pub function: Option<String>,
     /// Number of samples to which the cause contributed.
     pub samples: u64,
     /// The sum of its contributions, in nanoseconds.

@@ -27,6 +27,7 @@ impl<'a> CauseWords<'a> {
         let thread = self.thread(cause.pid, cause.priority, cause.boosted, cause.policy.as_deref());
         let thread = NamedThread { inherits_from: cause.inherits_from.as_deref(), ..thread };
         let what = words(cause.kind, cause.name.as_deref(), thread, cause.irq, cause.idle_state);
+        let what = in_function(what, cause.function.as_deref());
         cause.doubt.map_or(what, |doubt| format!("unexplained: {}", doubt_words(doubt)))
     }
 
@@ -36,7 +37,8 @@ impl<'a> CauseWords<'a> {
         let thread = self.thread(part.pid, part.priority, part.boosted, part.policy.as_deref());
         let thread = NamedThread { inherits_from: part.inherits_from.as_deref(), ..thread };
         let after = part.after.as_deref().map_or_else(String::new, |after| format!(" after {after}"));
-        words(part.kind, part.name.as_deref(), thread, part.irq, part.idle_state) + &after + &times
+        let what = words(part.kind, part.name.as_deref(), thread, part.irq, part.idle_state);
+        in_function(what, part.function.as_deref()) + &after + &times
     }
 
     /// Returns a part in so few words that they fit into one line of a chart on a phone.
@@ -100,6 +102,13 @@ impl NamedThread<'_> {
             (None, false) => String::new(),
         };
         format!(" (pid {pid}{precedence})")
+    }
+}
+
+fn in_function(what: String, function: Option<&str>) -> String {
+    match function {
+        Some(function) => format!("{what} in {function}"),
+        None => what,
     }
 }
 
@@ -205,6 +214,7 @@ mod tests {
             policy: None,
             priority: Some(90),
             irq: None,
+            function: None,
             idle_state: None,
             count: 3,
             at_ns: 0,
@@ -222,6 +232,13 @@ mod tests {
             words.of_part(&ExplainedPart { inherits_from, ..boosted }),
             "thread hog (pid 7, real-time priority 90 inherited from waiter (pid 8)) 3×"
         );
+        let timer = ExplainedPart {
+            kind: CauseKind::HardInterrupt,
+            name: Some("local_timer".to_owned()),
+            function: Some("perf_swevent_hrtimer".to_owned()),
+            ..part.clone()
+        };
+        assert_eq!(words.of_part(&timer), "interrupt local_timer in perf_swevent_hrtimer 3×");
         let deadline = ExplainedPart { priority: None, policy: Some("deadline".to_owned()), ..part.clone() };
         assert_eq!(words.of_part(&deadline), "thread hog (pid 7, SCHED_DEADLINE) 3×");
         assert_eq!(words.in_one_line(&part), "thread hog (pid 7)");

@@ -20,7 +20,7 @@ const FURTHER: &str = "(others)";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     None,
-    Section(Section),
+    Section(Section, Option<u64>),
     Thread {
         pid: i32,
         facts: Option<ThreadFacts>,
@@ -92,7 +92,9 @@ fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
     };
     let (piece, span): (&Piece, &Span) = (case.piece, case.span);
     match kind {
-        PartKind::HardInterrupt | PartKind::SoftInterrupt => piece.section.map_or(Subject::None, Subject::Section),
+        PartKind::HardInterrupt | PartKind::SoftInterrupt => {
+            piece.section.map_or(Subject::None, |section| Subject::Section(section, piece.function))
+        }
         PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::Thread | PartKind::NotPreemptible => {
             piece.current.map_or(Subject::None, of)
         }
@@ -101,7 +103,7 @@ fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
             Some(Waker::Thread(pid) | Waker::Elsewhere { pid, is_interrupt: false }) if pid > 0 => {
                 Subject::Thread { pid, facts: decoder.thread(pid), inherits_from: None, run: Some(0) }
             }
-            Some(Waker::Handler(Some(section))) => Subject::Section(section),
+            Some(Waker::Handler(Some(section))) => Subject::Section(section, None),
             _ => Subject::None,
         },
         PartKind::PageFault => span.fault.or_else(|| case.page()).map_or(Subject::None, Subject::Page),
@@ -195,6 +197,7 @@ const fn part(kind: PartKind, at_ns: u64) -> Part {
         priority: None,
         is_own: false,
         irq: None,
+        function: None,
         idle_state: None,
         count: 0,
         at_ns,
@@ -208,7 +211,8 @@ fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut T
     match subject {
         Subject::None => {}
         Subject::Further => part.name = Some(FURTHER.to_owned()),
-        Subject::Section(section) => {
+        Subject::Section(section, function) => {
+            part.function = function.and_then(|address| threads.function(address));
             part.name = section_name(section, decoder);
             if let Section::Hard(irq) = section {
                 part.irq = Some(irq);
@@ -291,6 +295,8 @@ fn words(event: Event, decoder: &Decoder) -> String {
         What::SoftEnds(vector) => format!("end of softirq {}", handler(Section::Soft(vector))),
         What::TimerBegins => "begin of a timer's handler".to_owned(),
         What::TimerEnds => "end of a timer's handler".to_owned(),
+        What::Calls(_) => "call of a handler's function".to_owned(),
+        What::Returns => "end of a handler's function".to_owned(),
         What::Idle(Some(state)) => format!("begin of idle state {state}"),
         What::Idle(None) => "end of the idle state".to_owned(),
         What::Lost => "lost events".to_owned(),

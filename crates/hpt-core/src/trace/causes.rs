@@ -31,6 +31,8 @@ pub struct CauseTotal {
     pub policy: Option<&'static str>,
     /// The real-time priority of the thread in the worst sample.
     pub priority: Option<u8>,
+    /// The function of the kernel that the handler called.
+    pub function: Option<String>,
     /// The idle state.
     pub idle_state: Option<u32>,
     /// The number of samples to which the cause contributed.
@@ -57,6 +59,7 @@ impl CauseTotal {
             irq: None,
             policy: None,
             priority: None,
+            function: None,
             idle_state: None,
             samples: 0,
             total_ns: 0,
@@ -74,8 +77,8 @@ impl Causes {
         let mut of_sample: Vec<(usize, u64)> = Vec::new();
         for part in &explained.parts {
             let is_same = |cause: &CauseTotal| {
-                (cause.kind, &cause.name, cause.is_own, cause.irq, cause.idle_state, cause.doubt)
-                    == (part.kind, &part.name, part.is_own, part.irq, part.idle_state, part.doubt)
+                (cause.kind, &cause.name, &cause.function, cause.is_own, cause.irq, cause.idle_state, cause.doubt)
+                    == (part.kind, &part.name, &part.function, part.is_own, part.irq, part.idle_state, part.doubt)
             };
             let index = self.0.iter().position(is_same).or_else(|| {
                 let is_room = self.0.len() < CAUSES;
@@ -91,6 +94,7 @@ impl Causes {
                         irq: part.irq,
                         policy: part.policy,
                         priority: part.priority,
+                        function: part.function.clone(),
                         idle_state: part.idle_state,
                         ..CauseTotal::new(part.kind)
                     });
@@ -143,6 +147,7 @@ mod tests {
             doubt: None,
             after: None,
             irq: None,
+            function: None,
             idle_state: None,
             count: 1,
             at_ns: 0,

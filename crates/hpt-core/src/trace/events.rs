@@ -71,6 +71,9 @@ pub(super) enum What {
     /// The handler of a high-resolution timer begins.
     TimerBegins,
     TimerEnds,
+    /// A handler calls the function at this address, or the function has returned.
+    Calls(u64),
+    Returns,
     /// The CPU enters an idle state, or leaves it.
     Idle(Option<u32>),
     /// Events before this one were lost.
@@ -108,6 +111,8 @@ enum Meaning {
     SoftEnds(Field),
     TimerBegins,
     TimerEnds,
+    Calls(Field),
+    Returns,
     Idle(Field),
 }
 
@@ -152,6 +157,14 @@ impl Decoder {
             self.flags = self.flags.or_else(|| format.field("common_flags"));
         }
         meaning.is_some()
+    }
+
+    /// Adds the events that state which function a handler calls. `field` contains its address.
+    pub(super) fn add_function(&mut self, field: &str, (entry, exit): (&EventFormat, &EventFormat)) {
+        if let Some(field) = entry.field(field) {
+            self.meanings.insert(entry.id, Meaning::Calls(field));
+            self.meanings.insert(exit.id, Meaning::Returns);
+        }
     }
 
     fn meaning(&mut self, path: &str, format: &EventFormat) -> Option<Meaning> {
@@ -260,6 +273,8 @@ impl Decoder {
             Meaning::SoftEnds(vector) => What::SoftEnds(number(vector)?),
             Meaning::TimerBegins => What::TimerBegins,
             Meaning::TimerEnds => What::TimerEnds,
+            Meaning::Calls(function) => What::Calls(unsigned(function)?),
+            Meaning::Returns => What::Returns,
             Meaning::Idle(state) => What::Idle(number(state).filter(|&state| state != u32::MAX)),
         };
         let running = match what {

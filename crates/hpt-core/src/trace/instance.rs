@@ -31,6 +31,10 @@ const INHERITS: &str = "sched/sched_pi_setprio";
 /// The event of idle states. Leaving one needs no event, because others follow.
 const IDLE: &str = "power/cpu_idle";
 const ENTERS_IDLE: &str = "state != 4294967295";
+/// The events that state which function a handler calls, each with its field: of high-resolution timers, of other timers,
+/// and of calls by other CPUs. They are recorded only once such a handler caused a large part of a delay.
+const FUNCTIONS: [(&str, &str); 3] =
+    [("timer/hrtimer_expire", "function"), ("timer/timer_expire", "function"), ("csd/csd_function", "func")];
 /// The directories of the interrupts of the CPU itself: on x86 and on ARM.
 const VECTORS: [&str; 2] = ["irq_vectors", "ipi"];
 /// The event that wakes a thread, and those of page faults on x86. They are limited to the measured threads.
@@ -116,8 +120,35 @@ impl Instance {
                 None => {}
             }
         }
+        if self.scope == Scope::Causes && !self.has_timer_events() {
+            for (event, field) in FUNCTIONS {
+                let format =
+                    |end: &str| EventFormat::parse(&folder.text(&format!("events/{event}_{end}/format")).ok()?);
+                if let Some((entry, exit)) = format("entry").zip(format("exit")) {
+                    decoder.add_function(field, (&entry, &exit));
+                }
+            }
+        }
         folder.write("tracing_on", "1")?;
         Ok(decoder)
+    }
+
+    /// Returns whether the events of timers replace those of the timer interrupt.
+    fn has_timer_events(&self) -> bool {
+        // On ARM, the timer interrupt is an ordinary interrupt.
+        cfg!(target_arch = "x86_64") && !self.folder().has("events/irq_vectors")
+    }
+
+    /// Records from now on which functions handlers call.
+    pub(super) fn record_functions(&self) {
+        if self.scope == Scope::Causes && !self.has_timer_events() {
+            for (event, _) in FUNCTIONS {
+                // Not every kernel has them all.
+                for end in ["entry", "exit"] {
+                    let _ = self.folder().write(&format!("events/{event}_{end}/enable"), "1");
+                }
+            }
+        }
     }
 
     /// Returns the events to be recorded.
@@ -136,9 +167,7 @@ impl Instance {
             let both = |name: &String| name.ends_with("_entry") || name.ends_with("_exit");
             names.into_iter().filter(both).map(move |name| format!("{group}/{name}"))
         });
-        // On ARM, the timer interrupt is an ordinary interrupt.
-        let has_timer_interrupt = cfg!(not(target_arch = "x86_64")) || folder.has("events/irq_vectors");
-        let timers: &[&str] = if has_timer_interrupt { &[] } else { &TIMERS };
+        let timers: &[&str] = if self.has_timer_events() { &TIMERS } else { &[] };
         let events = NEEDED.iter().chain(&WANTED).chain(&FAULTS).chain(timers).map(|&path| path.to_owned());
         Ok(events.chain(vectors).filter(|path| folder.has(&format!("events/{path}"))).collect())
     }

@@ -199,6 +199,9 @@ pub struct Part {
     pub is_own: bool,
     /// The number of the interrupt; `None` for interrupts of the CPU itself.
     pub irq: Option<i32>,
+    /// The function of the kernel that the handler called; `None` unless a handler caused a large part of an earlier
+    /// sample.
+    pub function: Option<String>,
     /// The idle state.
     pub idle_state: Option<u32>,
     /// The number of interrupts or runs.

@@ -13,7 +13,7 @@ use super::{
     causes::Causes,
     events::Decoder,
     instance::{Instance, Ring, Scope, online_cpus},
-    part::{Explained, LateSample, PartKind},
+    part::{Explained, LateSample, Part, PartKind},
     quota::Quotas,
     report::TraceReport,
     request::Request,
@@ -45,6 +45,8 @@ const SWITCHES: usize = 1_000;
 const EFFECTS: usize = 10_000;
 /// The number of samples above the limit that are kept in addition to the worst.
 const ABOVE: usize = 1_000;
+/// The shortest part of a handler whose functions are recorded from then on.
+const LARGE_HANDLER_NS: u64 = 50_000;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
 const PAGES: usize = 4_096;
 
@@ -72,6 +74,8 @@ pub(super) struct Reader {
     causes: Causes,
     worst: Vec<Explained>,
     above: Vec<Explained>,
+    /// Whether the functions that handlers call are recorded.
+    with_functions: bool,
     report: TraceReport,
     page: Vec<u8>,
 }
@@ -115,6 +119,7 @@ impl Reader {
             causes: Causes::default(),
             worst: Vec::new(),
             above: Vec::new(),
+            with_functions: false,
             report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
             cpus,
         })
@@ -226,6 +231,10 @@ impl Reader {
                 _ => {}
             }
         }
+        if !self.with_functions && explained.parts.iter().any(|part| is_large_handler(part, sample.latency_ns)) {
+            self.instances.iter().for_each(Instance::record_functions);
+            self.with_functions = true;
+        }
         explained.cpu = Some(cpu);
         if sample.latency_ns >= self.request.threshold_ns {
             self.report.samples += 1;
@@ -273,6 +282,12 @@ impl Reader {
             ..self.report
         }
     }
+}
+
+/// Returns whether a part is a handler that took so long that its functions are worth the cost of their events.
+fn is_large_handler(part: &Part, latency_ns: u64) -> bool {
+    let is_handler = matches!(part.kind, PartKind::HardInterrupt | PartKind::SoftInterrupt);
+    is_handler && part.duration_ns >= LARGE_HANDLER_NS && part.duration_ns >= latency_ns / 4
 }
 
 /// Begins to record the effects of the CPUs other than these. Without them, a wake-up by another CPU is not explained.

@@ -269,6 +269,26 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     assert_kind(PartKind::Thread, until, &ready(X, FAIR, &[], 4_000));
 }
 
+#[test]
+fn a_handler_is_divided_by_the_functions_that_it_calls() {
+    let begin = [to(0, (0, RUNS), (T, FIFO)), to(500, (T, SLEEPS), (X, FAIR))];
+    let calls = [
+        at(1_001, X, What::VectorBegins(0)),
+        at(1_002, X, What::Calls(0xa0)),
+        at(1_302, X, What::Returns),
+        at(1_303, X, What::Calls(0xb0)),
+        woken(1_304, X, (T, FIFO)),
+        at(1_305, X, What::Returns),
+        at(1_306, X, What::VectorEnds(0)),
+        to(1_308, (X, RUNS), (T, FIFO)),
+    ];
+    let parts = explained(1_310, EVIDENCE, &ring(&[&begin, &calls])).parts;
+    let of_handler: Vec<_> = parts.iter().filter(|part| part.kind == PartKind::HardInterrupt).collect();
+    // One for each function, and the rest of the handler.
+    assert_eq!(of_handler.iter().map(|part| part.duration_ns / 1_000).collect::<Vec<_>>(), [300, 3, 2]);
+    assert!(of_handler.iter().all(|part| part.name.as_deref() == Some("local_timer")), "{of_handler:?}");
+}
+
 /// A lock, or its end, changes the priority of a thread.
 fn inherits(time_us: u64, running: i32, (thread, priority): (i32, i32), is_raised: bool) -> Event {
     at(time_us, running, What::Inherits { thread, priority, is_raised })

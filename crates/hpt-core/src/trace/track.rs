@@ -114,6 +114,8 @@ pub(super) struct Piece {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) section: Option<Section>,
+    /// The address of the function that the handler has called.
+    pub(super) function: Option<u64>,
     pub(super) current: Option<Running>,
     pub(super) idle: Option<u32>,
     /// The index of what the sampled thread does.
@@ -154,6 +156,8 @@ struct State<'a> {
     thread: i32,
     current: Option<Running>,
     sections: Vec<Section>,
+    /// The functions that the handlers have called.
+    functions: Vec<u64>,
     /// The idle state, or the last one until the next switch.
     idle: Option<u32>,
     runs: u32,
@@ -193,6 +197,7 @@ impl<'a> State<'a> {
             thread: sample.thread,
             current: None,
             sections: Vec::with_capacity(DEPTH),
+            functions: Vec::new(),
             idle: None,
             runs: 0,
             is_late: false,
@@ -267,10 +272,17 @@ impl<'a> State<'a> {
             What::VectorEnds(vector) => self.end_section(Section::Vector(vector)),
             What::SoftEnds(vector) => self.end_section(Section::Soft(vector)),
             What::TimerEnds => self.end_section(Section::Timer),
+            What::Calls(function) => {
+                if self.functions.len() < DEPTH {
+                    self.functions.push(function);
+                }
+            }
+            What::Returns => drop(self.functions.pop()),
             What::Idle(state) => self.idles(state),
             What::Lost => {
                 self.current = None;
                 self.sections.clear();
+                self.functions.clear();
                 (self.lost, self.fault, self.waking) = (true, None, None);
                 self.helper.iter_mut().for_each(|(_, is_ready)| *is_ready = false);
                 self.begin_span(Doing::Unknown, event.time);
@@ -298,6 +310,7 @@ impl<'a> State<'a> {
         self.switch(time, next, Some(facts));
         // A softirq of PREEMPT_RT may be preempted; it then counts as its thread.
         self.sections.clear();
+        self.functions.clear();
         (self.lost, self.idle, self.waking) = (false, None, None);
     }
 
@@ -425,6 +438,7 @@ impl<'a> State<'a> {
             from,
             to,
             section: self.sections.last().copied(),
+            function: self.functions.last().copied(),
             current: self.current,
             idle: self.idle,
             span: self.spans.len() - 1,

@@ -132,7 +132,7 @@ impl Fixes {
                 CauseFix { rule: Some("cpu-quota"), text }
             }
             // No tick takes that long: timers of programs or of the kernel expire in this interrupt.
-            HardInterrupt if rule_of(cause) == Some("tick") && cause.worst_ns > LONGEST_TICK_NS => CauseFix {
+            HardInterrupt if rule_of(cause) == Some("tick") && cause.function.is_none() && cause.worst_ns > LONGEST_TICK_NS => CauseFix {
                 rule: None,
                 text: Some(
                     "find the timers that expire on this CPU: the event hrtimer_expire_entry states the function of each"
@@ -261,7 +261,8 @@ fn keep_away(rule: &str) -> &'static str {
 fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
     let name = cause.name.as_deref().unwrap_or_default();
     Some(match cause.kind {
-        PartKind::HardInterrupt if is_tick(name) => "tick",
+        PartKind::HardInterrupt if is_tick(name) && calls_tick(cause) => "tick",
+        PartKind::HardInterrupt if is_tick(name) => return None,
         PartKind::HardInterrupt if cause.irq.is_some() => "interrupts",
         PartKind::HardInterrupt => "isolated-cpus",
         PartKind::SoftInterrupt => match name {
@@ -281,6 +282,11 @@ fn is_tick(name: &str) -> bool {
     ["local_timer", "arch_timer", "timer"].contains(&name)
 }
 
+/// Returns whether the handler of the timer may have run the tick of the kernel's scheduler.
+fn calls_tick(cause: &CauseTotal) -> bool {
+    cause.function.as_ref().is_none_or(|function| function.starts_with("tick_"))
+}
+
 /// Returns the fix of a cause for which no rule finds a problem.
 fn general(cause: &CauseTotal) -> Option<String> {
     let name = cause.name.as_deref().unwrap_or("it");
@@ -288,6 +294,11 @@ fn general(cause: &CauseTotal) -> Option<String> {
         PartKind::HardInterrupt if cause.irq.is_some() && !is_tick(name) => {
             let irq = cause.irq.unwrap_or_default();
             format!("move interrupt {irq} to another CPU: echo CPUS | sudo tee /proc/irq/{irq}/smp_affinity_list")
+        }
+        PartKind::HardInterrupt if is_tick(name) => {
+            // It wakes threads that sleep, among them the measured one.
+            let function = cause.function.as_deref().filter(|&function| function != "hrtimer_wakeup")?;
+            format!("find the program or driver whose timers call {function}")
         }
         PartKind::Stopped => "find the program that stops hpt with SIGSTOP or SIGTSTP".to_owned(),
         PartKind::Traced => "measure without a debugger or strace".to_owned(),
@@ -423,6 +434,8 @@ mod tests {
             tick.worst_ns = worst_ns;
             assert_eq!(fifo.for_cause(&tick).rule, rule);
         }
+        tick.function = Some("timerfd_tmrproc".to_owned());
+        assert!(fix(&fifo, &tick).1.ends_with("timers call timerfd_tmrproc"));
         assert_eq!(of(PartKind::PageFault), (None, "lock the memory during the run: --mlockall".to_owned()));
         assert!(of(PartKind::Blocked).1.ends_with("cc1 (pid 4711) woke it"));
         assert!(of(PartKind::Budget).1.contains("-P d:") && of(PartKind::Stopped).1.contains("SIGSTOP"));

@@ -312,6 +312,7 @@ mod tests {
             policy: None,
             priority: None,
             irq: None,
+            function: None,
             idle_state: None,
             count: 1,
             at_ns: 0,
