@@ -602,6 +602,7 @@ CULPRIT
 chmod 755 /tmp/culprit-while
 GUEST
     for culprit in "${CULPRITS[@]}"; do
+        if [[ $fair_server == yes && $culprit == throttled ]]; then continue; fi
         for ((run = 1; run <= CULPRITS_RUNS; run++)); do echo "$what-$culprit-$run /tmp/culprit-while $culprit"; done
     done
 }

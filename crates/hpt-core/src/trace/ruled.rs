@@ -357,6 +357,13 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
         let alone = [to(0, (0, RUNS), (T, own)), to(900, (T, RUNS), (0, FAIR)), to(51_000, (0, RUNS), (T, own))];
         assert_kind(kind, until, &alone);
     }
+    // The thread that ran already was to be preempted, and then no longer: the scheduler chose it again.
+    let again = [device(1_500, X, flags::RESCHEDULE), device(2_000, X, 0)].concat();
+    assert_kind(PartKind::Paused, until, &ready(X, FIFO, &again, 50_000));
+    // As important.
+    let mut equal = ready(X, FIFO, &again, 50_000);
+    equal[1] = to(500, (T, SLEEPS), (X, FIFO));
+    assert_kind(PartKind::Thread, until, &equal);
     // Its timer woke it on an idle CPU, which then became idle again.
     for (own, kind) in [(FIFO, PartKind::Paused), (DEADLINE, PartKind::Budget)] {
         let again = [at(1_010, 0, What::Idle(Some(1)))];

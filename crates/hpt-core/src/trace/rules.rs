@@ -274,7 +274,8 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::Paused,
         proof: "the thread has a real-time priority and was ready, and the CPU was switched to a less important thread, or to \
-                idle, or entered an idle state",
+                idle, or entered an idle state, or a less important thread was to be preempted and then no longer, so that \
+                the scheduler had chosen it again",
         refutation: "a kernel that was about to preempt the running thread; a CPU that became idle behind the stopper \
                      thread, which empties a CPU before it goes offline",
         fix: "disable real-time throttling: --no-throttling",

@@ -236,12 +236,21 @@ impl<'a> State<'a> {
         });
     }
 
-    /// Notes that the thread that ran already when the sampled one became ready is to be preempted.
+    /// Notes that the thread that ran already when the sampled one became ready is to be preempted, or that the scheduler
+    /// chose it again: only the scheduler withdraws the request.
     fn notice_pending(&mut self, event: &Event) {
-        let since = self.current.filter(|current| current.pid != 0).map_or(u64::MAX, |current| current.since);
+        let is_running = |current: &Running| current.pid != 0 && current.pid == event.running;
+        let Some(current) = self.current.filter(is_running) else { return };
         let span = self.span();
-        if event.flags & flags::RESCHEDULE != 0 && span.doing == Doing::Ready && since < span.since {
+        // At a switch, the scheduler has withdrawn the request already.
+        let is_switch = matches!(event.what, What::Switch { .. });
+        if is_switch || span.doing != Doing::Ready || current.since >= span.since {
+            return;
+        }
+        if event.flags & flags::RESCHEDULE != 0 {
             span.pending_since.get_or_insert(event.time);
+        } else if span.pending_since.take().is_some() {
+            span.chosen = span.chosen.max(current.priority());
         }
     }
 

@@ -68,6 +68,8 @@ pub struct Board {
     pub acpi_timer: AcpiTimer,
     /// Number of processors.
     pub cores: usize,
+    /// Whether its kernel has a fair server in place of real-time throttling.
+    pub has_fair_server: bool,
     /// Whether its second processor can be taken offline.
     pub hotplug: bool,
     /// Whether a module imitates KVM.
@@ -176,6 +178,7 @@ impl Board {
             "builds" => self.builds = words,
             "shows" => self.shows = words,
             "compatible" => self.compatible = word,
+            "fair_server" => self.has_fair_server = word == "yes",
             "clock_source" => self.clock_source = word,
             "system_timer" => self.system_timer = stated,
             "arm_counter" => self.arm_counter = stated.as_deref().map(number).transpose()?,
