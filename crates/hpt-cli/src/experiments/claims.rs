@@ -285,7 +285,7 @@ const CLAIMS: &[Claim] = &[
             "-",
             "`hpt probe`; `hpt_core::clock::source` states the choice, and `hpt_core::open` opens another source",
         ),
-        "",
+        "a TSC is chosen if it is invariant, or if it has a constant rate, the kernel uses it, and no idle state is deeper than C1, as on a VIA Nano; the TSC of an Athlon X2 is not",
     ),
     claim(
         Library,

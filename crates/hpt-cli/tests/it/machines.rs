@@ -62,6 +62,7 @@ fn conclusions(capture: &Path) -> BTreeMap<&'static str, Value> {
         ("clocksource", probe["machine"]["clocksource"].clone()),
         ("vdso", vdso),
         ("tsc_hz", tsc.map_or(Value::Null, |tsc| tsc["frequency_hz"].clone())),
+        ("tsc_constant", tsc.map_or(Value::Null, |tsc| tsc["constant_rate"].clone())),
         ("clock_source", said("clock-source")),
         ("coarse_clock", said("coarse-clock")),
         ("fixes", rules["clock-source"]["fixes"].to_string().into()),

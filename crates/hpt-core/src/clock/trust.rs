@@ -54,16 +54,21 @@ enum Offer {
     NotAsked,
 }
 
-/// Trusts the TSC if the processor reports it as constant-rate and the kernel offers it as a clocksource.
+/// Trusts the TSC if the kernel offers it as a clocksource, and if the processor reports it as constant-rate in all states,
+/// or the kernel uses it and the processor never enters a state in which it could stop.
 #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 pub(super) fn in_native() -> Trust {
     /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol.
     /// 3B, 18.17.1.
     const INVARIANT: u32 = 1 << 8;
+    /// Leaf 1, ECX bit 31, which hypervisors set and processors clear. AMD APM vol. 3, E.3.2.
+    const HYPERVISOR: u32 = 1 << 31;
     let leaf = |leaf| crate::sys::arch::cpuid(leaf, 0);
     let invariant = leaf(0x8000_0000).is_some_and(|[highest, ..]| highest >= 0x8000_0007)
         && leaf(0x8000_0007).is_some_and(|[_, _, _, edx]| edx & INVARIANT != 0);
-    if !invariant {
+    let is_virtual = leaf(1).is_none_or(|[_, _, ecx, _]| ecx & HYPERVISOR != 0);
+    // A hypervisor does not show in which idle states its processor is.
+    if !invariant && (is_virtual || !never_stops(read_file)) {
         return Trust::No;
     }
     let list = List::read();
@@ -75,6 +80,42 @@ pub(super) fn in_native() -> Trust {
         Offer::No if list.offer("tsc-early") == Offer::Yes => Trust::NotYet(Unsettled::Measuring),
         Offer::No => Trust::No,
     }
+}
+
+/// Reads the beginning of a file, and returns its length.
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+#[allow(clippy::disallowed_methods, reason = "files of the kernel")]
+fn read_file(path: &str, into: &mut [u8]) -> io::Result<usize> {
+    File::open(path)?.read(into)
+}
+
+/// Returns whether the rate of the TSC is constant (`constant_tsc`), the kernel itself uses the TSC, and no idle state is
+/// deeper than C1, in which no TSC stops. Linux: arch/x86/kernel/cpu/centaur.c sets no more than `constant_tsc` for
+/// processors of VIA; drivers/acpi/processor_idle.c, `tsc_check_state`, gives the TSC up when it finds a deeper state.
+/// All CPUs have the states of one driver (drivers/cpuidle/driver.c).
+#[cfg(any(target_arch = "x86_64", target_arch = "x86", test))]
+fn never_stops(read: impl Fn(&str, &mut [u8]) -> io::Result<usize>) -> bool {
+    const FIRST: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state0/name";
+    const SECOND: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state1/name";
+    const THIRD: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state2/name";
+    let is = |path: &str, names: &[&str]| {
+        let mut bytes = [0; 64];
+        read(path, &mut bytes).map(|length| names.iter().any(|name| bytes[..length].trim_ascii() == name.as_bytes()))
+    };
+    let is_absent = |path: &str| is(path, &[]).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let has_the_flag = || {
+        // The flags of the first processor are within the first page.
+        let mut bytes = [0; 4096];
+        let length = read("/proc/cpuinfo", &mut bytes).unwrap_or(0);
+        bytes[..length].split(u8::is_ascii_whitespace).any(|word| word == b"constant_tsc")
+    };
+    let is_used = || is("/sys/devices/system/clocksource/clocksource0/current_clocksource", &["tsc"]).unwrap_or(false);
+    let has_no_deep_state = || match is(FIRST, &["POLL", "C1"]) {
+        Ok(is_shallow) => is_shallow && (is_absent(SECOND) || is(SECOND, &["C1"]).unwrap_or(false)) && is_absent(THIRD),
+        // Without a driver, an idle CPU only halts, which is C1, or polls.
+        Err(_) => is_absent(FIRST) && is("/sys/devices/system/cpu/cpuidle/current_driver", &["none"]).unwrap_or(false),
+    };
+    has_the_flag() && is_used() && has_no_deep_state()
 }
 
 /// Trusts the counter of another processor if the kernel offers it as a clocksource.
@@ -156,7 +197,66 @@ impl List {
 mod tests {
     use std::io::{self, ErrorKind, Read};
 
-    use super::{List, Offer};
+    use super::{List, Offer, never_stops};
+
+    /// The files of a machine: path suffixes and contents.
+    fn machine(files: &[(&str, &str)]) -> bool {
+        never_stops(|path, into| {
+            let found = files.iter().find(|(name, _)| path.ends_with(name));
+            let (_, text) = found.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+            into[..text.len()].copy_from_slice(text.as_bytes());
+            Ok(text.len())
+        })
+    }
+
+    #[test]
+    fn a_counter_of_constant_rate_is_trusted_only_if_no_idle_state_stops_it() {
+        let via = ("cpuinfo", "flags\t: fpu tsc constant_tsc rep_good\n");
+        let used = ("current_clocksource", "tsc\n");
+        let (poll, shallow, deep) = (("state0/name", "POLL\n"), ("state1/name", "C1\n"), ("state2/name", "C2\n"));
+        let none = ("current_driver", "none\n");
+        for trusted in [
+            &[via, used, poll, shallow][..],
+            &[via, used, poll],
+            &[via, used, none],
+            &[via, used, ("state0/name", "C1\n")],
+        ] {
+            assert!(machine(trusted), "{trusted:?}");
+        }
+        for refused in [
+            // A deeper state, or one with an unknown name.
+            &[via, used, poll, shallow, deep][..],
+            &[via, used, poll, ("state1/name", "C2\n")],
+            &[via, used, ("state0/name", "C6\n")],
+            // The kernel does not use it, or says nothing.
+            &[via, ("current_clocksource", "hpet\n"), poll, shallow],
+            &[via, poll, shallow],
+            // The rate follows the frequency.
+            &[("cpuinfo", "flags\t: fpu tsc nonconstant_tsc\n"), used, poll, shallow],
+            &[used, poll, shallow],
+            // A driver without states, and no cpuidle at all: nothing is known.
+            &[via, used, ("current_driver", "acpi_idle\n")],
+            &[via, used],
+        ] {
+            assert!(!machine(refused), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_idle_state_is_no_absent_one() {
+        let refuse_third = |path: &str, into: &mut [u8]| {
+            let text = match path {
+                _ if path.ends_with("cpuinfo") => "tsc constant_tsc",
+                _ if path.ends_with("current_clocksource") => "tsc",
+                _ if path.ends_with("state0/name") => "POLL",
+                _ if path.ends_with("state1/name") => "C1",
+                _ => return Err(io::Error::from(ErrorKind::PermissionDenied)),
+            };
+            into[..text.len()].copy_from_slice(text.as_bytes());
+            Ok(text.len())
+        };
+        assert!(!never_stops(refuse_third));
+    }
 
     /// A sysfs file whose reads fail or are interrupted.
     struct Failing(Vec<ErrorKind>, &'static [u8]);

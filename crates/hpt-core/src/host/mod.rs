@@ -491,6 +491,29 @@ impl Host {
         self.kernel_log().ok()?.tsc_frequency(false)
     }
 
+    /// Returns whether the TSC has a constant rate and does not stop: as [`Cpu::tsc_runs_at_one_rate`] states, or because its
+    /// rate is constant, the kernel uses it, and no idle state is deeper than C1. Virtual machines do not show the idle
+    /// states of their host.
+    pub(crate) fn tsc_runs_at_one_rate(&self) -> Option<bool> {
+        let cpu = self.cpu();
+        let stated = cpu.tsc_runs_at_one_rate()?;
+        let is_used = || self.clock_sources().current.as_deref() == Some("tsc");
+        let never_stops =
+            || cpu.has_flag("constant_tsc") && self.hypervisor().is_none() && is_used() && self.only_halts();
+        Some(stated || never_stops())
+    }
+
+    /// Returns whether idle CPUs enter no state deeper than C1. `false` also if that is not known.
+    fn only_halts(&self) -> bool {
+        let cores = self.cores().each;
+        let states = || cores.values().flat_map(|core| &core.idle);
+        if states().next().is_none() {
+            return self.text(IDLE_DRIVER).is_some_and(|driver| driver.trim() == "none");
+        }
+        cores.values().all(|core| !core.idle.is_empty())
+            && states().all(|state| ["POLL", "C1"].contains(&state.name.trim()))
+    }
+
     /// Returns the TSC rate that the kernel uses to convert readings to time, and the uncertainty of this rate. The
     /// source is the kernel log. If the kernel was given the rate and never refined it, `BogoMIPS` is another source.
     /// Returns `None` if neither is available.

@@ -116,7 +116,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     });
     info.nominal = refined.or(stated);
     info.read_path = ReadPath::Register;
-    let is_constant = cpu.tsc_runs_at_one_rate().unwrap_or(false);
+    let is_constant = host.tsc_runs_at_one_rate().unwrap_or(false);
     info.rate = if is_constant { RateKind::Constant } else { RateKind::Variable };
     info.counts_in_suspend = cpu.has_flag("nonstop_tsc_s3").then_some(true);
     Ok(info)

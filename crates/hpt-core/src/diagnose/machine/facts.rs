@@ -98,7 +98,7 @@ impl MachineFacts {
             reads_by_vdso: reads_by_vdso(host),
             trapped: host.kernel_log().map(|log| log.trapped_counter_reads()).unwrap_or_default(),
             clock_sources: outline_clock_sources(host),
-            tsc_runs_at_one_rate: cpu.tsc_runs_at_one_rate(),
+            tsc_runs_at_one_rate: host.tsc_runs_at_one_rate(),
             arch_timer: host.arch_timer(),
             parameters: host.boot_parameters(),
             discipline: situation.timex.map(Discipline::of),

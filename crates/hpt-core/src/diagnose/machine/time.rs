@@ -277,7 +277,7 @@ impl GivenUp {
         let line = line.to_ascii_lowercase();
         let reasons: [(Self, &[&str]); 6] = [
             (Self::HaltsInIdle, &["halts in idle"]),
-            (Self::Differs, &["tsc warp", "check_tsc_sync", "tsc adjust", "multiple sockets"]),
+            (Self::Differs, &["tsc warp", "check_tsc_sync", "tsc adjust", "multiple sockets", "tscs unsynchronized"]),
             (Self::RateVaries, &["cpufreq changes", "frequency change"]),
             (Self::RateUnknown, &["could not calculate tsc", "unable to calibrate", "fail to calibrate"]),
             (Self::ByParameter, &["boot parameter", "command line"]),

@@ -135,7 +135,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     if permission(host) == CounterPermission::Forbidden {
         return Err(Unavailable::ForbiddenByPrctl);
     }
-    let is_constant = !have.is_x86() || host.cpu().tsc_runs_at_one_rate().unwrap_or(false);
+    let is_constant = !have.is_x86() || host.tsc_runs_at_one_rate().unwrap_or(false);
     Ok(SourceInfo::new(ID)
         .with_rate(if is_constant { RateKind::Constant } else { RateKind::Variable })
         .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition)
