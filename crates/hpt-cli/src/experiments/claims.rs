@@ -264,7 +264,12 @@ const CLAIMS: &[Claim] = &[
         Command("41 µs", "`sudo hpt latency poll --cpu 3 --fifo 99 --explain`"),
         "hpt states the cause that the kernel's trace proves for each late sample",
     ),
-    claim(Post, "models with a single core are much worse", Command("-", "`sudo hpt latency poll --fifo 99`"), ""),
+    claim(
+        Post,
+        "models with a single core are much worse",
+        Command("-", "`hpt doctor isolated-cpus` states why; `sudo hpt latency poll --fifo 99` measures it"),
+        "",
+    ),
     // HighPerTimer (2012 to 2016).
     claim(
         Library,

@@ -93,7 +93,9 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if online.len() < 2 {
         let offline = &facts.cores.offline;
         let others = if offline.is_empty() { String::new() } else { format!(" ({} offline)", are(offline)) };
-        let observed = format!("only one CPU is online{others}: it cannot be isolated, because everything runs on it");
+        let observed = format!(
+            "only one CPU is online{others}: it cannot be isolated. Every interrupt, kernel thread and other program delays the threads on it, and a thread that polls delays all of them"
+        );
         return Finding::new(Severity::Info, observed)
             .fix(
                 "Run your program under a real-time policy, so that it preempts all ordinary threads",
