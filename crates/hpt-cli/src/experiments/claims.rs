@@ -336,7 +336,11 @@ const CLAIMS: &[Claim] = &[
     claim(
         Manual,
         "example 15.3: the resolution of the clocks, under each clocksource",
-        Figures("clock-sources", |what| what.contains("resolution"), "`sudo hpt clocksource compare --format csv`"),
+        Figures(
+            "clock-sources",
+            |what| what.contains("resolution"),
+            "`sudo hpt clocksource compare -v` (column *resol.*)",
+        ),
         "",
     ),
     claim(

@@ -136,7 +136,7 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
         "per read: median of the batches of {calls} back-to-back {}, timed with CLOCK_MONOTONIC_RAW. ±: at least half of the batches are \
          within this distance of the median. vs first: ratio to the first clocksource. user, sys: CPU time as accounted by the kernel, with a \
          granularity of up to one tick. p99, max: single reads, timed with {}, whose overhead is included. \
-         granul.: observed granularity. {cpu}. {}",
+         granul.: observed granularity. resol.: resolution, by clock_getres. {cpu}. {}",
         one_or_many(calls, "read", "reads"),
         data.stopwatch,
         machine_line(&data.head.machine)
@@ -155,6 +155,7 @@ fn cpu_times(data: &ClocksourceCostDocument) -> Block {
         Column("total s", Align::Right),
         Column("user s", Align::Right),
         Column("sys s", Align::Right),
+        Column("resol.", Align::Right),
     ];
     let rows = data.results.iter().map(|cost| {
         vec![
@@ -165,6 +166,8 @@ fn cpu_times(data: &ClocksourceCostDocument) -> Block {
             Cell::plain(format!("{:.3}", cost.repeated.total_s)),
             Cell::plain(format!("{:.3}", cost.repeated.user_s)),
             Cell::plain(format!("{:.3}", cost.repeated.system_s)),
+            // Exact: the resolution of coarse clocks is 999848 ns on some kernels.
+            Cell::or_dash(cost.resolution_ns.map(|ns| format!("{ns} ns"))),
         ]
     });
     Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() })
