@@ -228,6 +228,14 @@ impl Instant {
         if self.nanos >= earlier.nanos { unsigned(self.nanos.wrapping_sub(earlier.nanos)) } else { nothing() }
     }
 
+    /// Returns the nanoseconds from `earlier` to this instant, which are negative if `earlier` is later. A difference that
+    /// does not fit, of more than 292 years, is the largest or the smallest number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn signed_nanos_since(&self, earlier: Self) -> i64 {
+        self.nanos.saturating_sub(earlier.nanos)
+    }
+
     /// Returns the time from this instant to now.
     #[inline(always)]
     #[must_use]

@@ -42,6 +42,11 @@ proptest! {
                 prop_assert_eq!(moment - later, Duration::ZERO);
                 prop_assert_eq!(moment.saturating_duration_since(later), Duration::ZERO);
                 prop_assert_eq!(moment.nanos_since(later), 0);
+                // A signed difference is negative in that direction, and saturates.
+                let signed = i64::try_from(by).unwrap_or(i64::MAX);
+                prop_assert_eq!(later.signed_nanos_since(moment), signed);
+                let back = 0_i64.checked_sub_unsigned(by).unwrap_or(i64::MIN);
+                prop_assert_eq!(moment.signed_nanos_since(later), back);
                 prop_assert_eq!(moment.checked_duration_since(later), (by == 0).then_some(Duration::ZERO));
             }
             None => {
