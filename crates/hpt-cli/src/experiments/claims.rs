@@ -184,7 +184,7 @@ const CLAIMS: &[Claim] = &[
     claim(
         Paper,
         "initialization: the registers PMNC, CNTENS and FLAG",
-        Command("-", "`insmod hpt_cycles.ko` ([kmod/README.md](../kmod/README.md))"),
+        Command("-", "`insmod hpt_cycles.ko` ([step by step](../kmod/README.md#what-the-module-does-step-by-step))"),
         "",
     ),
     claim(
