@@ -255,7 +255,10 @@ const CLAIMS: &[Claim] = &[
     claim(
         Post,
         "\"Disable turbo mode … screws up the SPI clock\"",
-        Nothing("-", "hpt does not switch the turbo of a Raspberry Pi; see [Turbo](#turbo)"),
+        Nothing(
+            "-",
+            "the kernel of a Raspberry Pi has no switch for turbo; [Turbo](#turbo) states what keeps the clock of SPI constant",
+        ),
         "",
     ),
     claim(

@@ -45,7 +45,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     published_in: "post (2018)",
     hardware: "Raspberry Pi 3B+, Raspbian 2018-06-27, isolcpus=3, no turbo, SCHED_FIFO, no throttling",
     differs: "on a Raspberry Pi, the System Timer times the delays in whole microseconds, as published; elsewhere, hpt's clock times them in nanoseconds, and hpt counts whole microseconds; hpt measures one delay per millisecond, under SCHED_FIFO 99 if permitted, on a core that is isolated only if the system was booted with isolcpus; the conditions of the \
-              post require --no-throttling and, for a constant frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise, the \
+              post require --no-throttling and, for a constant frequency, --no-turbo on a PC or --governor performance on a Pi, whose kernel has no switch for turbo; otherwise, the \
               RT throttling of the system (by default 50 ms of each second) and its frequency settings apply; delays that ended while the thread was not running \
               count as late in the percentage, but are not included in other figures; the post's line of counts has more delays than this run, and only its first four counts are shown",
     main: UNDER,
