@@ -24,7 +24,7 @@ const MORE: &str = "Run hpt COMMAND -h for options, or --help for examples and e
 /// The subcommands, in the order in which the help lists them. A test compares this list with the definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Start here", &["doctor", "report", "compare"]),
-    ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch", "check"]),
+    ("Measure", &["probe", "read", "bench", "calibrate", "sleep", "latency", "watch", "check"]),
     ("Change", &["run", "clocksource", "restore"]),
     ("Other", &["experiment", "capture", "schema", "completions", "manual"]),
 ];
@@ -90,6 +90,7 @@ pub(crate) fn color_of(line: impl IntoIterator<Item = OsString>) -> clap::ColorC
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Probe(cmd::probe::Arguments),
+    Read(cmd::read::Arguments),
     Calibrate(cmd::calibrate::Arguments),
     Bench(cmd::bench::Arguments),
     Sleep(cmd::sleep::Arguments),
@@ -145,6 +146,7 @@ impl Command {
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Probe(_) => "probe",
+            Self::Read(_) => "read",
             Self::Calibrate(_) => "calibrate",
             Self::Bench(_) => "bench",
             Self::Sleep(_) => "sleep",
@@ -314,7 +316,7 @@ mod tests {
     fn the_main_help_refers_to_the_help_of_commands() {
         let help = Cli::definition().render_help().to_string();
         assert!(help.trim_end().ends_with("Run hpt COMMAND -h for options, or --help for examples and exit codes."));
-        assert!(help.lines().count() <= 36, "{help}");
+        assert!(help.lines().count() <= 37, "{help}");
     }
 
     #[test]
@@ -342,6 +344,7 @@ mod tests {
         }
         for words in [
             "bench",
+            "read",
             "sleep",
             "report",
             "capture",

@@ -147,6 +147,7 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
 fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
     match command {
         Command::Probe(arguments) => cmd::probe::run(arguments, context),
+        Command::Read(arguments) => cmd::read::run(arguments, context),
         Command::Calibrate(arguments) => cmd::calibrate::run(arguments, context),
         Command::Bench(arguments) => cmd::bench::run(arguments, context),
         Command::Latency(arguments) => cmd::latency::run(arguments, context),

@@ -85,7 +85,7 @@ fn values_of(command: &str, argument: Arg) -> Arg {
         || argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(",...")));
     let candidates = match (argument.get_id().as_str(), command) {
         ("name", "set") | ("source", "compare") => ArgValueCandidates::new(clock_sources),
-        ("name", "probe") | ("source" | "reference", _) => ArgValueCandidates::new(sources),
+        ("name", "probe" | "read") | ("source" | "reference", _) => ArgValueCandidates::new(sources),
         ("cpu", "doctor") => ArgValueCandidates::new(numbers),
         ("cpu", _) if takes_several_cpus() => return argument.add(ArgValueCompleter::new(several_cpus)),
         ("cpu", _) => ArgValueCandidates::new(|| numbers().into_iter().chain(["any".into()]).collect()),

@@ -19,6 +19,7 @@ use crate::{
     limit::LimitRow,
     pairs::PairsDocument,
     probe::ProbeDocument,
+    read::ReadDocument,
     report::ReportDocument,
     restore::RestoreDocument,
     sleep::SleepDocument,
@@ -110,6 +111,8 @@ documents! {
     Pairs(PairsDocument): "latency-pairs",
     /// `hpt probe`.
     Probe(ProbeDocument): "probe",
+    /// `hpt read`.
+    Read(ReadDocument): "read",
     /// `hpt report`.
     Report(ReportDocument): "report",
     /// `hpt compare`.
@@ -145,6 +148,7 @@ impl Document {
             Self::Experiment(document) => document.interrupted,
             Self::GpioLatency(document) => document.end.interrupted,
             Self::Pairs(document) => document.interrupted,
+            Self::Read(document) => document.interrupted,
             Self::Report(document) => document.interrupted,
             Self::Compare(_)
             | Self::Capture(_)
@@ -181,6 +185,7 @@ impl Document {
             | Self::Experiment(_)
             | Self::GpioList(_)
             | Self::Probe(_)
+            | Self::Read(_)
             | Self::Report(_)
             | Self::Compare(_)
             | Self::Restore(_)
@@ -206,6 +211,7 @@ impl Document {
             Self::GpioList(document) => &document.notes,
             Self::Pairs(document) => &document.notes,
             Self::Probe(document) => &document.notes,
+            Self::Read(document) => &document.notes,
             Self::Report(document) => &document.notes,
             Self::Compare(document) => &document.notes,
             Self::Restore(document) => &document.notes,
@@ -245,6 +251,7 @@ impl Document {
             | Self::GpioLatency(_)
             | Self::Pairs(_)
             | Self::Compare(_)
+            | Self::Read(_)
             | Self::Sleep(_)
             | Self::SleepCurve(_)
             | Self::Stall(_)

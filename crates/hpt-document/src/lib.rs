@@ -30,6 +30,7 @@ pub mod load;
 pub mod not_run;
 pub mod pairs;
 pub mod probe;
+pub mod read;
 pub mod read_cost;
 pub mod report;
 pub mod restore;

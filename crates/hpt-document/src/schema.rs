@@ -20,6 +20,7 @@ use crate::{
     head::SCHEMA,
     pairs::PairsDocument,
     probe::ProbeDocument,
+    read::ReadDocument,
     report::ReportDocument,
     restore::RestoreDocument,
     sleep::SleepDocument,
@@ -33,7 +34,7 @@ use crate::{
 type Generate = fn() -> Schema;
 
 /// The kinds of documents, each with a function that generates its schema.
-const SCHEMAS: [(&str, Generate); 24] = [
+const SCHEMAS: [(&str, Generate); 25] = [
     ("bench", generated::<BenchDocument>),
     ("calibrate", generated::<CalibrateDocument>),
     ("capture", generated::<CaptureDocument>),
@@ -55,6 +56,7 @@ const SCHEMAS: [(&str, Generate); 24] = [
     ("latency-stall", generated::<StallDocument>),
     ("latency-timer", || waiting("hpt latency timer: wake-up latency", &["kernel", "hpt"])),
     ("probe", generated::<ProbeDocument>),
+    ("read", generated::<ReadDocument>),
     ("report", report),
     ("compare", generated::<CompareDocument>),
     ("restore", generated::<RestoreDocument>),

@@ -132,6 +132,7 @@ pub const RULES: &[Rules] = &[
                 "gpio_latency",
                 "pairs",
                 "probe",
+                "read",
                 "report",
                 "restore",
                 "sleep",

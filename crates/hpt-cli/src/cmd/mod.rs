@@ -12,6 +12,7 @@ pub(crate) mod latency;
 pub(crate) mod manual;
 pub(crate) mod overview;
 pub(crate) mod probe;
+pub(crate) mod read;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;

@@ -355,7 +355,7 @@ const CLAIMS: &[Claim] = &[
     claim(
         Manual,
         "the readings of example 15.4, such as 218449.986980853",
-        Nothing("-", "hpt prints no single readings"),
+        Command("-", "`hpt read monotonic monotonic-coarse -n 5 -i 200us`"),
         "",
     ),
     claim(

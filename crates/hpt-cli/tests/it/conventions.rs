@@ -15,7 +15,8 @@ use crate::support::{
 
 /// The measuring commands, each with a run that does not end by itself in this test. Only the doctor
 /// has no such run: it takes about five seconds.
-const MEASURING: [&[&str]; 12] = [
+const MEASURING: [&[&str]; 13] = [
+    &["read", "monotonic", "--interval", "1s", "--count", "100000"],
     &["bench", "--count", "4e9", "--source", "monotonic"],
     &["calibrate", "--duration", "1day", "--source", "boottime"],
     &["sleep", "--length", "10ms", "--count", "1000000", "--strategy", "nanosleep"],
@@ -32,7 +33,7 @@ const MEASURING: [&[&str]; 12] = [
 
 /// The help texts of all commands, by their arguments.
 fn commands() -> Vec<Vec<&'static str>> {
-    let names = "doctor report probe bench calibrate sleep latency watch run clocksource restore experiment capture check schema completions manual";
+    let names = "doctor report probe read bench calibrate sleep latency watch run clocksource restore experiment capture check schema completions manual";
     let under = [
         ["latency", "timer"],
         ["latency", "poll"],
@@ -58,7 +59,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let [held, exceeded, unknown] = ["max=1h", "max=1ns", "p99=1h"].map(check);
-    let table: [(&[&str], i32); 63] = [
+    let table: [(&[&str], i32); 66] = [
         // Success, or a positive answer.
         (&[], 0),
         (&["--help"], 0),
@@ -67,6 +68,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["probe"], 0),
         (&["probe", "monotonic"], 0),
         (&["probe", "--json", "-q"], 0),
+        (&["read", "monotonic", "boottime", "-n", "2"], 0),
         (&["bench", "-n", "100", "-s", "monotonic"], 0),
         (&["calibrate", "-d", "5ms", "-s", "boottime"], 0),
         (&["sleep", "-n", "1", "-l", "100us"], 0),
@@ -101,6 +103,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["probe", "-q", "-v"], 2),
         (&["probe", "--color", "sometimes"], 2),
         (&["probe", "--host", "/nonexistent"], 2),
+        (&["read", "tcs"], 2),
         (&["bench", "--count", "0"], 2),
         (&["bench", "--cpu", "99999"], 2),
         (&["bench", "--format", "openmetrics"], 2),
@@ -125,6 +128,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["check", &unknown], 3),
         (&["calibrate", "-d", "5ms", "-s", "thread-cpu"], 3),
         (&["bench", "-n", "1", "-s", "pit"], 3),
+        (&["read", "pit"], 3),
         // The exit codes of hpt run itself.
         (&["run", "--cpu", "99999", "--", "true"], 125),
         (&["run", "--", "/nonexistent"], 127),

@@ -184,6 +184,7 @@ fn help_is_complete() {
         ("help", &["--help"][..]),
         ("help-probe", &["probe", "--help"]),
         ("help-calibrate", &["calibrate", "--help"]),
+        ("help-read", &["read", "--help"]),
         ("help-bench", &["bench", "--help"]),
         ("help-sleep", &["sleep", "--help"]),
         ("help-latency", &["latency", "--help"]),

@@ -27,6 +27,7 @@ mod missed_deadlines;
 mod pages;
 mod pinning;
 mod quota;
+mod readings;
 mod realtime;
 mod report;
 mod run;

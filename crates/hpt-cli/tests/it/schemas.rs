@@ -38,6 +38,7 @@ fn live_documents_are_valid() {
         &["calibrate", "--duration", "20ms", "--save", "--state-dir", store],
         &["calibrate", "--saved", "--state-dir", store],
         &["calibrate", "--duration", "1ms", "--source", "thread-cpu,monotonic-coarse"],
+        &["read", "realtime", "realtime-coarse", "-n", "3", "-i", "200us"],
         &["bench", "--count", "1000"],
         &["sleep", "--count", "3"],
         &["sleep", "--curve", "--count", "3"],
@@ -128,6 +129,7 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
     for (arguments, rows) in [
         (&["probe"][..], "sources"),
         (&["calibrate", "--duration", "5ms", "--source", "monotonic"], "calibrations"),
+        (&["read", "monotonic", "thread-cpu", "--count", "2"], "results"),
         (&["bench", "--count", "1000", "--source", "monotonic"], "results"),
         (&["sleep", "--count", "2", "--length", "100us"], "results"),
         (&["sleep", "--curve", "--count", "2", "--length", "100us"], "results"),

@@ -10,10 +10,11 @@ use std::{
 use crate::support::{code, hpt, run, stderr, stdout, words, write_program};
 
 /// Incomplete command lines, with offers that must be included and offers that must not.
-const LINES: [(&[&str], &[&str], &[&str]); 13] = [
+const LINES: [(&[&str], &[&str], &[&str]); 14] = [
     (&["hpt", ""], &["probe", "latency"], &["timer"]),
     (&["hpt", "bench", "--source", "mono"], &["monotonic", "monotonic-raw"], &["tsc"]),
     (&["hpt", "bench", "--source", "tsc,boott"], &["tsc,boottime"], &["boottime"]),
+    (&["hpt", "read", "realtime", "bootti"], &["boottime"], &["tsc"]),
     (&["hpt", "probe", "thread"], &["thread-cpu"], &["boottime"]),
     (&["hpt", "latency", "timer", "--format", ""], &["human", "json", "csv"], &["tsc"]),
     (&["hpt", "latency", "poll", "--cpu", ""], &["any", "all"], &["tsc"]),

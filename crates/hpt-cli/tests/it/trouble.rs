@@ -24,8 +24,9 @@ use crate::support::{
 };
 
 /// Short runs of all subcommands.
-const QUICK: [&[&str]; 10] = [
+const QUICK: [&[&str]; 11] = [
     &["probe"],
+    &["read", "monotonic", "--count", "20000"],
     // On a busy machine, the calibration of one of all sources may fail, which is reported.
     &["calibrate", "--duration", "100ms", "--source", "monotonic,realtime"],
     &["bench", "--count", "1000"],
@@ -42,6 +43,10 @@ const QUICK: [&[&str]; 10] = [
 fn wrong_usage_exits_with_2_and_names_the_right_usage() {
     for (arguments, hint) in [
         (&["bench", "--count", "0"][..], "must be 1 or more"),
+        (&["read"], "hpt read <SOURCE>"),
+        (&["read", "tcs"], "did you mean tsc"),
+        (&["read", "monotonic", "--count", "1e7"], "must be at most 1e6"),
+        (&["read", "monotonic", "--interval", "200"], "time unit missing: write 200us, 200ms or 200s"),
         (&["bench", "--count", "many"], "expected a whole number from 1 to 1e12"),
         (&["calibrate", "--duration", "0s"], "must be between 1ms and 1day"),
         (&["calibrate", "--duration", "soon"], "100ms"),
