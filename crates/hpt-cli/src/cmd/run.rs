@@ -7,16 +7,17 @@ use std::{
     io::{self, ErrorKind},
     os::unix::ffi::OsStrExt,
     process::{Command, ExitCode},
+    time::Duration,
 };
 
 use clap::Args;
-use hpt_core::realtime::{Behavior, Ended, Pinned, Signals, StartError};
+use hpt_core::realtime::{Behavior, Ended, Pinned, Program, ProgramTimes, Signals, StartError};
 
 use crate::{
     arguments::{CpuChoice, SCHEDULING, cpu_choice, without_documents},
     context::Context,
     exit::{Failure, causes},
-    output::{Format, message},
+    output::{Format, OUTPUT, message, short_percent},
     sampling::realtime_options::RealtimeOptions,
 };
 
@@ -39,7 +40,8 @@ KillMode=mixed signal only hpt, so the program receives the signal once.
 Examples:
   sudo hpt run --cpu 3 -P f:80 -- ./control-loop
   sudo hpt run --cpu 3 -P f:80 --no-throttling --dma-latency 0 -- ./loop --fast
-  hpt run --cpu 3 -- make bench";
+  hpt run --cpu 3 -- make bench
+  hpt run --time -- make bench    real, user, sys, and ready but not run";
 
 /// Run a program with temporary real-time settings
 ///
@@ -60,6 +62,14 @@ pub(crate) struct Arguments {
     /// Run only on this CPU; any: not pinned [default: any]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, help_heading = SCHEDULING)]
     cpu: Option<CpuChoice>,
+    /// Print the elapsed and the CPU time of the program to standard error
+    ///
+    /// In seconds, as `time -p` prints them: real, user and sys. not-run is the time for which threads of the program
+    /// were ready to run but did not run. User and sys include the processes that the program waited for; not-run does
+    /// not. The kernel keeps no figure of a thread that has ended, so hpt reads the figures every 0.1 s; a note states
+    /// the share of the CPU time that not-run covers if it is not all.
+    #[arg(long, help_heading = OUTPUT)]
+    time: bool,
     #[command(flatten)]
     realtime: RealtimeOptions,
     /// Program to run, with its arguments
@@ -147,7 +157,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
     // The program stays pinned to its CPU. hpt only waits, so hpt need not stay pinned.
     drop(pinned);
     match started {
-        Ok(program) => match program.wait().map_err(Failure::LostProgram)? {
+        Ok(program) => match ended(program, arguments.time).map_err(Failure::LostProgram)? {
             Ended::Exited(code) => Ok(code),
             Ended::Killed(signal) => Ok(by(signal)),
         },
@@ -163,6 +173,47 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
         Err(StartError::Policy(refused)) => Err(refused.into()),
         Err(other) => Err(Failure::NotStarted { name: name.clone(), why: "", cause: io::Error::other(other) }),
     }
+}
+
+/// Waits until the program ends. Prints its times if `with_time` is set.
+fn ended(program: Program<'_>, with_time: bool) -> io::Result<Ended> {
+    if !with_time {
+        return program.wait();
+    }
+    let (ended, times) = program.wait_timed()?;
+    message::write_text(&times_of(&times));
+    if let Some(note) = uncovered(&times) {
+        message::note(note);
+    }
+    Ok(ended)
+}
+
+/// Returns the times, one on each line, as `time -p` of POSIX prints them.
+fn times_of(times: &ProgramTimes) -> String {
+    let seconds = |name: &str, time: Option<Duration>| match time {
+        Some(time) => format!("{name} {}.{:06}\n", time.as_secs(), time.subsec_micros()),
+        None => format!("{name} unknown\n"),
+    };
+    let not_run = times.not_run.map(|ready| ready.waited);
+    let all =
+        [("real", Some(times.real)), ("user", Some(times.user)), ("sys", Some(times.system)), ("not-run", not_run)];
+    all.map(|(name, time)| seconds(name, time)).concat()
+}
+
+/// Returns a note on the CPU time that not-run does not cover, if it is more than a hundredth and a millisecond.
+fn uncovered(times: &ProgramTimes) -> Option<String> {
+    let used = times.user + times.system;
+    let Some(ready) = times.not_run else {
+        return Some("not-run is unknown: the kernel does not report how long a thread waits for a CPU (CONFIG_SCHED_INFO, /proc)".to_owned());
+    };
+    let rest = used.saturating_sub(ready.covered);
+    (rest > used / 100 && rest > Duration::from_millis(1)).then(|| {
+        let share = ready.covered.as_secs_f64() / used.as_secs_f64();
+        format!(
+            "not-run covers {} of the CPU time; the rest was used by other processes, or by threads after they were last read",
+            short_percent(share)
+        )
+    })
 }
 
 /// Returns 128 plus the signal number, as shells do.
@@ -197,9 +248,39 @@ const fn why(code: u8) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{io, time::Duration};
 
-    use super::{by, not_started};
+    use hpt_core::realtime::{ProgramTimes, ReadyTime};
+
+    use super::{by, not_started, times_of, uncovered};
+
+    /// Returns the times of a program that used a second of CPU time.
+    fn times(covered: Option<Duration>) -> ProgramTimes {
+        let mut times = ProgramTimes::default();
+        (times.real, times.user, times.system) =
+            (Duration::from_nanos(1_002_003_999), Duration::from_millis(700), Duration::from_millis(300));
+        times.not_run = covered.map(|covered| {
+            let mut ready = ReadyTime::default();
+            (ready.waited, ready.covered) = (Duration::from_micros(45), covered);
+            ready
+        });
+        times
+    }
+
+    #[test]
+    fn times_are_printed_as_posix_says() {
+        let text = times_of(&times(Some(Duration::from_secs(1))));
+        assert_eq!(text, "real 1.002003\nuser 0.700000\nsys 0.300000\nnot-run 0.000045\n");
+        assert!(times_of(&times(None)).ends_with("\nnot-run unknown\n"));
+    }
+
+    #[test]
+    fn a_note_states_the_share_of_the_cpu_time_that_not_run_covers() {
+        let note = |covered| uncovered(&times(Some(Duration::from_millis(covered))));
+        assert_eq!((note(1_000), note(1_001), note(995)), (None, None, None));
+        assert!(note(250).is_some_and(|note| note.starts_with("not-run covers 25 % of the CPU time")));
+        assert!(uncovered(&times(None)).is_some_and(|note| note.contains("CONFIG_SCHED_INFO")));
+    }
 
     #[test]
     fn every_error_has_the_exit_code_that_shells_use() {

@@ -371,8 +371,8 @@ const CLAIMS: &[Claim] = &[
     claim(
         Manual,
         "\"time ./clock_timing\": real, user and sys of a program",
-        Nothing("-", "hpt times its own reads, and not other programs; time(1) does"),
-        "",
+        Command("-", "`hpt run --time -- ./clock_timing`"),
+        "hpt also states for how long the program was ready but did not run",
     ),
     claim(
         Manual,

@@ -174,7 +174,7 @@ fn end_of_word(text: &str, width: usize) -> usize {
 }
 
 /// Writes text to standard error, above the progress bar. Ignores write errors.
-pub(super) fn write_text(text: &str) {
+pub(crate) fn write_text(text: &str) {
     let write = || {
         let _ = io::stderr().write_all(text.as_bytes());
     };

@@ -553,3 +553,62 @@ fn a_program_that_succeeds_does_not_hide_that_a_setting_was_not_restored() {
         fs::remove_dir_all(folder.path().join("journal")).expect("the change log keeps the value");
     }
 }
+
+/// Splits the output of `time -p`, and of `hpt run --time`, into seconds by name.
+fn seconds(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
+}
+
+/// A shell program that uses CPU time in user mode and in the kernel, and waits.
+const WORK: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; dd if=/dev/zero of=/dev/null bs=1M count=500 status=none; sleep 0.1";
+
+#[test]
+fn the_times_of_a_program_lie_between_those_that_bash_measures_inside_and_outside() {
+    // bash prints whole milliseconds.
+    const RESOLUTION: f64 = 0.001;
+    let mut command = Command::new("bash");
+    command.args(["-c", r#"time "$@" run --time -- bash -c "$INSIDE""#, "bash"]).args(words());
+    command.env("TIMEFORMAT", "real %3R\nuser %3U\nsys %3S").env("INSIDE", format!("time ( {WORK} )"));
+    let output = command.output().expect("bash is there");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = stderr(&output);
+    // Inside first, then hpt, then outside.
+    let at: Vec<usize> = said.match_indices("real ").map(|(at, _)| at).collect();
+    let [inside, hpt, outside] = at[..] else { panic!("three measurements: {said}") };
+    let (inside, hpt, outside) = (&said[inside..hpt], &said[hpt..outside], &said[outside..]);
+    for name in ["real", "user", "sys"] {
+        let [least, seen, most] = [inside, hpt, outside].map(|text| seconds(text, name));
+        assert!(least - RESOLUTION <= seen && seen <= most + RESOLUTION, "{name}: {least} {seen} {most}\n{said}");
+    }
+    assert!(seconds(hpt, "not-run") <= seconds(hpt, "real"), "{said}");
+}
+
+#[test]
+fn a_program_that_shares_its_cpu_was_ready_but_did_not_run() {
+    if !runner().is_empty() {
+        return skipped!("the emulator has threads of its own");
+    }
+    // Two loops on one CPU. The program waits for the other one.
+    let script = "count() { i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; }; count & count; wait";
+    let output = run(&["run", "--cpu", "0", "--time", "--", "sh", "-c", script]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = stderr(&output);
+    if said.contains("not-run unknown") {
+        return skipped!("this kernel does not report how long a thread waits for a CPU");
+    }
+    let (not_run, real) = (seconds(&said, "not-run"), seconds(&said, "real"));
+    assert!(not_run > 0.0 && not_run < real, "{said}");
+    // The other loop is another process, so its CPU time is not covered.
+    assert!(said.contains("hpt: note: not-run covers"), "{said}");
+}
+
+#[test]
+fn a_program_that_a_signal_ends_and_one_that_does_not_start_have_their_times_and_none() {
+    let killed = run(&["run", "--time", "--", "sh", "-c", "kill -KILL $$"]);
+    assert_eq!(code(&killed), 137);
+    assert!(seconds(&stderr(&killed), "real") > 0.0);
+    let absent = run(&["run", "--time", "--", "/proc/nonexistent/program"]);
+    assert_eq!(code(&absent), 127);
+    assert!(!stderr(&absent).contains("real "), "{}", stderr(&absent));
+}

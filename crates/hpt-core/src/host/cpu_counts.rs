@@ -90,9 +90,15 @@ pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
 /// Linux, Documentation/scheduler/sched-stats.rst: the second of three numbers.
 #[must_use]
 pub fn waited_ns(text: &str) -> Option<u64> {
+    ran_and_waited_ns(text).map(|(_, waited_ns)| waited_ns)
+}
+
+/// Returns the time that a thread has run, and the time that it has waited for a CPU, in nanoseconds, from its schedstat
+/// file; `None` as for [`waited_ns`].
+pub(crate) fn ran_and_waited_ns(text: &str) -> Option<(u64, u64)> {
     let numbers: Vec<u64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
     let [ran_ns, waited_ns, runs] = numbers.try_into().ok()?;
-    (ran_ns > 0 || runs > 0).then_some(waited_ns)
+    (ran_ns > 0 || runs > 0).then_some((ran_ns, waited_ns))
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ use std::{
     sync::Arc,
 };
 
+#[cfg(feature = "program")]
+pub(crate) use self::cpu_counts::ran_and_waited_ns;
 use self::settings::STAT;
 pub use self::{
     acpi::PmTimer,

@@ -31,11 +31,11 @@ mod policy;
 mod policy_guard;
 #[cfg(feature = "program")]
 mod program;
+#[cfg(feature = "program")]
+mod program_times;
 mod setup;
 mod throttling;
 
-#[cfg(feature = "program")]
-pub use self::program::{Ended, Program, Signals, StartError};
 pub use self::{
     awake::AwakeCpus,
     choice::{ChoiceReason, ChosenCpu, choose_cpu, usable_cpus},
@@ -53,4 +53,9 @@ pub use self::{
 pub(crate) use self::{
     limits::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits},
     machine::{turbo, with_governor, without_turbo},
+};
+#[cfg(feature = "program")]
+pub use self::{
+    program::{Ended, Program, Signals, StartError},
+    program_times::{ProgramTimes, ReadyTime},
 };

@@ -5,14 +5,17 @@ use std::{
     io,
     marker::PhantomData,
     process::{Child, Command},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::{Policy, PolicyGuard, RealtimeError};
+use super::{
+    Policy, PolicyGuard, RealtimeError,
+    program_times::{ProgramTimes, ThreadWaits},
+};
 use crate::sys::{
     child::{
         ChildIs, NotStarted, has_the_terminal_with, ignore, is_ignored, is_over, leads_the_session_of, look_after,
-        reap_others, send, start, stop_by,
+        reap, reap_others, send, start, stop_by,
     },
     process::{Scheduling, reset_action},
     signals::{Came, SignalSet},
@@ -21,6 +24,9 @@ use crate::sys::{
 
 /// The interval at which /proc shows whether a program has ended.
 const WATCHED_EVERY: Duration = Duration::from_millis(20);
+
+/// The interval at which the figures of the program's threads are read.
+const READ_EVERY: Duration = Duration::from_millis(100);
 
 /// A guard that prevents all signals that can be blocked from ending or stopping the calling thread. Signals sent to
 /// this process are forwarded to the program that [`start`](Self::start) starts. Signals that were ignored before
@@ -44,6 +50,7 @@ pub struct Signals {
 pub struct Program<'a> {
     child: Child,
     signals: &'a Signals,
+    begun: Instant,
 }
 
 /// The way in which a program ended.
@@ -110,8 +117,9 @@ impl Signals {
             Scheduling::of_this_thread().map(|own| policy.scheduling(own)).map_err(|cause| refused(policy, cause))
         });
         let ignored = self.ignored_children.then_some(libc::SIGCHLD);
+        let begun = Instant::now();
         match (start(command, scheduling.transpose()?, ignored), policy) {
-            (Ok(child), _) => Ok(Program { child, signals: self }),
+            (Ok(child), _) => Ok(Program { child, signals: self, begun }),
             (Err(NotStarted::Receiving(cause)), _) => Err(StartError::Receiving(cause)),
             (Err(NotStarted::Scheduling(cause)), Some(policy)) => Err(refused(policy, cause)),
             (Err(NotStarted::Scheduling(cause) | NotStarted::Program(cause)), _) => Err(StartError::Program(cause)),
@@ -162,6 +170,24 @@ impl Program<'_> {
     ///
     /// Returns the kernel's error, although no such error is known to occur.
     pub fn wait(self) -> io::Result<Ended> {
+        self.wait_and_read(None).map(|(ended, ..)| ended)
+    }
+
+    /// Waits like [`wait`](Self::wait), and also returns the times that the program took. Every tenth of a second, reads
+    /// how long the threads of the program waited for a CPU.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wait`](Self::wait).
+    pub fn wait_timed(self) -> io::Result<(Ended, ProgramTimes)> {
+        let begun = self.begun;
+        let mut waits = ThreadWaits::default();
+        let (ended, at, (user, system)) = self.wait_and_read(Some(&mut waits))?;
+        Ok((ended, ProgramTimes { real: at - begun, user, system, not_run: waits.sum() }))
+    }
+
+    /// Waits until the program ends. Returns how and when it ended, and its CPU time.
+    fn wait_and_read(self, mut waits: Option<&mut ThreadWaits>) -> io::Result<(Ended, Instant, (Duration, Duration))> {
         let child = libc::pid_t::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let is_first = std::process::id() == 1;
         loop {
@@ -176,19 +202,36 @@ impl Program<'_> {
                         return Err(cause);
                     }
                 };
+                let ended = match state {
+                    ChildIs::Exited(code) => Some(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
+                    ChildIs::Killed(signal) => Some(Ended::Killed(signal)),
+                    ChildIs::Stopped(_) | ChildIs::GoingOn | ChildIs::AsBefore => None,
+                };
+                if let Some(ended) = ended {
+                    let at = Instant::now();
+                    // The kernel's figures of a child that has ended are complete, and are gone once it is released.
+                    waits.iter_mut().for_each(|waits| waits.read(child));
+                    return Ok((ended, at, reap(child)?));
+                }
                 match state {
-                    ChildIs::Exited(code) => return Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
-                    ChildIs::Killed(signal) => return Ok(Ended::Killed(signal)),
                     ChildIs::Stopped(signal) => self.signals.stop_as_well(child, signal),
-                    ChildIs::GoingOn => {}
                     ChildIs::AsBefore => break,
+                    ChildIs::GoingOn | ChildIs::Exited(_) | ChildIs::Killed(_) => {}
                 }
             }
+            let came = match &mut waits {
+                Some(waits) => {
+                    waits.read(child);
+                    self.signals.held.wait_for(READ_EVERY)
+                }
+                None => self.signals.held.wait().map(Some),
+            };
             // If a sandbox refuses to wait for signals, none is forwarded, but the end of the program is noticed.
-            let Ok(Came { signal, sent_by }) = self.signals.held.wait() else {
+            let Ok(came) = came else {
                 pause(WATCHED_EVERY);
                 continue;
             };
+            let Some(Came { signal, sent_by }) = came else { continue };
             if signal == libc::SIGHUP && sent_by.is_none() && leads_the_session_of(child) {
                 send(child, signal);
                 // The kernel also sends SIGCONT after SIGHUP, so that a stopped process notices the hang-up.

@@ -7,15 +7,19 @@ use std::{
     os::unix::{net::UnixStream, process::CommandExt},
     process::{Child, Command},
     ptr,
+    time::Duration,
 };
 
 use rustix::{
     io::Errno,
-    process::{Pid, WaitOptions, waitpid},
+    process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid},
     termios::tcgetpgrp,
 };
 
-use super::{process::Scheduling, signals::SignalSet};
+use super::{
+    process::{Scheduling, duration},
+    signals::SignalSet,
+};
 
 /// The reason why no program was started.
 #[derive(Debug)]
@@ -177,20 +181,43 @@ pub(crate) fn is_over(child: libc::pid_t) -> Option<bool> {
     Some(parent != Some(std::process::id()) || matches!(state, Some("Z" | "X")))
 }
 
-/// Returns the change in the child's state since the preceding call, without waiting.
+/// Returns the change in the child's state since the preceding call, without waiting. A child that has ended keeps its
+/// files in /proc until [`reap`] is called.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
-    let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-    let told = loop {
-        match waitpid(Pid::from_raw(child), options) {
+    let process = Pid::from_raw(child).ok_or(io::ErrorKind::InvalidInput)?;
+    let without_waiting = |options: WaitIdOptions| loop {
+        match waitid(WaitId::Pid(process), options | WaitIdOptions::NOHANG) {
             Err(Errno::INTR) => {}
-            told => break told?,
+            told => break told,
         }
     };
-    let Some((_, status)) = told else { return Ok(ChildIs::AsBefore) };
-    let exited = status.exit_status().map(ChildIs::Exited);
-    let killed = || status.terminating_signal().map(ChildIs::Killed);
-    let stopped = || status.stopping_signal().map(ChildIs::Stopped);
-    Ok(exited.or_else(killed).or_else(stopped).unwrap_or(ChildIs::GoingOn))
+    if let Some(status) = without_waiting(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)? {
+        let exited = status.exit_status().map(ChildIs::Exited);
+        let killed = || status.terminating_signal().map(ChildIs::Killed);
+        return exited.or_else(killed).ok_or_else(|| io::ErrorKind::InvalidData.into());
+    }
+    let Some(status) = without_waiting(WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED)? else {
+        return Ok(ChildIs::AsBefore);
+    };
+    Ok(status.stopping_signal().map_or(ChildIs::GoingOn, ChildIs::Stopped))
+}
+
+/// Releases a child that has ended. Returns the CPU time, in user mode and in the kernel, of the child and of those of
+/// its descendants that have ended and were waited for.
+pub(crate) fn reap(child: libc::pid_t) -> io::Result<(Duration, Duration)> {
+    // SAFETY: rusage consists of integers, for which zero is a valid value.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    loop {
+        // SAFETY: the status is not requested; `usage` is live and filled by the call. wait4(2).
+        let answer = unsafe { libc::wait4(child, ptr::null_mut(), 0, &raw mut usage) };
+        if answer == child {
+            return Ok((duration(usage.ru_utime), duration(usage.ru_stime)));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ pub(crate) fn thread_switches() -> io::Result<Switches> {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "CPU time is never negative")]
-fn duration(time: libc::timeval) -> Duration {
+pub(super) fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 

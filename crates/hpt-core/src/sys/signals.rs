@@ -1,7 +1,7 @@
 //! Receives the signals of the calling thread one after another instead of with handlers (sigprocmask(2),
 //! sigwaitinfo(2)), and interrupts a thread's wait (tgkill(2)).
 
-use std::{io, ptr};
+use std::{io, ptr, time::Duration};
 
 /// A set of signals.
 #[derive(Clone, Copy)]
@@ -100,12 +100,29 @@ impl SignalSet {
 
     /// Returns one of these signals if it is already pending.
     pub(crate) fn take(&self) -> Option<Came> {
-        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        self.wait_for(Duration::ZERO).ok().flatten()
+    }
+
+    /// Waits for one of these signals, which must be blocked, for at most `longest`, which must be less than a second.
+    /// Returns `None` if none arrived, and the kernel's error if it refuses to wait.
+    #[allow(
+        clippy::unnecessary_fallible_conversions,
+        clippy::useless_conversion,
+        reason = "c_long is 32 bits wide on some targets"
+    )]
+    pub(crate) fn wait_for(&self, longest: Duration) -> io::Result<Option<Came>> {
+        let mut until = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        until.tv_nsec = libc::c_long::try_from(longest.subsec_nanos()).unwrap_or(0);
         // SAFETY: siginfo_t consists of integers and pointers, for which zero is a valid value.
         let mut info = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
         // SAFETY: the set and the time are live and only read; `info` is live and filled by the call. sigtimedwait(2).
-        let signal = unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const at_once) };
-        (signal > 0).then(|| Came { signal, sent_by: sender(&info) })
+        let signal = unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const until) };
+        if signal > 0 {
+            return Ok(Some(Came { signal, sent_by: sender(&info) }));
+        }
+        let error = io::Error::last_os_error();
+        let is_early = [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind());
+        if is_early { Ok(None) } else { Err(error) }
     }
 }
 
