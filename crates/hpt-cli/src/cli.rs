@@ -354,6 +354,7 @@ mod tests {
             "clocksource compare",
             "experiment",
             "latency pairs",
+            "latency edges",
         ] {
             let help = help(words);
             assert!(

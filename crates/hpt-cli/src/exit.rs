@@ -185,6 +185,8 @@ pub(crate) enum Failure {
     NumbersOfRuns(String),
     #[error("cannot use {path} as a check: {why}")]
     NotACheck { path: PathBuf, why: String },
+    #[error("cannot use {path} as a recording of a logic analyzer: {why}")]
+    NotARecording { path: PathBuf, why: String },
     #[error("cannot open {path}")]
     NoCheck {
         path: PathBuf,
@@ -320,6 +322,7 @@ impl Failure {
             | Self::NotComparable { .. }
             | Self::NumbersOfRuns(_)
             | Self::NotACheck { .. }
+            | Self::NotARecording { .. }
             | Self::NoCheck { .. }
             | Self::CheckThereAlready(_)
             | Self::Unreadable { .. }

@@ -13,6 +13,7 @@ use crate::{
     compare::CompareDocument,
     doctor::DoctorDocument,
     doctor_try::DoctorTryDocument,
+    edges::EdgesDocument,
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     gpio_line::GpioListDocument,
@@ -101,6 +102,8 @@ documents! {
     Doctor(DoctorDocument): "doctor",
     /// `hpt doctor --try`.
     DoctorTry(DoctorTryDocument): "doctor-try",
+    /// `hpt latency edges`.
+    Edges(EdgesDocument): "latency-edges",
     /// `hpt experiment`.
     Experiment(ExperimentDocument): "experiment",
     /// `hpt latency gpio`.
@@ -145,6 +148,7 @@ impl Document {
             Self::ClocksourceCost(document) => document.interrupted,
             Self::Doctor(document) => document.interrupted,
             Self::DoctorTry(document) => document.interrupted,
+            Self::Edges(document) => document.interrupted,
             Self::Experiment(document) => document.interrupted,
             Self::GpioLatency(document) => document.end.interrupted,
             Self::Pairs(document) => document.interrupted,
@@ -182,6 +186,7 @@ impl Document {
             | Self::ClocksourceCost(_)
             | Self::Doctor(_)
             | Self::DoctorTry(_)
+            | Self::Edges(_)
             | Self::Experiment(_)
             | Self::GpioList(_)
             | Self::Probe(_)
@@ -206,6 +211,7 @@ impl Document {
             Self::ClocksourceCost(document) => &document.notes,
             Self::Doctor(document) => &document.notes,
             Self::DoctorTry(document) => &document.notes,
+            Self::Edges(document) => &document.notes,
             Self::Experiment(document) => &document.notes,
             Self::GpioLatency(document) => &document.notes,
             Self::GpioList(document) => &document.notes,
@@ -247,6 +253,7 @@ impl Document {
             | Self::Check(_)
             | Self::ClocksourceCost(_)
             | Self::DoctorTry(_)
+            | Self::Edges(_)
             | Self::Experiment(_)
             | Self::GpioLatency(_)
             | Self::Pairs(_)

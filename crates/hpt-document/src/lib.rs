@@ -19,6 +19,7 @@ pub mod cpu_absence;
 pub mod doctor;
 pub mod doctor_try;
 mod document;
+pub mod edges;
 pub mod experiment;
 pub mod explain;
 pub mod gpio_latency;

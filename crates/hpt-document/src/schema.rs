@@ -14,6 +14,7 @@ use crate::{
     constraints::SIGNED,
     doctor::DoctorDocument,
     doctor_try::DoctorTryDocument,
+    edges::EdgesDocument,
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     gpio_line::GpioListDocument,
@@ -34,7 +35,7 @@ use crate::{
 type Generate = fn() -> Schema;
 
 /// The kinds of documents, each with a function that generates its schema.
-const SCHEMAS: [(&str, Generate); 25] = [
+const SCHEMAS: [(&str, Generate); 26] = [
     ("bench", generated::<BenchDocument>),
     ("calibrate", generated::<CalibrateDocument>),
     ("capture", generated::<CaptureDocument>),
@@ -49,6 +50,7 @@ const SCHEMAS: [(&str, Generate); 25] = [
     ("doctor", generated::<DoctorDocument>),
     ("doctor-try", generated::<DoctorTryDocument>),
     ("experiment", generated::<ExperimentDocument>),
+    ("latency-edges", generated::<EdgesDocument>),
     ("latency-gpio", gpio_latency),
     ("latency-gpio-list", generated::<GpioListDocument>),
     ("latency-pairs", generated::<PairsDocument>),

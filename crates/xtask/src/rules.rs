@@ -128,6 +128,7 @@ pub const RULES: &[Rules] = &[
                 "clocksource",
                 "clocksource_cost",
                 "doctor",
+                "edges",
                 "experiment",
                 "gpio_latency",
                 "pairs",

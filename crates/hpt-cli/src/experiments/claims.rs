@@ -95,8 +95,8 @@ const CLAIMS: &[Claim] = &[
     claim(
         Article,
         "\"control external GPIO … sampler … at accuracy of 50Mhz\": 50 cycles of the sampler are 1 µs",
-        Nothing("20 ns", "hpt drives the pin, but does not read the file of a sampler"),
-        "",
+        Command("20 ns", "`hpt latency edges edges.csv`"),
+        "the recording can have any sample rate; hpt states the jitter in nanoseconds and in cycles of 20 ns",
     ),
     claim(
         Article,

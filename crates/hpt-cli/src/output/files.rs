@@ -54,6 +54,16 @@ fn mode_of_new_file() -> Mode {
 /// Reads a file that another user may have made: at most `most` bytes of a regular file, or of a pipe that this process
 /// already has open (/dev/stdin). Opens no device and no other pipe, because opening a device may have side effects.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open_foreign(path)?.take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", most >> 20)));
+    }
+    Ok(content)
+}
+
+/// Opens a file that another user may have made, as for [`read`], for a reader that needs bounded memory.
+pub(crate) fn open_foreign(path: &Path) -> io::Result<File> {
     let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
     let place = Place::of(path, Last::Followed).map_err(|cause| match cause.kind() {
         io::ErrorKind::IsADirectory => not_regular(),
@@ -66,12 +76,7 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // What was checked is what is read, even if another user exchanges the file in between.
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file = openat(CWD, same.as_str(), OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut content = Vec::new();
-    File::from(file).take(most + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", most >> 20)));
-    }
-    Ok(content)
+    Ok(file.into())
 }
 
 /// Creates a directory and its missing parents. Returns the directories that did not exist, the outermost first.

@@ -301,17 +301,23 @@ fn a_file_for_a_check_opens_no_device_and_no_pipe() {
     scene.attack("mkfifo \"$1/sticky/pipe.toml\"; ln -s \"$1/victim\" \"$1/sticky/link.toml\"");
     let script = "exec 3> \"$1/sticky/pipe.toml\"; : > \"$1/sticky/opened\"";
     let mut writer = scene.attacker(script).spawn().expect("a shell");
-    let output = run(&["check", &scene.word("sticky/pipe.toml")]);
-    assert_eq!(code(&output), 2, "{}", stderr(&output));
-    assert!(stderr(&output).contains("it is not a regular file"), "{}", stderr(&output));
+    for command in [&["check"][..], &["latency", "edges"]] {
+        let pipe = scene.word("sticky/pipe.toml");
+        let output = run(&[command, &[pipe.as_str()]].concat());
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        assert!(stderr(&output).contains("it is not a regular file"), "{}", stderr(&output));
+    }
     let ended = writer.try_wait().expect("a child").is_some();
     let opened = ended || scene.path("sticky/opened").exists();
     writer.kill().expect("a child");
     writer.wait().expect("a child");
     assert!(!opened, "the pipe was opened");
-    let output = run(&["check", &scene.word("sticky/link.toml")]);
-    assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("does not follow the symbolic link"), "{}", stderr(&output));
+    for command in [&["check"][..], &["latency", "edges"]] {
+        let link = scene.word("sticky/link.toml");
+        let output = run(&[command, &[link.as_str()]].concat());
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("does not follow the symbolic link"), "{}", stderr(&output));
+    }
 }
 
 /// The attacker exchanges a capture and a link to a pipe, again and again.

@@ -40,6 +40,7 @@ fn commands() -> Vec<Vec<&'static str>> {
         ["latency", "stall"],
         ["latency", "gpio"],
         ["latency", "pairs"],
+        ["latency", "edges"],
         ["clocksource", "set"],
         ["clocksource", "compare"],
     ];

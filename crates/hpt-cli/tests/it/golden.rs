@@ -199,6 +199,7 @@ fn help_is_complete() {
         ("help-capture", &["capture", "--help"]),
         ("help-check", &["check", "--help"]),
         ("help-latency-gpio", &["latency", "gpio", "--help"]),
+        ("help-latency-edges", &["latency", "edges", "--help"]),
         ("help-clocksource", &["clocksource", "--help"]),
         ("help-clocksource-set", &["clocksource", "set", "--help"]),
         ("help-clocksource-compare", &["clocksource", "compare", "--help"]),

@@ -13,6 +13,7 @@ mod cpus;
 mod damaged;
 mod dist;
 mod doctor_try;
+mod edges;
 mod experiments;
 mod explain;
 mod fuzz;

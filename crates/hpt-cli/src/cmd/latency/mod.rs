@@ -1,6 +1,7 @@
-//! `hpt latency`: wake-up, polling and GPIO edge latency, CPU stalls, and back-to-back reads. Each
+//! `hpt latency`: wake-up, polling and GPIO edge latency, CPU stalls, back-to-back reads, and recorded edges. Each
 //! subcommand has its own file or directory.
 
+pub(crate) mod edges;
 pub(crate) mod gpio;
 pub(crate) mod pairs;
 pub(crate) mod stall;
@@ -39,6 +40,7 @@ enum Mode {
     Stall(stall::Arguments),
     Pairs(pairs::Arguments),
     Gpio(gpio::Arguments),
+    Edges(edges::Arguments),
 }
 
 impl Arguments {
@@ -50,6 +52,7 @@ impl Arguments {
             Mode::Stall(_) => stall::KIND,
             Mode::Pairs(_) => pairs::KIND,
             Mode::Gpio(arguments) => arguments.kind(),
+            Mode::Edges(_) => edges::KIND,
         }
     }
 
@@ -61,6 +64,7 @@ impl Arguments {
             Mode::Stall(arguments) => Some(arguments.limits()),
             Mode::Pairs(arguments) => Some(arguments.limits()),
             Mode::Gpio(arguments) => arguments.limits(),
+            Mode::Edges(_) => None,
         }
     }
 
@@ -72,6 +76,7 @@ impl Arguments {
             Mode::Stall(arguments) => arguments.chart.file(),
             Mode::Pairs(arguments) => arguments.chart.file(),
             Mode::Gpio(arguments) => arguments.chart.file(),
+            Mode::Edges(_) => None,
         }
     }
 }
@@ -83,5 +88,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         Mode::Stall(arguments) => stall::run(arguments, context),
         Mode::Pairs(arguments) => pairs::run(arguments, context),
         Mode::Gpio(arguments) => gpio::run(arguments, context),
+        Mode::Edges(arguments) => edges::run(arguments, context),
     }
 }
