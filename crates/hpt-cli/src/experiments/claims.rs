@@ -234,8 +234,8 @@ const CLAIMS: &[Claim] = &[
     claim(
         Post,
         "wait for an edge, read the ADC, write to a socket, 1000 times each second",
-        Nothing("1 kHz", "there is no example of such a program"),
-        "",
+        Command("1 kHz", "`cargo run -p hpt-core --features gpio --example sample_to_socket`"),
+        "an example program; another thread writes to the socket, so that the network delays no sample",
     ),
     claim(
         Post,
