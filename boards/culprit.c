@@ -28,6 +28,7 @@
 
 #define MS 1000000ull
 #define MEMORY (48u << 20)
+#define MUCH_MEMORY (192u << 20)
 #define TIMERS 500
 #define THREADS 64
 
@@ -183,19 +184,19 @@ static void hold_lock(void)
 }
 
 /* Work of the kernel during which a kernel without preemption does not switch. */
-static char *populated(void)
+static char *populated(size_t size)
 {
-	char *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	must(memory != MAP_FAILED, "memory");
-	madvise(memory, MEMORY, MADV_NOHUGEPAGE);
-	must(!madvise(memory, MEMORY, MADV_POPULATE_WRITE), "memory");
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	must(!madvise(memory, size, MADV_POPULATE_WRITE), "memory");
 	return memory;
 }
 
 static void unmap(void)
 {
-	munmap(populated(), MEMORY);
+	munmap(populated(MEMORY), MEMORY);
 }
 
 static void end_process(void)
@@ -203,7 +204,7 @@ static void end_process(void)
 	pid_t child = fork();
 
 	if (!child) {
-		populated();
+		populated(MEMORY);
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
@@ -215,7 +216,8 @@ static void read_smaps(void)
 	int file = open("/proc/self/smaps", O_RDONLY);
 
 	if (!memory)
-		memory = populated();
+		/* The walk takes longer than a tick of the kernel, which shows that interrupts are served. */
+		memory = populated(MUCH_MEMORY);
 	while (read(file, text, sizeof(text)) > 0)
 		;
 	close(file);

@@ -249,6 +249,11 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     // The host may have had the CPU.
     let stolen = Evidence { steal_ns: 20_000_000, is_virtual: true, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (5_010, stolen), &pending(X, FIFO, 4_000));
+    // A hypervisor that does not report what it takes may have had it, unless an interrupt was served meanwhile.
+    let unknown = Evidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
+    assert_doubt(Doubt::LessImportant, (5_010, unknown), &pending(X, FIFO, 4_000));
+    let served = ready(X, FIFO, &device(1_500, X, flags::RESCHEDULE), 4_000);
+    assert_kind(PartKind::NotPreemptible, (5_010, unknown), &served);
     // Another CPU woke the thread, so its wake-up arrived here at an unknown time.
     let mut elsewhere = ready(X, FIFO, &[], 4_000);
     elsewhere[3].what = What::WokenElsewhere { thread: T, priority: FIFO };

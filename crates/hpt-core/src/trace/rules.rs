@@ -287,11 +287,15 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         kind: PartKind::NotPreemptible,
         proof: "this CPU woke the thread, which has a real-time policy, and a less important thread that ran \
                 already kept running after an event that showed that it was to be preempted",
-        refutation: "the CPU was switched to a less important thread meanwhile; the steal time rose",
+        refutation: "the CPU was switched to a less important thread meanwhile; nothing happened for 50 µs or more, and the \
+                     steal time rose, or the hypervisor does not report it",
         fix: "preempt=full, or a real-time kernel",
         needs: "a kernel without PREEMPT_RT, or code that disables preemption",
         holds: |case| case.keeps_running() && case.must_be_preempted(),
-        is_refuted: |case| case.evidence.steal_ns > 0 && case.piece.length() >= HOST_NS && !case.span.has_served,
+        is_refuted: |case| {
+            let is_host_possible = case.evidence.steal_ns > 0 || case.evidence.host_unknown;
+            is_host_possible && case.piece.length() >= HOST_NS && !case.span.has_served
+        },
     },
     CauseRule {
         kind: PartKind::Host,
