@@ -75,10 +75,10 @@ fn a_quantile_with_too_few_samples_is_unknown_and_states_how_many_it_takes() {
     assert_eq!(code(&output), 3);
     let text = stdout(&output);
     assert!(text.contains("\nLimit: unknown\n"), "{text}");
-    assert!(text.contains("p99.99=1h: p99.99 needs 100000 samples, and there are 1"), "{text}");
+    // Missed deadlines are samples, too, so there may be more than 100.
+    assert!(text.contains("p99.99=1h: p99.99 needs 100000 samples, and there are "), "{text}");
     let limit = json(&with(&[&line[..], &["--json"]].concat(), &["p99.99=1h"]))["limits"][0].clone();
     assert_eq!((&limit["held"], &limit["quantity"]), (&Value::Null, &json!("p99.99")));
-    // Missed deadlines are samples, too.
     assert!(limit["samples"].as_u64() >= Some(100), "{limit:#}");
     // An exceeded limit outweighs an unknown one.
     assert_eq!(code(&with(&line, &["p99.99=1h,max=1ns"])), 1);
@@ -91,7 +91,7 @@ fn the_verdict_on_a_limit_states_how_many_samples_exceed_it() {
     let line = ["latency", "timer", "--count", "100", "--cpu", "any"];
     let joined = |output: &Output| stdout(output).split_whitespace().collect::<Vec<_>>().join(" ");
     let held = joined(&with(&line, &["max=1h"]));
-    assert!(held.contains("max=1h: none of 1") && held.contains(" samples exceeds it."), "{held}");
+    assert!(held.contains("max=1h: none of ") && held.contains(" samples exceeds it."), "{held}");
     let exceeded = joined(&with(&line, &["max=1ns,p50=1ns"]));
     for limit in ["max=1ns", "p50=1ns"] {
         let samples =
