@@ -2,7 +2,9 @@
 //! measuring thread never waits for the file, and waits for a reader of the counts only if its own backlog is full.
 
 use std::{
+    hint,
     io::{self, Write},
+    mem::MaybeUninit,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
@@ -32,6 +34,13 @@ const SPARE_VECTORS: usize = 4;
 /// The time limit for writing the remaining samples at the end.
 const LONGEST_FINISH: Duration = Duration::from_secs(10);
 
+/// Returns a vector whose memory was written once, so that no sample waits for a page fault.
+fn empty_backlog<S>() -> Vec<S> {
+    let mut samples = Vec::with_capacity(BACKLOG);
+    samples.spare_capacity_mut().iter_mut().for_each(|place| *place = hint::black_box(MaybeUninit::zeroed()));
+    samples
+}
+
 /// Samples to be added to counts that another thread reads. The measuring thread waits for the reader only if the
 /// backlog is full.
 #[derive(Debug)]
@@ -43,7 +52,7 @@ pub(crate) struct Backlog<'a, C, S> {
 
 impl<'a, C, S> Backlog<'a, C, S> {
     pub(crate) fn new(counts: &'a Mutex<C>, record: fn(&mut C, S)) -> Self {
-        Self { counts, record, waiting: Vec::with_capacity(BACKLOG) }
+        Self { counts, record, waiting: empty_backlog() }
     }
 
     pub(crate) fn add(&mut self, sample: S) {
@@ -161,10 +170,10 @@ impl<S: RawSample> Raw<S> {
     pub(crate) fn of_thread(&self, cpu: Option<usize>) -> RawLines<S> {
         let back = mpsc::channel();
         for _ in 0..SPARE_VECTORS {
-            let _ = back.0.send(Vec::with_capacity(BACKLOG));
+            let _ = back.0.send(empty_backlog());
         }
         let (batches, dropped) = (self.batches.clone(), Arc::clone(&self.dropped));
-        RawLines { cpu, gathered: Vec::with_capacity(BACKLOG), batches, dropped, back }
+        RawLines { cpu, gathered: empty_backlog(), batches, dropped, back }
     }
 
     /// Waits until the remaining samples are written, with a time limit. The result is printed even if the reader of a
@@ -197,7 +206,7 @@ impl<S: RawSample> RawLines<S> {
     }
 
     fn hand_over(&mut self) {
-        let empty = self.back.1.try_recv().unwrap_or_else(|_| Vec::with_capacity(BACKLOG));
+        let empty = self.back.1.try_recv().unwrap_or_else(|_| empty_backlog());
         let samples = std::mem::replace(&mut self.gathered, empty);
         let count = samples.len() as u64;
         match self.batches.try_send(Batch { cpu: self.cpu, samples, back: self.back.0.clone() }) {

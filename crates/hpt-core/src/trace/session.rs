@@ -16,7 +16,7 @@ use super::{
     reader::{self, Reader},
     report::TraceReport,
     request::Request,
-    shared::{PENDING, Shared},
+    shared::{PENDING, Shared, touched},
 };
 use crate::sys::signals::this_thread;
 
@@ -53,7 +53,7 @@ impl Tracing {
     pub fn feed(&self, cpu: Option<usize>) -> Feed {
         let thread = this_thread();
         self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Feed { shared: Arc::clone(&self.shared), thread: (thread, cpu), pending: Vec::with_capacity(PENDING) }
+        Feed { shared: Arc::clone(&self.shared), thread: (thread, cpu), pending: touched() }
     }
 
     /// Ends the recording, removes its tracefs instance, and returns the explained samples.
