@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,8 +27,7 @@
 
 #define MS 1000000ull
 #define MEMORY (48u << 20)
-#define MUCH_MEMORY (192u << 20)
-#define TIMERS 500
+#define TIMERS 1000
 #define THREADS 64
 
 static struct {
@@ -184,19 +182,19 @@ static void hold_lock(void)
 }
 
 /* Work of the kernel during which a kernel without preemption does not switch. */
-static char *populated(size_t size)
+static char *populated(void)
 {
-	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	must(memory != MAP_FAILED, "memory");
-	madvise(memory, size, MADV_NOHUGEPAGE);
-	must(!madvise(memory, size, MADV_POPULATE_WRITE), "memory");
+	madvise(memory, MEMORY, MADV_NOHUGEPAGE);
+	must(!madvise(memory, MEMORY, MADV_POPULATE_WRITE), "memory");
 	return memory;
 }
 
 static void unmap(void)
 {
-	munmap(populated(MEMORY), MEMORY);
+	munmap(populated(), MEMORY);
 }
 
 static void end_process(void)
@@ -204,23 +202,10 @@ static void end_process(void)
 	pid_t child = fork();
 
 	if (!child) {
-		populated(MEMORY);
+		populated();
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
-}
-
-static void read_smaps(void)
-{
-	static char *memory, text[65536];
-	int file = open("/proc/self/smaps", O_RDONLY);
-
-	if (!memory)
-		/* The walk takes longer than a tick of the kernel, which shows that interrupts are served. */
-		memory = populated(MUCH_MEMORY);
-	while (read(file, text, sizeof(text)) > 0)
-		;
-	close(file);
 }
 
 static void list_tasks(void)
@@ -271,21 +256,11 @@ static void begin_starving(void)
 	set_policy(SCHED_FIFO, 10);
 }
 
-static void begin_sampling(void)
-{
-	struct perf_event_attr attributes = { .size = sizeof(attributes), .type = PERF_TYPE_SOFTWARE };
-
-	attributes.config = PERF_COUNT_SW_CPU_CLOCK;
-	attributes.sample_period = 100000;
-	attributes.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN;
-	must(syscall(SYS_perf_event_open, &attributes, -1, sched_getcpu(), -1, 0) >= 0, "perf_event_open");
-}
-
 /* Many timers of one CPU expire at once, again and again. */
 static void begin_timers(void)
 {
 	uint64_t when = now_ns() + 20 * MS;
-	struct itimerspec at = { .it_interval = { .tv_nsec = 20 * MS } };
+	struct itimerspec at = { .it_interval = { .tv_nsec = 100 * MS } };
 	int i;
 
 	at.it_value.tv_sec = when / 1000000000;
@@ -319,10 +294,8 @@ static const struct {
 	{ "lock", begin_lock, hold_lock, 40 * MS, 0 },
 	{ "unmap", nothing, unmap, 20 * MS, 0 },
 	{ "exit", nothing, end_process, 20 * MS, 0 },
-	{ "smaps", nothing, read_smaps, 20 * MS, 0 },
 	{ "tasks", nothing, list_tasks, 40 * MS, 0 },
 	{ "timers", begin_timers, wait_a_while, 0, 0 },
-	{ "sampling", begin_sampling, busy, 1 * MS, 0 },
 	{ "ordinary", nothing, busy, 0, 0 },
 	{ "throttled", begin_low_fifo, busy, 0, 0 },
 	{ "starved", begin_starving, busy, 0, 0 },

@@ -530,7 +530,7 @@ GUEST
 
 # The culprits of boards/culprit.c, and three that need no program: a CPU quota, a runtime that is too short, and the
 # throttling of real-time threads.
-CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit smaps tasks timers sampling quota parent-quota budget throttled starved)
+CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit tasks timers quota parent-quota budget throttled starved)
 CULPRITS_RUNS=${HPT_BOARDS_CULPRITS_RUNS:-1}
 
 guest_culprits() {

@@ -52,7 +52,7 @@ fn is_quota(part: &ExplainedPart) -> bool {
     part.kind == CauseKind::CpuQuota || is_thread(part)
 }
 
-const CULPRITS: [Culprit; 18] = [
+const CULPRITS: [Culprit; 16] = [
     elsewhere("stop", |part| part.kind == CauseKind::Stopped && is_culprit(part)),
     elsewhere("trace", |part| part.kind == CauseKind::Traced),
     elsewhere("freeze", |part| part.kind == CauseKind::Blocked && is_culprit(part)),
@@ -63,10 +63,8 @@ const CULPRITS: [Culprit; 18] = [
     beside("lock", |part| is_thread(part) && part.inherits_from.is_some()),
     beside("unmap", is_not_preemptible),
     beside("exit", is_not_preemptible),
-    beside("smaps", is_not_preemptible),
     beside("tasks", is_not_preemptible),
     beside("timers", is_timer),
-    beside("sampling", is_timer),
     beside("quota", is_quota),
     beside("parent-quota", is_quota),
     beside("budget", |part| part.kind == CauseKind::Budget),
@@ -119,7 +117,8 @@ fn judge_culprit(case: &Case<'_>, culprit: &Culprit) -> Count {
             let Some(first) = deciding(culprit, sample) else { continue };
             match first.kind {
                 _ if (culprit.names)(first) => count.right += 1,
-                CauseKind::OwnWork if culprit.is_beside => {}
+                // hpt's own delays, which it names rightly.
+                CauseKind::OwnWork | CauseKind::PageFault if culprit.is_beside => {}
                 // Where time advances with instructions, a CPU stands while QEMU runs another one.
                 CauseKind::InterruptsOffOrHost if culprit.is_beside => count.unexplained += 1,
                 CauseKind::Unexplained => count.unexplained += 1,
