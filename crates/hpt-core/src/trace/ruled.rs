@@ -289,6 +289,12 @@ fn a_handler_is_divided_by_the_functions_that_it_calls() {
     ];
     let parts = explained(1_310, EVIDENCE, &ring(&[&begin, &calls])).parts;
     let of_handler: Vec<_> = parts.iter().filter(|part| part.kind == PartKind::HardInterrupt).collect();
+    // A device interrupts the function, and again after the end of one was not recorded. It called none of them.
+    let unended =
+        [at(1_305, X, What::Calls(0xc0)), at(1_307, X, What::HardBegins(IRQ)), at(1_308, X, What::HardEnds(IRQ))];
+    let nested = explained(1_310, EVIDENCE, &ring(&[&begin, &calls[..7], &device(1_100, X, 0), &unended, &calls[7..]]));
+    let device: Vec<_> = nested.parts.iter().filter(|part| part.name.as_deref() == Some("eth0")).collect();
+    assert_eq!(device.iter().map(|part| part.duration_ns).collect::<Vec<_>>(), [3_000], "{nested:?}");
     // One for each function, and the rest of the handler.
     assert_eq!(of_handler.iter().map(|part| part.duration_ns / 1_000).collect::<Vec<_>>(), [300, 3, 2]);
     assert!(of_handler.iter().all(|part| part.name.as_deref() == Some("local_timer")), "{of_handler:?}");

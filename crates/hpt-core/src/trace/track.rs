@@ -156,8 +156,8 @@ struct State<'a> {
     thread: i32,
     current: Option<Running>,
     sections: Vec<Section>,
-    /// The functions that the handlers have called.
-    functions: Vec<u64>,
+    /// The functions that the handlers have called, each with the number of handlers that had begun.
+    functions: Vec<(usize, u64)>,
     /// The idle state, or the last one until the next switch.
     idle: Option<u32>,
     runs: u32,
@@ -283,7 +283,7 @@ impl<'a> State<'a> {
             What::TimerEnds => self.end_section(Section::Timer),
             What::Calls(function) => {
                 if self.functions.len() < DEPTH {
-                    self.functions.push(function);
+                    self.functions.push((self.sections.len(), function));
                 }
             }
             What::Returns => drop(self.functions.pop()),
@@ -438,6 +438,7 @@ impl<'a> State<'a> {
     fn end_section(&mut self, section: Section) {
         if let Some(at) = self.sections.iter().rposition(|&other| other == section) {
             self.sections.truncate(at);
+            self.functions.retain(|&(depth, _)| depth <= at);
             self.waking = self.waking.filter(|&depth| depth < at);
         }
     }
@@ -447,7 +448,7 @@ impl<'a> State<'a> {
             from,
             to,
             section: self.sections.last().copied(),
-            function: self.functions.last().copied(),
+            function: self.functions.last().filter(|&&(depth, _)| depth == self.sections.len()).map(|&(_, of)| of),
             current: self.current,
             idle: self.idle,
             span: self.spans.len() - 1,

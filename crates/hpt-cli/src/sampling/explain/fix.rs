@@ -132,7 +132,7 @@ impl Fixes {
                 CauseFix { rule: Some("cpu-quota"), text }
             }
             // No tick takes that long: timers of programs or of the kernel expire in this interrupt.
-            HardInterrupt if rule_of(cause) == Some("tick") && cause.function.is_none() && cause.worst_ns > LONGEST_TICK_NS => CauseFix {
+            HardInterrupt if is_longer_than_a_tick(cause) => CauseFix {
                 rule: None,
                 text: Some(
                     "find the timers that expire on this CPU: the event hrtimer_expire_entry states the function of each"
@@ -280,6 +280,11 @@ fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
 /// Returns whether an interrupt handler with this name serves the timer of the CPU.
 fn is_tick(name: &str) -> bool {
     ["local_timer", "arch_timer", "timer"].contains(&name)
+}
+
+/// Returns whether an interrupt of the timer, whose functions are not known, took longer than a tick.
+fn is_longer_than_a_tick(cause: &CauseTotal) -> bool {
+    rule_of(cause) == Some("tick") && cause.function.is_none() && cause.worst_ns > LONGEST_TICK_NS
 }
 
 /// Returns whether the handler of the timer may have run the tick of the kernel's scheduler.
