@@ -191,6 +191,11 @@ pub struct ExplainedPart {
     /// The function of the kernel that the handler called; null unless a handler caused a large part of an earlier sample.
     #[serde(default)]
     pub function: Option<String>,
+    /// The functions of the kernel, innermost first: in which the timer interrupt found a kernel that could not be preempted,
+    /// that had disabled interrupts, or whose thread ran; or in which the measuring thread waited. Empty unless the kernel
+    /// caused a large part of an earlier sample.
+    #[serde(default)]
+    pub stack: Vec<String>,
     /// Number of interrupts or runs.
     pub count: u64,
     /// The start of the first one, in nanoseconds after the deadline.
@@ -247,6 +252,9 @@ pub struct ExplainedCause {
     /// The function of the kernel that the handler called; null unless a handler caused a large part of an earlier sample.
     #[serde(default)]
     pub function: Option<String>,
+    /// The functions of the kernel in its largest part that has some, innermost first.
+    #[serde(default)]
+    pub stack: Vec<String>,
     /// Number of samples to which the cause contributed.
     pub samples: u64,
     /// The sum of its contributions, in nanoseconds.

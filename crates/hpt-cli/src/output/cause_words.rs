@@ -215,6 +215,7 @@ mod tests {
             priority: Some(90),
             irq: None,
             function: None,
+            stack: Vec::new(),
             idle_state: None,
             count: 3,
             at_ns: 0,
@@ -236,6 +237,7 @@ mod tests {
             kind: CauseKind::HardInterrupt,
             name: Some("local_timer".to_owned()),
             function: Some("perf_swevent_hrtimer".to_owned()),
+            stack: Vec::new(),
             ..part.clone()
         };
         assert_eq!(words.of_part(&timer), "interrupt local_timer in perf_swevent_hrtimer 3×");

@@ -2,7 +2,7 @@
 
 use super::{
     events::{Decoder, Event, ThreadFacts, What, printable, softirq_name},
-    part::{Doubt, Explained, LateSample, Part, PartKind, Segment},
+    part::{Addresses, Doubt, Explained, LateSample, Part, PartKind, Segment},
     rules::{self, Case, Evidence},
     threads::Threads,
     track::{Piece, Running, Section, Span, Waker, follow},
@@ -45,7 +45,7 @@ pub(super) fn divide<'a>(
 ) -> Explained {
     let helper = helper(sample.thread, events.clone(), decoder);
     let track = follow(sample, events, next, (decoder, helper));
-    let mut parts = Parts { begin: sample.deadline_ns, parts: Vec::new(), segments: Vec::new() };
+    let mut parts = Parts { begin: sample.deadline_ns, parts: Vec::new(), stacks: Vec::new(), segments: Vec::new() };
     let mut is_complete = !track.pieces.is_empty() || sample.latency_ns == 0;
     let last = track.pieces.len().saturating_sub(1);
     for (index, piece) in track.pieces.iter().enumerate() {
@@ -113,10 +113,23 @@ fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
     }
 }
 
+/// Returns the stack that tells more about a piece of this kind.
+fn stack(kind: PartKind, case: Case<'_>) -> Option<u32> {
+    match kind {
+        PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::Thread | PartKind::NotPreemptible => {
+            case.piece.stack
+        }
+        PartKind::Blocked | PartKind::PageFault => case.span.stack,
+        _ => None,
+    }
+}
+
 /// The parts of a latency so far.
 struct Parts {
     begin: u64,
     parts: Vec<(Subject, Part)>,
+    /// For each part, its longest piece with a stack: the length and the number of the stack.
+    stacks: Vec<(u64, Option<u32>)>,
     segments: Vec<Segment>,
 }
 
@@ -136,6 +149,12 @@ impl Parts {
             self.segments.last().is_some_and(|last| last.part == index && last.at_ns + last.duration_ns == at_ns);
         let part = &mut self.parts[index].1;
         part.duration_ns += duration_ns;
+        self.stacks.resize(self.parts.len(), (0, None));
+        let stack = stack(kind, case);
+        if stack.is_some() && duration_ns > self.stacks[index].0 {
+            self.stacks[index] = (duration_ns, stack);
+        }
+        let part = &mut self.parts[index].1;
         if kind == PartKind::Unexplained && duration_ns > part.longest_ns {
             part.longest_ns = duration_ns;
             part.after = case.piece.after.map(|event| words(event, decoder));
@@ -174,7 +193,13 @@ impl Parts {
         order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
         let parts = order.iter().map(|&index| {
             let (subject, part) = &self.parts[index];
-            named(part.clone(), *subject, (decoder, &mut *threads))
+            let stack = self.stacks[index].1.map_or(&[][..], |stack| decoder.stack(stack));
+            let mut part = named(part.clone(), *subject, (decoder, &mut *threads));
+            // A program, unlike a thread of the kernel, can be preempted wherever the interrupt finds it.
+            if part.kind != PartKind::Thread || part.is_kernel == Some(true) {
+                part.addresses.stacks.extend((!stack.is_empty()).then(|| stack.to_vec()));
+            }
+            part
         });
         let parts = parts.collect();
         let timeline =
@@ -198,11 +223,13 @@ const fn part(kind: PartKind, at_ns: u64) -> Part {
         is_own: false,
         irq: None,
         function: None,
+        stack: Vec::new(),
         idle_state: None,
         count: 0,
         at_ns,
         duration_ns: 0,
         longest_ns: 0,
+        addresses: Addresses { function: None, stacks: Vec::new() },
     }
 }
 
@@ -212,7 +239,7 @@ fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut T
         Subject::None => {}
         Subject::Further => part.name = Some(FURTHER.to_owned()),
         Subject::Section(section, function) => {
-            part.function = function.and_then(|address| threads.function(address));
+            part.addresses.function = function;
             part.name = section_name(section, decoder);
             if let Section::Hard(irq) = section {
                 part.irq = Some(irq);
@@ -297,6 +324,7 @@ fn words(event: Event, decoder: &Decoder) -> String {
         What::TimerEnds => "end of a timer's handler".to_owned(),
         What::Calls(_) => "call of a handler's function".to_owned(),
         What::Returns => "end of a handler's function".to_owned(),
+        What::Stack(_) => "stack".to_owned(),
         What::Idle(Some(state)) => format!("begin of idle state {state}"),
         What::Idle(None) => "end of the idle state".to_owned(),
         What::Lost => "lost events".to_owned(),
@@ -313,6 +341,7 @@ mod tests {
             format::Layout,
             part::{LateSample, PartKind},
             threads::Threads,
+            track::follow,
         },
     };
 
@@ -459,6 +488,51 @@ mod tests {
         let hog = [switch(900, T, true, HOG), switch(1_200, HOG, false, T)];
         let unknown = Evidence { is_virtual: true, host_unknown: true, ..EVIDENCE };
         assert_eq!(parts(205, unknown, &hog)[0], (PartKind::Thread, named("hog"), 200));
+    }
+
+    /// Returns the stacks of the pieces, and that with which the thread waits.
+    fn stacks(events: &[Event]) -> (Vec<Option<u32>>, Option<u32>) {
+        let sample = LateSample::new((T, None), 1_000, 1_000);
+        let track = follow(sample, events.iter(), None, (&decoder("other"), None));
+        let waits = track.spans.iter().find_map(|span| span.stack);
+        (track.pieces.iter().map(|piece| piece.stack).collect(), waits)
+    }
+
+    #[test]
+    fn a_stack_at_an_interrupt_is_that_of_the_thread_that_it_interrupts() {
+        let other = switch(900, T, false, OTHER);
+        let tick = |time, number| {
+            [
+                event(time, OTHER, What::VectorBegins(0)),
+                event(time + 2, OTHER, What::Stack(number)),
+                event(time + 5, OTHER, What::VectorEnds(0)),
+            ]
+        };
+        // The first interrupt shows what ran before it, also in the piece that it ends.
+        let one = [&[other][..], &tick(1_400, 4), &[switch(1_500, OTHER, true, HOG)]].concat();
+        let four = Some(4);
+        assert_eq!(stacks(&one), (vec![four, four, four, None], None));
+        // The second one shows what ran since the first one.
+        let two = [&[other][..], &tick(1_400, 4), &tick(1_600, 5)].concat();
+        let five = Some(5);
+        assert_eq!(stacks(&two), (vec![four, four, five, five, five], None));
+        // Not that of a thread that ran before.
+        let before = [&[switch(800, T, false, OTHER)][..], &tick(900, 4), &[switch(950, OTHER, true, HOG)]].concat();
+        assert_eq!(stacks(&before), (vec![None], None));
+        // Nor one whose interrupt is unknown, as after lost events.
+        assert_eq!(stacks(&[other, event(1_300, OTHER, What::Stack(4))]), (vec![None], None));
+    }
+
+    #[test]
+    fn a_stack_at_a_switch_is_that_of_the_thread_that_waits() {
+        let waits = [switch(900, T, false, 0), event(902, T, What::Stack(7)), event(1_900, 0, What::VectorBegins(0))];
+        assert_eq!(stacks(&waits), (vec![None, None], Some(7)));
+        // The stack after a switch of another thread is not that of the sampled one.
+        let other = [switch(900, T, false, OTHER), switch(950, OTHER, false, 0), event(952, OTHER, What::Stack(7))];
+        assert_eq!(stacks(&other), (vec![None], None));
+        // It changes nothing else: the thread does not run again.
+        let with = parts(1_000, EVIDENCE, &waits);
+        assert_eq!(with, parts(1_000, EVIDENCE, &[waits[0], waits[2]]));
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! The causes of all late samples of a run, added up in bounded memory. Divides nothing.
 
-use super::part::{Doubt, Explained, PartKind};
+use super::{
+    part::{Addresses, Doubt, Explained, PartKind},
+    symbols::Symbols,
+};
+
+/// The number of stacks of a cause that are kept, because those of a program contain no function of the kernel.
+const STACKS: usize = 4;
 
 /// The maximum number of causes.
 const CAUSES: usize = 256;
@@ -33,6 +39,8 @@ pub struct CauseTotal {
     pub priority: Option<u8>,
     /// The function of the kernel that the handler called.
     pub function: Option<String>,
+    /// The functions of the kernel in its largest part that has some, innermost first.
+    pub stack: Vec<String>,
     /// The idle state.
     pub idle_state: Option<u32>,
     /// The number of samples to which the cause contributed.
@@ -41,12 +49,14 @@ pub struct CauseTotal {
     pub total_ns: u64,
     /// Its largest contribution to one sample, in nanoseconds.
     pub worst_ns: u64,
+    /// Its functions, until they are named. Each stack belongs to a part that was the largest one so far.
+    pub(super) addresses: Addresses,
 }
 
 impl CauseTotal {
     /// Creates a cause of this kind that contributed to no sample.
     #[must_use]
-    pub const fn new(kind: PartKind) -> Self {
+    pub fn new(kind: PartKind) -> Self {
         Self {
             kind,
             name: None,
@@ -60,10 +70,12 @@ impl CauseTotal {
             policy: None,
             priority: None,
             function: None,
+            stack: Vec::new(),
             idle_state: None,
             samples: 0,
             total_ns: 0,
             worst_ns: 0,
+            addresses: Addresses::default(),
         }
     }
 }
@@ -77,8 +89,9 @@ impl Causes {
         let mut of_sample: Vec<(usize, u64)> = Vec::new();
         for part in &explained.parts {
             let is_same = |cause: &CauseTotal| {
-                (cause.kind, &cause.name, &cause.function, cause.is_own, cause.irq, cause.idle_state, cause.doubt)
-                    == (part.kind, &part.name, &part.function, part.is_own, part.irq, part.idle_state, part.doubt)
+                let (of_cause, of_part) = (cause.addresses.function, part.addresses.function);
+                (cause.kind, &cause.name, of_cause, cause.is_own, cause.irq, cause.idle_state, cause.doubt)
+                    == (part.kind, &part.name, of_part, part.is_own, part.irq, part.idle_state, part.doubt)
             };
             let index = self.0.iter().position(is_same).or_else(|| {
                 let is_room = self.0.len() < CAUSES;
@@ -94,7 +107,7 @@ impl Causes {
                         irq: part.irq,
                         policy: part.policy,
                         priority: part.priority,
-                        function: part.function.clone(),
+                        addresses: Addresses { function: part.addresses.function, stacks: Vec::new() },
                         idle_state: part.idle_state,
                         ..CauseTotal::new(part.kind)
                     });
@@ -107,6 +120,10 @@ impl Causes {
                 None => of_sample.push((index, part.duration_ns)),
             }
             let cause = &mut self.0[index];
+            if part.duration_ns > cause.worst_ns || cause.addresses.stacks.is_empty() {
+                cause.addresses.stacks.splice(0..0, part.addresses.stacks.iter().cloned());
+                cause.addresses.stacks.truncate(STACKS);
+            }
             if part.duration_ns > cause.worst_ns {
                 (cause.pid, cause.policy, cause.priority) = (part.pid, part.policy, part.priority);
                 (cause.is_kernel, cause.is_boosted) = (part.is_kernel, part.is_boosted);
@@ -121,6 +138,20 @@ impl Causes {
         }
     }
 
+    /// Names the functions in the causes and in these parts. Reads the kernel's list only if it is needed.
+    pub(super) fn name_functions(&mut self, explained: &mut [Explained]) {
+        let parts = || explained.iter().flat_map(|explained| &explained.parts).map(|part| &part.addresses);
+        let mut all = parts().chain(self.0.iter().map(|cause| &cause.addresses));
+        let is_needed = all.any(|addresses| *addresses != Addresses::default());
+        let Some(symbols) = is_needed.then(Symbols::read).flatten() else { return };
+        for cause in &mut self.0 {
+            (cause.function, cause.stack) = named(&symbols, cause.kind, &cause.addresses);
+        }
+        for part in explained.iter_mut().flat_map(|explained| &mut explained.parts) {
+            (part.function, part.stack) = named(&symbols, part.kind, &part.addresses);
+        }
+    }
+
     /// Returns the causes, largest first.
     pub(super) fn sorted(mut self) -> Vec<CauseTotal> {
         self.0.sort_by_key(|cause| std::cmp::Reverse(cause.total_ns));
@@ -128,10 +159,23 @@ impl Causes {
     }
 }
 
+/// Returns the names of a function, and of those in the first stack that contains some.
+fn named(symbols: &Symbols, kind: PartKind, addresses: &Addresses) -> (Option<String>, Vec<String>) {
+    let names = |stack: &Vec<u64>| match kind {
+        PartKind::Blocked | PartKind::PageFault => symbols.waits(stack),
+        _ => symbols.interrupted(stack),
+    };
+    let stack = addresses.stacks.iter().map(names).find(|names| !names.is_empty());
+    (addresses.function.and_then(|address| symbols.name(address)), stack.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CauseTotal, Causes};
-    use crate::trace::part::{Explained, LateSample, Part, PartKind};
+    use super::{CauseTotal, Causes, named};
+    use crate::trace::{
+        part::{Addresses, Explained, LateSample, Part, PartKind},
+        symbols::{LIST, Symbols},
+    };
 
     fn sample(is_own: bool, pid: i32, duration_ns: u64) -> Explained {
         let part = Part {
@@ -148,11 +192,13 @@ mod tests {
             after: None,
             irq: None,
             function: None,
+            stack: Vec::new(),
             idle_state: None,
             count: 1,
             at_ns: 0,
             duration_ns,
             longest_ns: 0,
+            addresses: Addresses::default(),
         };
         Explained {
             sample: LateSample::new((7, None), 0, duration_ns),
@@ -181,5 +227,26 @@ mod tests {
             ..CauseTotal::new(PartKind::Thread)
         };
         assert_eq!(causes.sorted(), [total(false, 9, (1, 30_000, 30_000)), total(true, 8, (2, 3_000, 2_000))]);
+    }
+
+    #[test]
+    fn a_cause_has_the_functions_of_its_largest_part_that_has_some() {
+        let symbols = Symbols::parse(LIST).expect("addresses");
+        let mut causes = Causes::default();
+        // An interrupted program has only the functions of the interrupt.
+        for (duration_ns, stack) in [
+            (1_000, vec![0x5010, 0x1024, 0x2040]),
+            (30_000, vec![0x5010, 0x1024, 0x3004]),
+            (40_000, vec![0x5010, 0x1024]),
+        ] {
+            let mut sample = sample(false, 9, duration_ns);
+            sample.parts[0].addresses.stacks = vec![stack];
+            causes.add(&sample);
+        }
+        let cause = &causes.sorted()[0];
+        let (function, stack) = named(&symbols, cause.kind, &cause.addresses);
+        assert_eq!((function, stack.as_slice()), (None, &["do_work [driver]".to_owned()][..]));
+        let called = Addresses { function: Some(0x2000), stacks: Vec::new() };
+        assert_eq!(named(&symbols, PartKind::HardInterrupt, &called), (Some("vfs_read".to_owned()), Vec::new()));
     }
 }

@@ -1,6 +1,9 @@
 //! The events that explain a late sample, decoded from the entries of the ring buffer. Keeps no events.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use super::{
     format::{EventFormat, Field, Layout},
@@ -9,6 +12,12 @@ use super::{
 
 /// The maximum number of interrupts, and of threads, whose names are kept.
 const NAMES: usize = 8_192;
+/// The number of the last stacks that are kept, and the maximum number of addresses in one.
+const STACKS: usize = 4_096;
+const ADDRESSES: usize = 48;
+
+/// The event that contains a stack. A trigger of another event causes it.
+pub(super) const STACK: &str = "ftrace/kernel_stack";
 
 /// The name of a thread, padded with zeros.
 pub(super) type ThreadName = [u8; 16];
@@ -76,6 +85,8 @@ pub(super) enum What {
     Returns,
     /// The CPU enters an idle state, or leaves it.
     Idle(Option<u32>),
+    /// The stack of the kernel at the event before this one: a number for [`Decoder::stack`].
+    Stack(u32),
     /// Events before this one were lost.
     Lost,
 }
@@ -114,6 +125,33 @@ enum Meaning {
     Calls(Field),
     Returns,
     Idle(Field),
+    Stack { size: Field, first: Field },
+}
+
+/// The last stacks, each with a number.
+#[derive(Debug, Default)]
+struct Stacks {
+    /// The number of the first one.
+    first: u32,
+    stacks: VecDeque<Vec<u64>>,
+}
+
+impl Stacks {
+    /// Adds a stack and returns its number.
+    fn add(&mut self, stack: Vec<u64>) -> Option<u32> {
+        if self.stacks.len() >= STACKS {
+            self.stacks.pop_front();
+            self.first = self.first.checked_add(1)?;
+        }
+        self.stacks.push_back(stack);
+        u32::try_from(self.stacks.len() - 1).ok()?.checked_add(self.first)
+    }
+
+    /// Returns a stack; empty if it is too old.
+    fn get(&self, number: u32) -> &[u64] {
+        let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.stacks.get(index)).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// A decoder for the events of one kernel.
@@ -125,6 +163,7 @@ pub(super) struct Decoder {
     /// The names of the interrupts that have occurred.
     names: HashMap<i32, Arc<str>>,
     threads: HashMap<i32, ThreadFacts>,
+    stacks: Stacks,
     /// The fields that contain the running thread and the context, at the same place in each event.
     running: Option<Field>,
     flags: Option<Field>,
@@ -138,6 +177,7 @@ impl Decoder {
             vectors: Vec::new(),
             names: HashMap::new(),
             threads: HashMap::new(),
+            stacks: Stacks::default(),
             running: None,
             flags: None,
         }
@@ -189,6 +229,7 @@ impl Decoder {
             "timer/hrtimer_expire_entry" => Meaning::TimerBegins,
             "timer/hrtimer_expire_exit" => Meaning::TimerEnds,
             "power/cpu_idle" => Meaning::Idle(field("state")?),
+            STACK => Meaning::Stack { size: field("size")?, first: field("caller")? },
             _ => {
                 let (group, event) = path.split_once('/')?;
                 if !["irq_vectors", "ipi"].contains(&group) {
@@ -276,6 +317,12 @@ impl Decoder {
             Meaning::Calls(function) => What::Calls(unsigned(function)?),
             Meaning::Returns => What::Returns,
             Meaning::Idle(state) => What::Idle(number(state).filter(|&state| state != u32::MAX)),
+            Meaning::Stack { size, first } => {
+                let length = usize::try_from(number(size)?).ok()?.min(ADDRESSES);
+                let bytes = content.get(first.offset..)?.chunks_exact(self.layout.commit_size).take(length);
+                let stack = bytes.map(|bytes| integer(bytes, big_endian)).collect();
+                What::Stack(self.stacks.add(stack)?)
+            }
         };
         let running = match what {
             What::Switch { previous, .. } => previous,
@@ -301,10 +348,25 @@ impl Decoder {
         threads.insert(pid, facts);
     }
 
+    /// Returns the addresses in a stack, innermost first.
+    pub(super) fn stack(&self, number: u32) -> &[u64] {
+        self.stacks.get(number)
+    }
+
+    /// Returns the numbers of the interrupts of timers that have occurred.
+    pub(super) fn timer_interrupts(&self) -> impl Iterator<Item = i32> {
+        self.names.iter().filter(|(_, name)| is_timer_name(name)).map(|(&irq, _)| irq)
+    }
+
     /// Returns the most recent name and priority of a thread.
     pub(super) fn thread(&self, pid: i32) -> Option<ThreadFacts> {
         self.threads.get(&pid).copied()
     }
+}
+
+/// Returns whether an interrupt handler with this name serves the timer of a CPU.
+pub(super) fn is_timer_name(name: &str) -> bool {
+    ["timer", "hpet", "clockevent", "twd", "mct_"].iter().any(|part| name.contains(part))
 }
 
 fn thread_name(bytes: &[u8]) -> ThreadName {
@@ -338,4 +400,59 @@ pub(super) fn softirq_name(vector: u32) -> String {
         ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
     let name = usize::try_from(vector).ok().and_then(|vector| NAMES.get(vector));
     name.map_or_else(|| vector.to_string(), |&name| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decoder, STACK, What};
+    use crate::trace::format::{EventFormat, Layout};
+
+    const COMMON: &str = "ID: 4\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n";
+
+    /// Returns a decoder of stacks of a kernel with words of this size, and an entry with these addresses, of which it
+    /// states `length`.
+    fn stack(word: usize, length: u32, addresses: &[u64]) -> (Decoder, Vec<u8>) {
+        let layout = Layout { big_endian: false, commit_size: word, data_offset: 8 + word, page_size: 4_096 };
+        let first = if word == 8 { 16 } else { 12 };
+        let caller = format!("\tfield:unsigned long caller[8];\toffset:{first};\tsize:64;\tsigned:0;\n");
+        let mut decoder = Decoder::new(layout);
+        assert!(decoder.add(STACK, &EventFormat::parse(&format!("{COMMON}{caller}")).expect("a format")));
+        let mut entry = vec![0; first];
+        (entry[0], entry[4]) = (4, 17);
+        entry[8..12].copy_from_slice(&length.to_le_bytes());
+        for address in addresses {
+            entry.extend(&address.to_le_bytes()[..word]);
+        }
+        (decoder, entry)
+    }
+
+    #[test]
+    fn a_stack_has_the_addresses_of_its_entry() {
+        for word in [4, 8] {
+            let addresses = [0xc010_0000, 0xc020_0004];
+            let (mut decoder, entry) = stack(word, 2, &addresses);
+            let event = decoder.decode(1, &entry).expect("an event");
+            assert_eq!((event.running, event.what), (17, What::Stack(0)));
+            assert_eq!(decoder.stack(0), addresses, "{word}");
+            // It ends with its entry.
+            let (mut decoder, entry) = stack(word, u32::MAX, &addresses);
+            assert!(decoder.decode(1, &entry[..11]).is_none() && decoder.decode(1, &entry).is_some());
+            assert_eq!(decoder.stack(0), addresses, "{word}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_stacks_are_kept() {
+        let (mut decoder, _) = stack(8, 1, &[]);
+        let mut add = |address| {
+            let event = decoder.decode(1, &stack(8, 1, &[address]).1).expect("an event");
+            let What::Stack(number) = event.what else { panic!("{event:?}") };
+            number
+        };
+        let (first, last) = (add(1), (0..5_000).map(&mut add).last().expect("a number"));
+        assert_eq!(
+            (decoder.stack(first), decoder.stack(last), decoder.stack(last + 1)),
+            (&[][..], &[4_999][..], &[][..])
+        );
+    }
 }

@@ -11,10 +11,11 @@ use rustix::fs::OFlags;
 
 use super::{
     TraceError,
-    events::Decoder,
+    events::{Decoder, STACK},
     format::{EventFormat, Layout},
     leftover,
     place::{self, Folder},
+    track::UNINTERRUPTIBLE,
 };
 use crate::{host::CpuList, sys::wait::pause};
 
@@ -35,6 +36,10 @@ const ENTERS_IDLE: &str = "state != 4294967295";
 /// and of calls by other CPUs. They are recorded only once such a handler caused a large part of a delay.
 const FUNCTIONS: [(&str, &str); 3] =
     [("timer/hrtimer_expire", "function"), ("timer/timer_expire", "function"), ("csd/csd_function", "func")];
+/// The interrupt of the timer of a CPU on x86.
+const LOCAL_TIMER: &str = "irq_vectors/local_timer_entry";
+/// The maximum number of stacks that an event causes until they are requested again.
+const STACKS: usize = 1_000;
 /// The directories of the interrupts of the CPU itself: on x86 and on ARM.
 const VECTORS: [&str; 2] = ["irq_vectors", "ipi"];
 /// The event that wakes a thread, and those of page faults on x86. They are limited to the measured threads.
@@ -120,6 +125,11 @@ impl Instance {
                 None => {}
             }
         }
+        if let Some(format) =
+            folder.text(&format!("events/{STACK}/format")).ok().as_deref().and_then(EventFormat::parse)
+        {
+            decoder.add(STACK, &format);
+        }
         if self.scope == Scope::Causes && !self.has_timer_events() {
             for (event, field) in FUNCTIONS {
                 let format =
@@ -148,6 +158,45 @@ impl Instance {
                     let _ = self.folder().write(&format!("events/{event}_{end}/enable"), "1");
                 }
             }
+        }
+    }
+
+    /// Records from now on the stacks with which these threads wait for a disk or a lock of the kernel, and those of other
+    /// threads at the interrupts of timers, which have these numbers if they have no event of their own.
+    pub(super) fn record_stacks(&self, threads: &[i32], timers: impl Iterator<Item = i32>) {
+        let each = |field: &str, comparison: &str, values: &mut dyn Iterator<Item = i32>| {
+            values.map(|value| format!("{field} {comparison} {value}")).collect::<Vec<_>>()
+        };
+        // A stack takes long, so the usual wait for the timer has none, and most interrupts find an idle CPU.
+        let own = each("prev_pid", "==", &mut threads.iter().copied()).join(" || ");
+        let waits = format!("({own}) && prev_state & {UNINTERRUPTIBLE}");
+        let others = each("common_pid", "!=", &mut [0].iter().chain(threads).copied()).join(" && ");
+        let timers = each("irq", "==", &mut { timers });
+        let of_interrupt = (!timers.is_empty()).then(|| format!("({}) && {others}", timers.join(" || ")));
+        let triggers = [
+            ("sched/sched_switch", Some(waits)),
+            ("irq/irq_handler_entry", of_interrupt),
+            (LOCAL_TIMER, Some(others.clone())),
+            (TIMERS[0], Some(others).filter(|_| self.has_timer_events())),
+        ];
+        for (event, filter) in triggers {
+            if let Some(filter) = filter {
+                self.trigger(event, &format!("stacktrace:{STACKS} if {filter}"));
+            }
+        }
+    }
+
+    /// Records no stacks from now on.
+    pub(super) fn end_stacks(&self) {
+        for event in ["sched/sched_switch", "irq/irq_handler_entry", LOCAL_TIMER, TIMERS[0]] {
+            self.trigger(event, "!stacktrace");
+        }
+    }
+
+    /// Changes the triggers of an event, if this kernel has it.
+    fn trigger(&self, event: &str, text: &str) {
+        if self.scope == Scope::Causes {
+            let _ = self.folder().write(&format!("events/{event}/trigger"), text);
         }
     }
 

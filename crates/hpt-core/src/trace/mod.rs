@@ -37,6 +37,7 @@ mod rules;
 mod session;
 mod shared;
 mod steal;
+mod symbols;
 mod threads;
 mod track;
 mod window;

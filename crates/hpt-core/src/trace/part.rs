@@ -202,6 +202,10 @@ pub struct Part {
     /// The function of the kernel that the handler called; `None` unless a handler caused a large part of an earlier
     /// sample.
     pub function: Option<String>,
+    /// The functions of the kernel, innermost first: in which the timer interrupt found a kernel that could not be preempted,
+    /// that had disabled interrupts, or whose thread ran; or in which the sampled thread waited. Empty unless the kernel
+    /// caused a large part of an earlier sample.
+    pub stack: Vec<String>,
     /// The idle state.
     pub idle_state: Option<u32>,
     /// The number of interrupts or runs.
@@ -212,6 +216,17 @@ pub struct Part {
     pub duration_ns: u64,
     /// The longest gap of an unexplained part, in nanoseconds; zero for other parts.
     pub longest_ns: u64,
+    /// Its functions, until they are named.
+    pub(super) addresses: Addresses,
+}
+
+/// Functions of the kernel that have no names yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Addresses {
+    /// That which a handler called.
+    pub(super) function: Option<u64>,
+    /// Stacks, most relevant first.
+    pub(super) stacks: Vec<Vec<u64>>,
 }
 
 /// A contiguous piece of a latency.

@@ -20,6 +20,7 @@ use super::{
     rules::{Evidence, MOST_SCHEDULING_NS},
     shared::Shared,
     steal::Steal,
+    symbols,
     threads::Threads,
     window::Window,
 };
@@ -45,8 +46,13 @@ const SWITCHES: usize = 1_000;
 const EFFECTS: usize = 10_000;
 /// The number of samples above the limit that are kept in addition to the worst.
 const ABOVE: usize = 1_000;
-/// The shortest part of a handler whose functions are recorded from then on.
-const LARGE_HANDLER_NS: u64 = 50_000;
+/// The shortest part whose functions or stacks are recorded from then on.
+const LARGE_NS: u64 = 50_000;
+/// The maximum number of causes whose stacks are recorded, and the number of samples in which one is sought.
+const WANTED: usize = 16;
+const TRIES: u32 = 20;
+/// The number of stacks of a cause that are sufficient: some are those of a program.
+const STACKS: u32 = 4;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
 const PAGES: usize = 4_096;
 
@@ -74,10 +80,23 @@ pub(super) struct Reader {
     causes: Causes,
     worst: Vec<Explained>,
     above: Vec<Explained>,
-    /// Whether the functions that handlers call are recorded.
+    /// Whether the kernel names its functions, and whether those that handlers call are recorded.
+    names_functions: bool,
     with_functions: bool,
+    /// The causes whose stacks are wanted, and whether stacks are recorded.
+    wanted: Vec<Wanted>,
+    with_stacks: bool,
     report: TraceReport,
     page: Vec<u8>,
+}
+
+/// A large cause in the kernel whose stack is recorded when it occurs again.
+#[derive(Clone, Debug)]
+struct Wanted {
+    kind: PartKind,
+    name: Option<String>,
+    /// The number of further samples in which a stack is sought. One that has a stack counts several times.
+    tries: u32,
 }
 
 /// The properties of the machine on which the rules depend.
@@ -119,7 +138,10 @@ impl Reader {
             causes: Causes::default(),
             worst: Vec::new(),
             above: Vec::new(),
+            names_functions: symbols::are_named(),
             with_functions: false,
+            wanted: Vec::new(),
+            with_stacks: false,
             report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
             cpus,
         })
@@ -231,9 +253,9 @@ impl Reader {
                 _ => {}
             }
         }
-        if !self.with_functions && explained.parts.iter().any(|part| is_large_handler(part, sample.latency_ns)) {
-            self.instances.iter().for_each(Instance::record_functions);
-            self.with_functions = true;
+        if self.names_functions {
+            self.want_functions(&explained);
+            self.want_stacks(&explained);
         }
         explained.cpu = Some(cpu);
         if sample.latency_ns >= self.request.threshold_ns {
@@ -243,6 +265,41 @@ impl Reader {
             self.causes.add(&explained);
         }
         self.keep(explained);
+    }
+
+    /// Records the functions of handlers once one was large.
+    fn want_functions(&mut self, explained: &Explained) {
+        let latency_ns = explained.sample.latency_ns;
+        if !self.with_functions && explained.parts.iter().any(|part| is_large_handler(part, latency_ns)) {
+            self.instances.iter().for_each(Instance::record_functions);
+            self.with_functions = true;
+        }
+    }
+
+    /// Records stacks until each large cause in the kernel has one.
+    fn want_stacks(&mut self, explained: &Explained) {
+        let mut is_missing = false;
+        for part in explained.parts.iter().filter(|part| is_large_in_kernel(part, explained.sample.latency_ns)) {
+            let is_same = |wanted: &Wanted| (wanted.kind, &wanted.name) == (part.kind, &part.name);
+            if let Some(wanted) = self.wanted.iter_mut().find(|wanted| is_same(wanted)) {
+                let cost = if part.addresses.stacks.is_empty() { 1 } else { TRIES / STACKS };
+                wanted.tries = wanted.tries.saturating_sub(cost);
+                is_missing |= wanted.tries > 0;
+            } else if self.wanted.len() < WANTED {
+                self.wanted.push(Wanted { kind: part.kind, name: part.name.clone(), tries: TRIES });
+                is_missing = true;
+            }
+        }
+        let wants = self.wanted.iter().any(|wanted| wanted.tries > 0);
+        if self.with_stacks && (is_missing || !wants) {
+            self.instances.iter().for_each(Instance::end_stacks);
+        }
+        if is_missing {
+            for instance in &self.instances {
+                instance.record_stacks(&self.watched, self.decoder.timer_interrupts());
+            }
+        }
+        self.with_stacks = wants;
     }
 
     /// Returns the time of a usual switch to a thread, in nanoseconds: a low quantile, because culprits are in the others.
@@ -272,6 +329,7 @@ impl Reader {
     fn finish(mut self) -> TraceReport {
         self.above.sort_by_key(|explained| std::cmp::Reverse(explained.sample.latency_ns));
         self.worst.append(&mut self.above);
+        self.causes.name_functions(&mut self.worst);
         TraceReport {
             explained: self.worst,
             causes: self.causes.sorted(),
@@ -284,10 +342,25 @@ impl Reader {
     }
 }
 
-/// Returns whether a part is a handler that took so long that its functions are worth the cost of their events.
+/// Returns whether a part took so long that details are worth the cost of their events.
+fn is_large(part: &Part, latency_ns: u64) -> bool {
+    part.duration_ns >= LARGE_NS && part.duration_ns >= latency_ns / 4
+}
+
+/// Returns whether a part is a handler whose functions are worth recording.
 fn is_large_handler(part: &Part, latency_ns: u64) -> bool {
-    let is_handler = matches!(part.kind, PartKind::HardInterrupt | PartKind::SoftInterrupt);
-    is_handler && part.duration_ns >= LARGE_HANDLER_NS && part.duration_ns >= latency_ns / 4
+    is_large(part, latency_ns) && matches!(part.kind, PartKind::HardInterrupt | PartKind::SoftInterrupt)
+}
+
+/// Returns whether code of the kernel caused a part, so that its stacks are worth recording.
+fn is_large_in_kernel(part: &Part, latency_ns: u64) -> bool {
+    let is_in_kernel = match part.kind {
+        PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::NotPreemptible => true,
+        PartKind::Blocked | PartKind::PageFault => true,
+        PartKind::Thread => part.is_kernel == Some(true),
+        _ => false,
+    };
+    is_in_kernel && !part.is_own && is_large(part, latency_ns)
 }
 
 /// Begins to record the effects of the CPUs other than these. Without them, a wake-up by another CPU is not explained.

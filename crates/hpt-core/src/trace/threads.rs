@@ -20,13 +20,12 @@ pub(super) struct Threads {
     stated: HashMap<(i32, String), Option<Stated>>,
     /// The threads of this process, including those that have ended.
     own: HashSet<i32>,
-    functions: HashMap<u64, Option<String>>,
 }
 
 impl Threads {
     /// Creates an empty list. Without `reads`, nothing is known, as for a trace of another machine.
     pub(super) fn new(reads: bool) -> Self {
-        Self { reads, stated: HashMap::new(), own: HashSet::new(), functions: HashMap::new() }
+        Self { reads, stated: HashMap::new(), own: HashSet::new() }
     }
 
     /// Adds the threads that this process has at present. A thread that ends later remains known.
@@ -65,15 +64,6 @@ impl Threads {
     pub(super) fn name(&self, pid: i32) -> Option<String> {
         let name = if self.reads { fs::read(format!("/proc/{pid}/comm")).ok()? } else { return None };
         Some(printable(name.trim_ascii_end()))
-    }
-
-    /// Returns the name of the kernel's function at an address. `None` if the kernel hides the addresses.
-    pub(super) fn function(&mut self, address: u64) -> Option<String> {
-        if !self.reads || self.functions.len() >= MOST {
-            return self.functions.get(&address).cloned().flatten();
-        }
-        let find = || function_at(address, &fs::read_to_string("/proc/kallsyms").ok()?);
-        self.functions.entry(address).or_insert_with(find).clone()
     }
 
     /// Returns the file, or the kernel's name, of the mapping of this process that contains an address.
@@ -117,16 +107,6 @@ fn stated_by(stat: &str, name: &str) -> Option<Stated> {
     })
 }
 
-/// Returns the function at an address in the list of the kernel's symbols; see the format in kernel/kallsyms.c.
-fn function_at(address: u64, symbols: &str) -> Option<String> {
-    symbols.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let at = u64::from_str_radix(words.next()?, 16).ok()?;
-        let is_code = words.next()?.eq_ignore_ascii_case("t");
-        (at == address && is_code).then(|| words.next().map(|name| printable(name.as_bytes())))?
-    })
-}
-
 /// Returns the name of the mapping in a line of /proc/PID/maps, if it contains an address; see proc_pid_maps(5).
 fn mapping_of(line: &str, address: u64) -> Option<String> {
     let mut fields = line.split_whitespace();
@@ -141,7 +121,7 @@ fn mapping_of(line: &str, address: u64) -> Option<String> {
 mod tests {
     use std::sync::mpsc;
 
-    use super::{Stated, Threads, function_at, mapping_of, stated_by};
+    use super::{Stated, Threads, mapping_of, stated_by};
     use crate::sys::signals::this_thread;
 
     #[test]
@@ -174,17 +154,6 @@ mod tests {
         let program = stat.replace("69238848", "4194560").replace("99 1 0 0 0", "0 0 0 0 0");
         assert_eq!(stated_by(&program, "a b) c"), Some(Stated { policy: "other", priority: 0, is_kernel: false }));
         assert_eq!((stated_by(stat, "other"), stated_by("17 (a) S 1", "a")), (None, None));
-    }
-
-    #[test]
-    fn a_function_is_named_by_its_address() {
-        let list =
-            "ffffffff81000000 T _text\nffffffff81000010 d table\nffffffff81000010 t tick_nohz_handler\t[module]\n";
-        let at = |address| function_at(address, list);
-        assert_eq!(at(0xffff_ffff_8100_0010).as_deref(), Some("tick_nohz_handler"));
-        assert_eq!((at(0xffff_ffff_8100_0011), at(0)), (None, None));
-        // Without the right to see them, all addresses are zero.
-        assert_eq!(function_at(0xffff_ffff_8100_0010, "0000000000000000 T _text\n"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a CPU and the sampled thread did during a latency, from the events of the CPU. Judges nothing: the rules do.
 
 use super::{
-    events::{Decoder, Event, ThreadFacts, What, flags},
+    events::{Decoder, Event, ThreadFacts, What, flags, is_timer_name},
     part::LateSample,
 };
 
@@ -11,7 +11,7 @@ const DEPTH: usize = 16;
 const FAULT_NS: u64 = 200_000;
 /// The states in which a thread waits; see TASK_REPORT in the kernel's include/linux/sched.h.
 const INTERRUPTIBLE: u8 = 0x01;
-const UNINTERRUPTIBLE: u8 = 0x02;
+pub(super) const UNINTERRUPTIBLE: u8 = 0x02;
 const STOPPED: u8 = 0x04;
 const TRACED: u8 = 0x08;
 /// The kernel's priority of the idle task, as far as the rules are concerned: below all others.
@@ -106,6 +106,8 @@ pub(super) struct Span {
     /// Whether the CPU became idle behind the stopper thread, or another one of the highest priority. Before it takes a
     /// CPU offline, the kernel moves all threads away like that.
     pub(super) is_emptied: bool,
+    /// The stack with which the thread was switched away from.
+    pub(super) stack: Option<u32>,
 }
 
 /// A contiguous part of the latency, between two events.
@@ -117,6 +119,8 @@ pub(super) struct Piece {
     /// The address of the function that the handler has called.
     pub(super) function: Option<u64>,
     pub(super) current: Option<Running>,
+    /// A stack of the thread that runs: of the interrupt that ends the piece, or of one before.
+    pub(super) stack: Option<u32>,
     pub(super) idle: Option<u32>,
     /// The index of what the sampled thread does.
     pub(super) span: usize,
@@ -176,6 +180,8 @@ struct State<'a> {
     inheriting: Vec<(i32, i32)>,
     spans: Vec<Span>,
     after: Option<Event>,
+    /// The last stack of the thread that runs, with its time.
+    stack: Option<(u64, u32)>,
 }
 
 impl<'a> State<'a> {
@@ -191,6 +197,7 @@ impl<'a> State<'a> {
             has_served: false,
             pending_since: None,
             is_emptied: false,
+            stack: None,
         };
         Self {
             decoder,
@@ -210,6 +217,7 @@ impl<'a> State<'a> {
             inheriting: Vec::new(),
             spans: vec![unknown],
             after: None,
+            stack: None,
         }
     }
 
@@ -233,6 +241,7 @@ impl<'a> State<'a> {
             has_served: false,
             pending_since: None,
             is_emptied: false,
+            stack: None,
         });
     }
 
@@ -288,8 +297,9 @@ impl<'a> State<'a> {
             }
             What::Returns => drop(self.functions.pop()),
             What::Idle(state) => self.idles(state),
+            What::Stack(_) => {}
             What::Lost => {
-                self.current = None;
+                (self.current, self.stack) = (None, None);
                 self.sections.clear();
                 self.functions.clear();
                 (self.lost, self.fault, self.waking) = (true, None, None);
@@ -331,6 +341,7 @@ impl<'a> State<'a> {
         let other = self.current.filter(|current| current.pid != self.thread);
         let before = other.map_or(self.current.is_none().then_some(HIGHEST_PRIORITY), |other| other.priority());
         self.current = Some(running);
+        self.stack = None;
         let is_thread = next == self.thread;
         let span = self.span();
         if is_thread {
@@ -450,6 +461,7 @@ impl<'a> State<'a> {
             section: self.sections.last().copied(),
             function: self.functions.last().filter(|&&(depth, _)| depth == self.sections.len()).map(|&(_, of)| of),
             current: self.current,
+            stack: self.stack.map(|(_, stack)| stack),
             idle: self.idle,
             span: self.spans.len() - 1,
             is_late: self.is_late,
@@ -460,6 +472,23 @@ impl<'a> State<'a> {
             is_served: self.is_served,
             after: self.after,
             idle_until_woken: 0,
+        }
+    }
+
+    /// Notes the stack at the last event. A stack at an interrupt is that of the thread that runs, from the last one on.
+    fn adds_stack(&mut self, event: &Event, stack: u32, pieces: &mut [Piece]) {
+        match self.after.map(|after| after.what) {
+            Some(What::Switch { previous, .. }) if previous == event.running => {
+                let is_thread = previous == self.thread;
+                self.span().stack = Some(stack).filter(|_| is_thread);
+            }
+            Some(What::HardBegins(_) | What::VectorBegins(_) | What::TimerBegins) => {
+                let run = |current: Option<Running>| current.map(|current| current.run);
+                let last = self.stack.replace((event.time, stack)).map_or(0, |(time, _)| time);
+                let is_since = |piece: &&mut Piece| piece.from >= last && run(piece.current) == run(self.current);
+                pieces.iter_mut().rev().take_while(is_since).for_each(|piece| piece.stack = Some(stack));
+            }
+            _ => {}
         }
     }
 
@@ -476,11 +505,6 @@ impl<'a> State<'a> {
     }
 }
 
-/// Returns whether an interrupt handler with this name serves the timer of a CPU.
-pub(super) fn is_timer_name(name: &str) -> bool {
-    ["timer", "hpet", "clockevent", "twd", "mct_"].iter().any(|part| name.contains(part))
-}
-
 /// Follows the events of the CPU on which the sampled thread ran, up to the end of the latency. `next` is the first event
 /// after that.
 pub(super) fn follow<'a>(
@@ -493,6 +517,10 @@ pub(super) fn follow<'a>(
     let mut state = State::new(sample, decoder, helper);
     let (mut now, mut pieces) = (begin, Vec::new());
     for event in events {
+        if let What::Stack(stack) = event.what {
+            state.adds_stack(event, stack, &mut pieces);
+            continue;
+        }
         if !state.concerns(event) {
             continue;
         }

@@ -139,7 +139,8 @@ impl Window {
 
 /// Returns whether an event occurs while `thread` runs, or switches to it.
 fn is_of(event: &Event, thread: i32) -> bool {
-    event.running == thread || switches_to(event, thread)
+    // The stack of a thread that is switched away from follows the switch.
+    !matches!(event.what, What::Stack(_)) && event.running == thread || switches_to(event, thread)
 }
 
 fn switches_to(event: &Event, thread: i32) -> bool {

@@ -8,6 +8,8 @@ use crate::output::{Align, Block, Cell, Column, Table, cause_words::CauseWords, 
 const CAUSES: usize = 8;
 const SAMPLES: usize = 20;
 const PARTS: usize = 3;
+/// The number of functions of a stack.
+const FUNCTIONS: usize = 6;
 /// The share of the latency that the summary names.
 const MOST: f64 = 0.8;
 
@@ -22,6 +24,7 @@ pub(crate) fn blocks(explanation: &Explanation, samples: (&str, &str)) -> Vec<Bl
     if !explanation.causes.is_empty() {
         blocks.push(causes(&explanation.causes, words));
         blocks.extend(fixes(&explanation.causes, words));
+        blocks.extend(stacks(&explanation.causes, words));
     }
     if !explanation.explained.is_empty() {
         blocks.push(worst(&explanation.explained, words));
@@ -116,10 +119,25 @@ fn causes(causes: &[ExplainedCause], words: CauseWords<'_>) -> Block {
     Block::Table(Table { columns, rows: causes.iter().take(CAUSES).map(row).collect() })
 }
 
+/// Returns the causes that the sections after the table discuss.
+fn main_causes(causes: &[ExplainedCause]) -> impl Iterator<Item = &ExplainedCause> {
+    causes.iter().take(CAUSES).filter(|cause| cause.share >= 0.1)
+}
+
+/// Returns the functions of the kernel in the main causes.
+fn stacks(causes: &[ExplainedCause], words: CauseWords<'_>) -> Option<Block> {
+    let lines = main_causes(causes).filter(|cause| !cause.stack.is_empty()).map(|cause| {
+        let shown = &cause.stack[..cause.stack.len().min(FUNCTIONS)];
+        let further = if cause.stack.len() > FUNCTIONS { ", …" } else { "" };
+        vec![Cell::plain(words.of_cause(cause)), Cell::plain(shown.join(", called by ") + further)]
+    });
+    let lines: Vec<_> = lines.collect();
+    (!lines.is_empty()).then(|| Block::Section("Functions of the kernel in the worst case".to_owned(), lines))
+}
+
 /// Returns the fixes of the main causes.
 fn fixes(causes: &[ExplainedCause], words: CauseWords<'_>) -> Option<Block> {
-    let main = causes.iter().take(CAUSES).filter(|cause| cause.share >= 0.1);
-    let lines = main.filter_map(|cause| {
+    let lines = main_causes(causes).filter_map(|cause| {
         let fix = cause.fix.clone()?;
         let rule = cause.rule.as_deref().map_or_else(String::new, |rule| format!(" (hpt doctor {rule})"));
         Some(vec![Cell::plain(words.of_cause(cause)), Cell::plain(fix + &rule)])
@@ -202,6 +220,7 @@ pub(crate) mod tests {
             priority: None,
             irq: None,
             function: None,
+            stack: Vec::new(),
             idle_state: None,
             count: 1,
             at_ns,
@@ -270,6 +289,7 @@ pub(crate) mod tests {
             priority: None,
             irq: None,
             function: None,
+            stack: Vec::new(),
             idle_state: None,
             samples: 60,
             total_ns: 270_000_000,

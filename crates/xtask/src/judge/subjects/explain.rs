@@ -313,6 +313,7 @@ mod tests {
             priority: None,
             irq: None,
             function: None,
+            stack: Vec::new(),
             idle_state: None,
             count: 1,
             at_ns: 0,
