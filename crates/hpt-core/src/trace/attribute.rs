@@ -620,6 +620,13 @@ mod tests {
         let events =
             [switch(900, 0, true, T), event(1_100, T, What::HardBegins(3)), event(1_101, T, What::HardEnds(3))];
         assert_eq!(parts(300, EVIDENCE, &events)[0], (PartKind::OwnWork, None, 299));
+        // The host may have paused it.
+        let unknown = Evidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
+        let stolen = Evidence { steal_ns: 10_000, is_virtual: true, ..EVIDENCE };
+        let quiet = Evidence { is_virtual: true, ..EVIDENCE };
+        assert_eq!(parts(300, unknown, &events)[0], (PartKind::Unexplained, None, 299));
+        assert_eq!(parts(300, stolen, &events)[0], (PartKind::Unexplained, None, 299));
+        assert_eq!(parts(300, quiet, &events)[0], (PartKind::OwnWork, None, 299));
         let polling = Evidence { is_blocking: false, ..EVIDENCE };
         assert_eq!(parts(300, polling, &events)[0], (PartKind::Unexplained, None, 299));
     }

@@ -226,11 +226,12 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::OwnWork,
         proof: "the thread ran at its deadline and still runs",
-        refutation: "a page fault; it does not block until its deadlines",
+        refutation: "a page fault; it does not block until its deadlines; nothing happened for 50 µs or more, and the steal \
+                     time rose, or the hypervisor does not report it",
         fix: "less work per period",
         needs: "",
         holds: |case| case.runs() && case.piece.is_late && case.is_longer_than_a_return(),
-        is_refuted: |case| !case.evidence.is_blocking,
+        is_refuted: |case| !case.evidence.is_blocking || case.host_may_pause_it(),
     },
     CauseRule {
         kind: PartKind::Return,
@@ -292,10 +293,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         fix: "preempt=full, or a real-time kernel",
         needs: "a kernel without PREEMPT_RT, or code that disables preemption",
         holds: |case| case.keeps_running() && case.must_be_preempted(),
-        is_refuted: |case| {
-            let is_host_possible = case.evidence.steal_ns > 0 || case.evidence.host_unknown;
-            is_host_possible && case.piece.length() >= HOST_NS && !case.span.has_served
-        },
+        is_refuted: |case| case.host_may_pause_it() && !case.span.has_served,
     },
     CauseRule {
         kind: PartKind::Host,
@@ -447,6 +445,11 @@ impl Case<'_> {
 
     const fn host_may_have_it(self) -> bool {
         self.piece.length() >= HOST_NS && self.piece.length() <= self.evidence.steal_ns
+    }
+
+    /// Returns whether the host may have paused the thread that ran, in a gap that its steal time does not explain.
+    const fn host_may_pause_it(self) -> bool {
+        (self.evidence.steal_ns > 0 || self.evidence.host_unknown) && self.piece.length() >= HOST_NS
     }
 
     const fn host_is_possible(self) -> bool {

@@ -268,7 +268,8 @@ fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
         PartKind::SoftInterrupt => match name {
             "RCU" => "rcu-callbacks",
             "TIMER" | "HRTIMER" | "SCHED" => "tick",
-            _ => "interrupts",
+            // A device or a program can have raised it.
+            _ => return None,
         },
         PartKind::IdleExit => "idle-states",
         PartKind::Host | PartKind::InterruptsOffOrHost => "stolen-time",
@@ -304,6 +305,9 @@ fn general(cause: &CauseTotal) -> Option<String> {
             // It wakes threads that sleep, among them the measured one.
             let function = cause.function.as_deref().filter(|&function| function != "hrtimer_wakeup")?;
             format!("find the program or driver whose timers call {function}")
+        }
+        PartKind::SoftInterrupt => {
+            "find what raises this softirq with the event irq:softirq_raise, and move the interrupt of that device, or that program, to another CPU".to_owned()
         }
         PartKind::Stopped => "find the program that stops hpt with SIGSTOP or SIGTSTP".to_owned(),
         PartKind::Traced => "measure without a debugger or strace".to_owned(),
