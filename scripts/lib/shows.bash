@@ -611,8 +611,8 @@ GUEST
 
 # Each handicap has one fix that helps, and others that change nothing here.
 TRY_HANDICAPS=(interrupts governor throttling)
-# Seconds for each handicap. On a busy host, a board may need more; HPT_BOARDS_TRY_S=120 grants that.
-TRY_S=${HPT_BOARDS_TRY_S:-60}
+# Seconds for each handicap. On a busy host, a board may need more; HPT_BOARDS_TRY_S=200 grants that.
+TRY_S=${HPT_BOARDS_TRY_S:-150}
 
 guest_try() {
     local build=${builds[0]} cpu=$((cores - 1)) handicap
