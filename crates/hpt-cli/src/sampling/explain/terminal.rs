@@ -354,6 +354,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_functions_of_the_main_causes_are_a_section() {
+        let functions = |explanation: &Explanation| {
+            let sections = blocks(explanation, ("wake-up", "wake-ups")).into_iter();
+            sections
+                .filter_map(|block| match block {
+                    Block::Section(title, rows) if title.starts_with("Functions") => Some(rows.len()),
+                    _ => None,
+                })
+                .sum::<usize>()
+        };
+        let mut explanation = example();
+        assert_eq!(functions(&explanation), 0);
+        explanation.causes[0].stack = (0..8).map(|number| format!("function_{number}")).collect();
+        explanation.causes[1].stack = vec!["other".to_owned()];
+        assert_eq!(functions(&explanation), 2);
+        // A small cause is in the table only.
+        explanation.causes[1].share = 0.01;
+        assert_eq!(functions(&explanation), 1);
+        let shown = format!("{:?}", blocks(&explanation, ("wake-up", "wake-ups")));
+        assert!(shown.contains("function_0, called by function_1") && !shown.contains("function_6"), "{shown}");
+    }
+
+    #[test]
     fn without_the_option_nothing_is_printed() {
         assert_eq!(blocks(&Explanation::default(), ("wake-up", "wake-ups")), []);
     }
