@@ -51,6 +51,8 @@ const LARGE_NS: u64 = 50_000;
 /// The maximum number of causes whose stacks are recorded, and the number of samples in which one is sought.
 const WANTED: usize = 16;
 const TRIES: u32 = 20;
+/// The shortest time between two requests for stacks.
+const STACKS_NS: u64 = 1_000_000_000;
 /// The number of stacks of a cause that are sufficient: some are those of a program.
 const STACKS: u32 = 4;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
@@ -83,9 +85,9 @@ pub(super) struct Reader {
     /// Whether the kernel names its functions, and whether those that handlers call are recorded.
     names_functions: bool,
     with_functions: bool,
-    /// The causes whose stacks are wanted, and whether stacks are recorded.
+    /// The causes whose stacks are wanted, and since when stacks are recorded, in nanoseconds.
     wanted: Vec<Wanted>,
-    with_stacks: bool,
+    stacks_since: Option<u64>,
     report: TraceReport,
     page: Vec<u8>,
 }
@@ -141,7 +143,7 @@ impl Reader {
             names_functions: symbols::are_named(),
             with_functions: false,
             wanted: Vec::new(),
-            with_stacks: false,
+            stacks_since: None,
             report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
             cpus,
         })
@@ -291,15 +293,19 @@ impl Reader {
             }
         }
         let wants = self.wanted.iter().any(|wanted| wanted.tries > 0);
-        if self.with_stacks && (is_missing || !wants) {
+        // The kernel waits for all CPUs at each change.
+        let are_few = self.stacks_since.is_none_or(|since| now().saturating_sub(since) >= STACKS_NS);
+        let begins = is_missing && are_few;
+        if self.stacks_since.is_some() && (begins || !wants) {
             self.instances.iter().for_each(Instance::end_stacks);
+            self.stacks_since = None;
         }
-        if is_missing {
+        if begins {
             for instance in &self.instances {
                 instance.record_stacks(&self.watched, self.decoder.timer_interrupts());
             }
+            self.stacks_since = Some(now());
         }
-        self.with_stacks = wants;
     }
 
     /// Returns the time of a usual switch to a thread, in nanoseconds: a low quantile, because culprits are in the others.
