@@ -695,6 +695,27 @@ guest_gpio() {
         fi
         echo "$what-unwired sh -c 'hpt-$build latency gpio --chip $gpio --output-line ${gpio_unwired% *} --input-line ${gpio_unwired#* } --timeout 200ms --format json; echo \$? >&2'"
         echo "$what-plain sh -c 'as plain hpt-$build latency gpio --output-line 0 --input-line 1 2>&1; echo \$?'"
+        run="hpt-$build latency gpio --chip $gpio --output-line ${gpio_unwired% *} --input-line ${gpio_unwired% *} --interval 5ms --drive registers --listen level"
+        if [[ $gpio_registers != yes ]]; then
+            echo "$what-registers sh -c '$run --count 1 2>&1; echo \$?'"
+            continue
+        fi
+        echo "$what-registers $run --count $GPIO_EDGES --timeout 10s --format json"
+        # Ends a measurement with a signal, and compares the lines before and after that.
+        cat <<GUEST
+cat >/tmp/registers-until <<'REGISTERS'
+#!/bin/sh
+hpt-$build latency gpio --list --format csv >/tmp/before
+$run --duration 1h >/tmp/levels 2>&1 &
+await \$! sh -c "hpt-$build latency gpio --list --format csv | grep -q ',output,true,hpt,'"
+kill -s INT \$!
+wait \$!
+echo "status \$?"
+hpt-$build latency gpio --list --format csv | cmp - /tmp/before && echo restored
+REGISTERS
+chmod 755 /tmp/registers-until
+GUEST
+        echo "$what-registers-INT /tmp/registers-until"
     done
     if [[ $gpio == none ]]; then return; fi
     # Ends a measurement with a signal, and prints the state of the lines before and after that.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     conditions::Conditions,
     explain::Explanation,
-    gpio_line::GpioLine,
+    gpio_line::{GpioDrive, GpioLine, by_the_kernel},
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
     limit::LimitRow,
@@ -25,6 +25,9 @@ pub struct GpioLatencyDocument {
     pub output_line: GpioLine,
     /// The input line, on which hpt detects edges.
     pub input_line: GpioLine,
+    /// The way in which the output line was driven. Documents without this key drove it through the kernel.
+    #[serde(default = "by_the_kernel")]
+    pub drive: GpioDrive,
     /// Whether the program waited for edges in the kernel or polled the line.
     pub listen: GpioListening,
     /// Time from one edge to the next, in nanoseconds.
@@ -94,6 +97,8 @@ word_enum! {
         Poll = "poll",
         /// The program polls the line.
         Spin = "spin",
+        /// The program reads the level of the pin from a register of the SoC. Edges have no timestamps of the kernel.
+        Level = "level",
     }
 }
 

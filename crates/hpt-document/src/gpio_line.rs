@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::head::Head;
+use crate::{head::Head, words::word_enum};
 
 /// The GPIO chips of the machine, their lines, and the users of the lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,4 +66,19 @@ pub struct GpioLine {
     pub line: u32,
     /// The name of the line, if the board defines one.
     pub name: Option<String>,
+}
+
+word_enum! {
+    /// The way in which an output line is driven.
+    pub enum GpioDrive {
+        /// Through the kernel, with a system call.
+        Kernel = "kernel",
+        /// Through the registers of the SoC, without a system call.
+        Registers = "registers",
+    }
+}
+
+/// The way in which lines are driven in documents without that field.
+pub(crate) const fn by_the_kernel() -> GpioDrive {
+    GpioDrive::Kernel
 }

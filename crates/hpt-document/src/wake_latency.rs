@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     conditions::Conditions,
     explain::Explanation,
+    gpio_line::GpioDrive,
     head::Head,
     latency::{ClockReads, HeatMapColumn, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
     limit::LimitRow,
@@ -34,6 +35,9 @@ pub struct WakeLatencyDocument {
     pub missed_deadlines: MissedDeadlines,
     /// The GPIO line that was toggled at each deadline; null if no line was toggled.
     pub pulse: Option<String>,
+    /// The way in which that line was driven; null if no line was toggled, or if the document is older than this key.
+    #[serde(default)]
+    pub pulse_drive: Option<GpioDrive>,
     /// The measuring thread.
     #[serde(flatten)]
     pub measuring: LatencyThread,

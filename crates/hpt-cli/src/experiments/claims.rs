@@ -71,7 +71,11 @@ const CLAIMS: &[Claim] = &[
     claim(
         Article,
         "a loop that reads the time and acts when it has come is ± 900 ns late, and now and then over 10 µs; with the register, it is steady",
-        Figures("late-loop", |_| true, "`hpt latency poll --pulse GPIO17`, whose pin is recorded from outside"),
+        Figures(
+            "late-loop",
+            |_| true,
+            "with `--pulse GPIO17 --drive registers`, the pin can be recorded from outside, and `hpt latency edges FILE` evaluates the recording",
+        ),
         "",
     ),
     claim(
@@ -215,9 +219,9 @@ const CLAIMS: &[Claim] = &[
         "\"GPIO22 connected to GPIO23\": the latency of an edge, \"without any kernel drivers\"",
         Command(
             "-",
-            "`sudo hpt latency gpio --output-line GPIO22 --input-line GPIO23 --cpu 3 --fifo 99 --governor performance --duration 18h --write line=counts`; add `--listen spin --no-throttling` to poll the line",
+            "`sudo hpt latency gpio --output-line GPIO22 --input-line GPIO23 --cpu 3 --fifo 99 --governor performance --duration 18h --write line=counts`; add `--drive registers --listen level --no-throttling` to leave out the kernel's drivers on both sides",
         ),
-        "the edge passes through the kernel's GPIO driver",
+        "by default, the edge passes through the kernel's GPIO driver, which timestamps it; the registers are those of a Raspberry Pi 1 to 4",
     ),
     claim(
         Post,

@@ -3,7 +3,12 @@
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
 use super::figure::Measured;
-use crate::{context::Context, exit::Failure, kernel_clocksources::Comparison, sampling::realtime_options::Alone};
+use crate::{
+    context::Context,
+    exit::Failure,
+    kernel_clocksources::Comparison,
+    sampling::{gpio_pulse::Pulse, realtime_options::Alone},
+};
 
 /// A published measurement.
 #[derive(Debug)]
@@ -80,6 +85,8 @@ pub(crate) struct Ways {
     pub(crate) alone: Alone,
     /// The comparison of all clocksources, if requested.
     pub(crate) clock_sources: Option<Comparison>,
+    /// The GPIO line that the experiment `late-loop` toggles, if requested.
+    pub(crate) pulse: Option<Pulse>,
     /// The directory of the journal, which records system-wide settings before they are changed.
     pub(crate) journal: Option<PathBuf>,
 }

@@ -194,13 +194,19 @@ pub(crate) fn in_one_line(failure: &Failure) -> String {
     failure.text()
 }
 
+/// A loop that polls a source, and acts after each period.
+pub(super) struct Beat<'a> {
+    pub(super) period: Duration,
+    pub(super) act: &'a dyn Fn(),
+}
+
 /// Measures the periods of a loop, in stretches. Draws the progress bar only between stretches. `(place, of)`
 /// contains the index of the loop and the number of loops in the part.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 pub(super) fn beats_of(
     run: &Run<'_>,
     chosen: &Chosen,
-    period: Duration,
+    Beat { period, act }: Beat<'_>,
     (place, of): (usize, usize),
 ) -> Result<(Tally, String), String> {
     const STRETCH: Duration = Duration::from_millis(500);
@@ -210,7 +216,10 @@ pub(super) fn beats_of(
     let (mut excess, mut done) = (Tally::default(), 0);
     while done < run.count && run.goes_on() {
         let poll_loop = PollLoop::new(source, rate, period).with_count(stretch.min(run.count - done));
-        let jitter = poll_loop.run(|_| run.context.check());
+        let jitter = poll_loop.run(|_| {
+            act();
+            run.context.check()
+        });
         excess.add_ticks(&jitter.excess, rate.tick_ns_f64());
         done += stretch.min(run.count - done);
         (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);

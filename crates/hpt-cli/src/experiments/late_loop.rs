@@ -5,9 +5,13 @@ use std::time::Duration;
 use super::{
     definition::{Experiment, Part, Published, Run},
     figure::Measured,
-    instruments::{Bench, Chosen, beats_of, in_one_line, preflight_of, register},
+    instruments::{Beat, Bench, Chosen, beats_of, in_one_line, preflight_of, register},
 };
-use crate::{exit::Failure, source_granularity::granularity};
+use crate::{
+    exit::Failure,
+    sampling::gpio_pulse::{Pulse, drive_words},
+    source_granularity::granularity,
+};
 
 const PERIOD: Duration = Duration::from_micros(100);
 
@@ -17,14 +21,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "latency of a loop that does nothing but read the time, first from the system clock, then from a counter register",
     published_in: "article (2015)",
     hardware: "Raspberry Pi 1, Linux 3.12; an output pin, sampled at 50 MHz from outside",
-    differs: "in hpt, the loop measures its own latency with the source that it polls, once every 100 µs; no pin is toggled, so the delay of an output edge is not included; the \
+    differs: "in hpt, the loop measures its own latency with the source that it polls, once every 100 µs; --pulse toggles a pin at each period, for a sampler, but hpt's own figures end when the loop has its reading; the \
               published value of ± 900 ns was read off a screen; hpt's figure is the 99th percentile",
     main: "usual latency, system clock",
     published: &[
         Published { what: "usual latency, system clock", value: 900.0, unit: "ns" },
         Published { what: "occasional latency (lower bound), system clock", value: 10_000.0, unit: "ns" },
     ],
-    way: Some(|context, _| preflight_of(context, register)),
+    way: Some(|context, ways| {
+        let mut preflight = preflight_of(context, register)?;
+        preflight.conditions.extend(ways.pulse.as_ref().map(toggled));
+        Ok(preflight)
+    }),
     parts: &[Part {
         name: "loop",
         count: 100_000,
@@ -53,8 +61,17 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(found)
 }
 
+/// States which line is toggled, and how.
+fn toggled(pulse: &Pulse) -> String {
+    let (line, drive) = pulse.about();
+    format!("{line} toggled at each period, {}", drive_words(drive))
+}
+
 fn beat(run: &Run<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Result<Vec<Measured>, String> {
-    let (late, how) = beats_of(run, chosen, PERIOD, (place, 2))?;
+    let pulse = run.ways.pulse.as_ref();
+    let beat = Beat { period: PERIOD, act: &|| pulse.map_or((), Pulse::toggle) };
+    let (late, mut how) = beats_of(run, chosen, beat, (place, 2))?;
+    how.extend(pulse.map(|pulse| format!("; {}", toggled(pulse))));
     let usual = late.quantile_figure((&whats[0], 0.99), 1.0, "ns", how.as_str());
     let Some(all) = usual else { return Ok(Vec::new()) };
     let latest = Measured::figure(&whats[1], all.max.unwrap_or(0.0), "ns", all.samples, format!("{how}: the maximum"));

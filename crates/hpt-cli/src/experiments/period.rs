@@ -7,7 +7,7 @@ use hpt_core::{Width, measure::Wakes, realtime::Behavior, stats::Histogram};
 use super::{
     definition::{Experiment, Part, Published, Run, published_ratio},
     figure::{Measured, Tally, ratio, to_digits},
-    instruments::{Chosen, beats_of, cycles, cycles_remark, preflight_of},
+    instruments::{Beat, Chosen, beats_of, cycles, cycles_remark, preflight_of},
 };
 use crate::{
     exit::Failure,
@@ -99,7 +99,7 @@ fn measure(
             break;
         }
         let what = format!("{what}: polled");
-        match beats_of(run, chosen, period, (place, 2)) {
+        match beats_of(run, chosen, Beat { period, act: &|| () }, (place, 2)) {
             Ok((longer, how)) => found.extend(longer.figure(&what, 1.0, "ns", how)),
             Err(why) => found.push(Measured::unavailable(&what, "ns", why)),
         }

@@ -1,31 +1,101 @@
-//! A GPIO line that is toggled at each deadline, for an oscilloscope. Measures nothing.
+//! A GPIO line that is toggled at each deadline, for an oscilloscope, and the ways to drive a line. Measures nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use hpt_core::gpio::{GpioError, LineName, Output};
+use clap::{Args, ValueEnum};
+use hpt_core::{
+    Host,
+    gpio::{Chip, GpioError, LineName, Output},
+};
+use hpt_document::gpio_line::GpioDrive;
 
 use crate::exit::causes;
+
+/// The name under which hpt requests a line.
+pub(crate) const CONSUMER: &str = "hpt";
+
+/// The way to drive a GPIO line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Drive {
+    Kernel,
+    Registers,
+}
+
+impl Drive {
+    /// Requests a line of the chip as an output.
+    pub(crate) fn request(self, chip: &Chip, offset: u32, host: &Host) -> Result<Output, GpioError> {
+        match self {
+            Self::Kernel => Output::request(chip, offset, CONSUMER),
+            Self::Registers => Output::request_with_registers(chip, offset, CONSUMER, host),
+        }
+    }
+
+    /// Returns the word that documents use.
+    pub(crate) const fn word(self) -> GpioDrive {
+        match self {
+            Self::Kernel => GpioDrive::Kernel,
+            Self::Registers => GpioDrive::Registers,
+        }
+    }
+}
+
+/// Describes how a line is driven.
+pub(crate) const fn drive_words(drive: GpioDrive) -> &'static str {
+    match drive {
+        GpioDrive::Kernel => "through the kernel (ioctl)",
+        GpioDrive::Registers => "through the registers of the SoC",
+    }
+}
+
+/// The options for a line that is toggled.
+#[derive(Debug, Args)]
+pub(crate) struct PulseOptions {
+    /// Toggle this GPIO line at each deadline
+    ///
+    /// An oscilloscope can then measure the latency. LINE is, for example, GPIO17 or gpiochip0:17.
+    /// Requires a single thread.
+    #[arg(long, value_name = "LINE", hide_short_help = true)]
+    pulse: Option<LineName>,
+    /// How to drive the line of --pulse
+    ///
+    /// kernel: with a system call. registers: with a write to GPSET or GPCLR of a Raspberry Pi 1 to 4, without one.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "kernel", requires = "pulse", hide_short_help = true)]
+    drive: Drive,
+}
+
+impl PulseOptions {
+    pub(crate) const fn is_requested(&self) -> bool {
+        self.pulse.is_some()
+    }
+
+    /// Requests the line, if there is one.
+    pub(crate) fn open(&self, host: &Host) -> Result<Option<Pulse>, GpioError> {
+        let open = |name| Pulse::open(name, self.drive, host);
+        self.pulse.as_ref().map(open).transpose()
+    }
+}
 
 /// A GPIO line, which is driven by a single thread, and its last level.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     output: Output,
+    drive: Drive,
     level: AtomicBool,
     /// The last error number that the kernel returned, or zero if no error occurred.
     refused: AtomicI32,
 }
 
 impl Pulse {
-    pub(crate) fn open(name: &LineName) -> Result<Self, GpioError> {
+    fn open(name: &LineName, drive: Drive, host: &Host) -> Result<Self, GpioError> {
         let found = name.find()?;
-        let output = Output::request(&found.chip, found.line.offset, "hpt")?;
+        let output = drive.request(&found.chip, found.line.offset, host)?;
         let level = AtomicBool::new(output.first_level());
-        Ok(Self { output, level, refused: AtomicI32::new(0) })
+        Ok(Self { output, drive, level, refused: AtomicI32::new(0) })
     }
 
-    /// Returns the name of the line.
-    pub(crate) fn name(&self) -> String {
-        self.output.name().to_owned()
+    /// Returns the name of the line, and how it is driven.
+    pub(crate) fn about(&self) -> (String, GpioDrive) {
+        (self.output.name().to_owned(), self.drive.word())
     }
 
     /// Drives the line to its other level.
@@ -41,10 +111,9 @@ impl Pulse {
     /// Restores and releases the line. Returns a message for each failure.
     pub(crate) fn end(self) -> Vec<String> {
         let refused = self.refused.load(Ordering::Relaxed);
-        let name = self.name();
         let refused = (refused != 0).then(|| {
             let error = std::io::Error::from_raw_os_error(refused);
-            format!("{name} was not toggled at every deadline: {error}")
+            format!("{} was not toggled at every deadline: {error}", self.output.name())
         });
         let released = self.output.release().err().map(|error| causes(&error));
         refused.into_iter().chain(released).collect()

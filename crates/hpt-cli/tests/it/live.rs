@@ -671,7 +671,10 @@ fn the_absence_of_gpio_chips_is_explained() {
     for arguments in [
         &["latency", "gpio", "--output-line", "22", "--input-line", "23"][..],
         &["latency", "gpio", "--output-line", "GPIO22", "--input-line", "gpiochip0:23", "--listen", "spin"],
+        &["latency", "gpio", "--output-line", "22", "--input-line", "22", "--drive", "registers", "--listen", "level"],
         &["latency", "timer", "--count", "2", "--pulse", "GPIO17"],
+        &["latency", "timer", "--count", "2", "--pulse", "GPIO17", "--drive", "registers"],
+        &["experiment", "late-loop", "--short", "--pulse", "17", "--state-dir", "/dev/null/none"],
         &["latency", "poll", "--count", "2", "--pulse", "gpiochip0:17"],
     ] {
         let output = run(arguments);

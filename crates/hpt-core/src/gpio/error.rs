@@ -118,6 +118,14 @@ pub enum GpioError {
         #[source]
         cause: io::Error,
     },
+    /// The registers of the chip cannot be used.
+    #[error("the registers of {chip} cannot be used: {why}")]
+    NoRegisters {
+        /// The chip.
+        chip: String,
+        /// The reason and a fix.
+        why: String,
+    },
     /// The driver refused the operation.
     #[error("{line} {what}")]
     Refused {

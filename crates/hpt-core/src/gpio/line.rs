@@ -3,8 +3,14 @@
 
 use std::{io, time::Duration};
 
-use super::{Chip, Direction, GpioError, error};
-use crate::sys::gpio::{Event, Line, Use};
+use super::{
+    Chip, Direction, GpioError, error,
+    registers::{PinDriver, PinLevel},
+};
+use crate::{
+    host::Host,
+    sys::gpio::{Event, Line, Use},
+};
 
 /// An edge on a line, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +111,8 @@ impl Drop for Taken {
 pub struct Output {
     taken: Taken,
     first: bool,
+    /// `None` if the kernel drives the line.
+    driver: Option<PinDriver>,
 }
 
 impl Output {
@@ -126,7 +134,28 @@ impl Output {
             what: "cannot be driven",
             cause,
         })?;
-        Ok(Self { taken, first })
+        Ok(Self { taken, first, driver: None })
+    }
+
+    /// Requests a line as [`request`](Self::request) does. After that, [`set`](Self::set) writes a register of the SoC,
+    /// which takes no system call. Supports the chips of BCM2835 to BCM2711 (Raspberry Pi 1 to 4). The registers are
+    /// mapped from /dev/gpiomem if there is one, otherwise from /dev/mem.
+    ///
+    /// Only the kernel changes the function of the pin. A pin that another device of the SoC uses is refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`request`](Self::request), and [`GpioError::NoRegisters`] if the chip has other registers,
+    /// if they cannot be mapped, or if they do not show what the kernel has done with the line.
+    ///
+    /// # References
+    ///
+    /// BCM2835 ARM Peripherals, chapter 6, General Purpose I/O: GPSETn and GPCLRn.
+    pub fn request_with_registers(chip: &Chip, offset: u32, consumer: &str, host: &Host) -> Result<Self, GpioError> {
+        let driver = PinDriver::open(host, chip, offset)?;
+        let output = Self::request(chip, offset, consumer)?;
+        driver.require_output(chip, offset, output.taken.line.level().ok())?;
+        Ok(Self { driver: Some(driver), ..output })
     }
 
     /// Returns the level that the line had when it was requested.
@@ -145,10 +174,17 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Returns the driver's error. Errors occur only if the chip is connected through a bus or was removed.
+    /// Returns the driver's error. Errors occur only if the chip is connected through a bus or was removed. Writing a
+    /// register does not fail.
     #[inline]
     pub fn set(&self, level: bool) -> io::Result<()> {
-        self.taken.line.set(level)
+        match &self.driver {
+            Some(driver) => {
+                driver.set(level);
+                Ok(())
+            }
+            None => self.taken.line.set(level),
+        }
     }
 
     /// Restores and releases the line.
@@ -206,6 +242,59 @@ impl Input {
     #[inline]
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.taken.line.wait(at_most)
+    }
+
+    /// Restores and releases the line.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GpioError::NotPutBack`] with the driver's error if the line cannot be restored.
+    pub fn release(self) -> Result<(), GpioError> {
+        self.taken.end()
+    }
+}
+
+/// An input line whose level is read from a register of the SoC, without interrupts and without a system call. Dropping
+/// this value restores the previous state of the line.
+#[derive(Debug)]
+pub struct LevelInput {
+    taken: Taken,
+    level: PinLevel,
+}
+
+impl LevelInput {
+    /// Requests a line as an input under the consumer name `consumer`, and maps the register of its level as
+    /// [`PinLevel::open`] does. A pin that another device of the SoC uses is refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GpioError`] if the line does not exist or is in use, and [`GpioError::NoRegisters`] if the chip has
+    /// other registers, if they cannot be mapped, or if they do not show that the line is an input.
+    pub fn request(chip: &Chip, offset: u32, consumer: &str, host: &Host) -> Result<Self, GpioError> {
+        let level = PinLevel::open(host, chip, offset)?;
+        let state = chip.line(offset)?;
+        level.require_no_other_function(offset, &chip.name_of(offset, state.name.as_deref()))?;
+        let mut taken = Taken::request(chip, offset, consumer)?;
+        taken.is_changed = true;
+        taken.line.change(Use::Input).map_err(|cause| GpioError::Refused {
+            line: taken.name.clone(),
+            what: "cannot be made an input",
+            cause,
+        })?;
+        level.require_input(chip, offset)?;
+        Ok(Self { taken, level })
+    }
+
+    /// Returns a readable name for the line.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.taken.name
+    }
+
+    /// Returns the level of the line.
+    #[must_use]
+    pub const fn level(&self) -> &PinLevel {
+        &self.level
     }
 
     /// Restores and releases the line.

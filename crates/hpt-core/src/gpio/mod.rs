@@ -1,5 +1,6 @@
-//! Lists GPIO lines, drives outputs and detects edges on inputs, through the kernel's character device. Does not
-//! measure latency. Changes only the lines that the caller requests.
+//! Lists GPIO lines, drives outputs and detects edges on inputs, through the kernel's character device. On a Raspberry Pi
+//! 1 to 4, also drives outputs and reads levels through registers, without a system call. Does not measure latency.
+//! Changes only the lines that the caller requests.
 //!
 //! The kernel grants a line to only one program at a time, and refuses a request for a line that is already in use. The
 //! previous state of a line (its direction and, for an output, its level) is read before the line is changed, and is
@@ -24,10 +25,12 @@ mod chip;
 mod error;
 mod line;
 mod name;
+mod registers;
 
 pub use self::{
     chip::{Chip, Direction, FoundLine, LineState, chips},
     error::GpioError,
-    line::{Edge, Input, Output},
+    line::{Edge, Input, LevelInput, Output},
     name::LineName,
+    registers::PinLevel,
 };

@@ -12,6 +12,7 @@ mod cpu;
 mod cpu_counts;
 mod cpu_list;
 mod daemons;
+mod device_denial;
 mod device_tree;
 mod emulation;
 mod hypervisor;
@@ -66,6 +67,7 @@ pub use self::{
 pub(crate) use self::{
     acpi::{FADT, Latch, NoPmTimer},
     cores::{Core, Cores, IdleState},
+    device_denial::DeviceDenial,
     interrupts::Interrupt,
     kernel_configuration::KernelConfiguration,
     settings::{IDLE_DRIVER, Stolen, Supply, Zone},

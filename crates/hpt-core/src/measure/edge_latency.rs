@@ -7,7 +7,7 @@ use std::{fmt, io, ops::ControlFlow, time::Duration};
 use super::wakes::{Interrupter, ReadOverhead, Wakes, read_overhead};
 use crate::{
     clock::Instant,
-    gpio::{Edge, Input, Output},
+    gpio::{Edge, Input, Output, PinLevel},
     source::{PosixClock, TimeSource},
     units::saturating_nanos,
 };
@@ -31,8 +31,16 @@ pub enum EdgeWaiting {
     Polling,
 }
 
+/// The number of readings of a level between two readings of the clock, which takes longer than a reading of a level.
+const LEVELS: u32 = 64;
+
 /// Two connected lines, and the clock that is used at both ends.
 pub trait Wire {
+    /// Returns whether edges have the kernel's timestamps. If not, only end-to-end latencies are measured.
+    fn has_timestamps(&self) -> bool {
+        true
+    }
+
     /// Returns the current time of the clock that timestamps edges, in nanoseconds.
     fn now_ns(&self) -> u64;
 
@@ -63,9 +71,74 @@ pub trait Wire {
 #[derive(Debug)]
 pub struct Loopback<'a> {
     output: &'a Output,
-    input: &'a Input,
+    input: Listener<'a>,
     clock: PosixClock,
-    listening: EdgeWaiting,
+}
+
+/// The end of a wire at which edges arrive.
+#[derive(Debug)]
+enum Listener<'a> {
+    /// A line whose edges the kernel reports.
+    Kernel(&'a Input, EdgeWaiting),
+    /// A pin whose level is read.
+    Level(LevelEdges<&'a PinLevel>),
+}
+
+/// A level that can be read without waiting.
+trait Level {
+    fn is_high(&self) -> bool;
+}
+
+impl Level for &PinLevel {
+    #[inline]
+    fn is_high(&self) -> bool {
+        PinLevel::is_high(self)
+    }
+}
+
+/// Makes edges from the levels of a pin. Two edges between two readings are not seen.
+#[derive(Debug)]
+struct LevelEdges<L> {
+    level: L,
+    /// The latest level.
+    last: bool,
+    /// The number of edges so far.
+    number: u32,
+}
+
+impl<L: Level> LevelEdges<L> {
+    fn new(level: L) -> Self {
+        Self { last: level.is_high(), level, number: 0 }
+    }
+
+    /// Returns an edge, without a timestamp, if the level differs from the latest one.
+    #[inline]
+    fn edge(&mut self) -> Option<Edge> {
+        let now = self.level.is_high();
+        if now == self.last {
+            return None;
+        }
+        self.last = now;
+        self.number = self.number.wrapping_add(1);
+        Some(Edge::new(0, now, self.number))
+    }
+
+    /// Reads the level until it changes or `is_over` returns true.
+    #[inline]
+    fn wait(&mut self, is_over: impl Fn() -> bool) -> Option<Edge> {
+        loop {
+            for _ in 0..LEVELS {
+                let edge = self.edge();
+                if edge.is_some() {
+                    return edge;
+                }
+                std::hint::spin_loop();
+            }
+            if is_over() {
+                return None;
+            }
+        }
+    }
 }
 
 impl<'a> Loopback<'a> {
@@ -73,7 +146,14 @@ impl<'a> Loopback<'a> {
     /// any other clock has an offset from these timestamps.
     #[must_use]
     pub fn new(output: &'a Output, input: &'a Input, clock: PosixClock, listening: EdgeWaiting) -> Self {
-        Self { output, input, clock, listening }
+        Self { output, input: Listener::Kernel(input, listening), clock }
+    }
+
+    /// Creates a wire whose input is a pin of which the level is read repeatedly, without blocking and without the
+    /// kernel. The pin may be that of `output` itself: its level is then read back.
+    #[must_use]
+    pub fn of_level(output: &'a Output, input: &'a PinLevel, clock: PosixClock) -> Self {
+        Self { output, input: Listener::Level(LevelEdges::new(input)), clock }
     }
 
     /// Measures the read overhead of the clock.
@@ -84,6 +164,10 @@ impl<'a> Loopback<'a> {
 }
 
 impl Wire for Loopback<'_> {
+    fn has_timestamps(&self) -> bool {
+        matches!(self.input, Listener::Kernel(..))
+    }
+
     #[inline]
     fn now_ns(&self) -> u64 {
         self.clock.ticks()
@@ -95,25 +179,31 @@ impl Wire for Loopback<'_> {
     }
 
     fn pending(&mut self) -> io::Result<Option<Edge>> {
-        self.input.edge()
+        match &mut self.input {
+            Listener::Kernel(input, _) => input.edge(),
+            Listener::Level(level) => Ok(level.edge()),
+        }
     }
 
     #[inline]
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
-        match self.listening {
-            EdgeWaiting::Blocking => {
+        let clock = &self.clock;
+        let is_over = || clock.ticks().saturating_sub(since_ns) >= saturating_nanos(at_most);
+        match &mut self.input {
+            Listener::Kernel(input, EdgeWaiting::Blocking) => {
                 // The system call accepts a timeout only in whole milliseconds. The extra millisecond avoids repeated
                 // calls during the last millisecond.
-                self.input.wait(at_most + Duration::from_millis(1))?;
-                self.input.edge()
+                input.wait(at_most + Duration::from_millis(1))?;
+                input.edge()
             }
-            EdgeWaiting::Polling => loop {
-                let edge = self.input.edge()?;
-                if edge.is_some() || self.now_ns().saturating_sub(since_ns) >= saturating_nanos(at_most) {
+            Listener::Kernel(input, EdgeWaiting::Polling) => loop {
+                let edge = input.edge()?;
+                if edge.is_some() || is_over() {
                     return Ok(edge);
                 }
                 std::hint::spin_loop();
             },
+            Listener::Level(level) => Ok(level.wait(is_over)),
         }
     }
 }
@@ -125,7 +215,8 @@ pub struct EdgeTimes {
     /// The time immediately before the request to drive the line, in nanoseconds on the wire's clock.
     pub driven_ns: u64,
     /// The time at which the kernel's interrupt handler detected the edge. `None` if the edge's timestamp is not
-    /// between the other two times, which means that the timestamp comes from another clock.
+    /// between the other two times, which means that the timestamp comes from another clock, or if the wire has no
+    /// timestamps.
     pub detected_ns: Option<u64>,
     /// The time immediately after the edge was read, in nanoseconds on the wire's clock.
     pub read_ns: u64,
@@ -249,14 +340,15 @@ impl Receiver {
             let read_ns = wire.now_ns();
             if let Some(edge) = edge {
                 self.note_number(edge);
-                let is_between = (driven_ns..=read_ns).contains(&edge.at_ns);
+                let has_timestamps = wire.has_timestamps();
+                let is_between = has_timestamps && (driven_ns..=read_ns).contains(&edge.at_ns);
                 // An edge that timed out may still arrive while the program waits for the next one.
                 if edge.rising != level || (self.is_one_clock && !is_between) {
                     self.counts.unexpected += 1;
                 } else {
                     self.counts.arrived += 1;
                     self.is_one_clock |= is_between;
-                    self.counts.out_of_window += u64::from(!is_between);
+                    self.counts.out_of_window += u64::from(has_timestamps && !is_between);
                     let detected_ns = is_between.then_some(edge.at_ns);
                     return Ok(Some(Some(EdgeTimes { driven_ns, detected_ns, read_ns })));
                 }
@@ -393,7 +485,9 @@ mod tests {
         time::Duration,
     };
 
-    use super::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeTimes, MOST_PENDING, PIECE, Receiver, Wire};
+    use super::{
+        EdgeCounts, EdgeLatency, EdgeOutcome, EdgeTimes, LEVELS, Level, LevelEdges, MOST_PENDING, PIECE, Receiver, Wire,
+    };
     use crate::{clock::Instant, gpio::Edge, units::saturating_nanos};
 
     /// A scripted wire for tests. Each read of the clock takes a nanosecond.
@@ -478,6 +572,69 @@ mod tests {
         let times = arrived(&mut receiver, &mut wire, false);
         assert_eq!(times.output_to_irq_ns(), Some(2_000));
         assert_eq!(receiver.counts, EdgeCounts { arrived: 1, lost: 1, unexpected: 2, ..EdgeCounts::default() });
+    }
+
+    /// A pin that is high from the reading with this number on.
+    struct HighFrom(Cell<u32>, u32);
+
+    impl Level for HighFrom {
+        fn is_high(&self) -> bool {
+            self.0.set(self.0.get() + 1);
+            self.0.get() > self.1
+        }
+    }
+
+    /// A wire whose input is a level. The clock advances by a microsecond with each reading.
+    struct Levels(LevelEdges<HighFrom>, Cell<u64>);
+
+    impl Wire for Levels {
+        fn has_timestamps(&self) -> bool {
+            false
+        }
+        fn now_ns(&self) -> u64 {
+            self.1.set(self.1.get() + 1_000);
+            self.1.get()
+        }
+        fn set(&mut self, _: bool) -> io::Result<()> {
+            Ok(())
+        }
+        fn pending(&mut self) -> io::Result<Option<Edge>> {
+            Ok(self.0.edge())
+        }
+        fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
+            let Self(level, now_ns) = self;
+            let until_ns = since_ns + saturating_nanos(at_most);
+            Ok(level.wait(|| {
+                now_ns.set(now_ns.get() + 1_000);
+                now_ns.get() >= until_ns
+            }))
+        }
+    }
+
+    fn levels(high_from: u32) -> Levels {
+        Levels(LevelEdges::new(HighFrom(Cell::new(0), high_from)), Cell::new(0))
+    }
+
+    #[test]
+    fn a_change_of_a_level_is_an_edge_without_a_timestamp() {
+        // The clock is read once for each `LEVELS` readings of the level.
+        let mut wire = levels(2 + 3 * LEVELS);
+        let mut receiver = Receiver::new();
+        let times = receiver.one(&mut wire, true, SECOND_NS, || Continue(())).expect("no error").expect("goes on");
+        let times = times.expect("the level changes");
+        assert_eq!((times.detected_ns, times.end_to_end_ns()), (None, 4_000));
+        assert_eq!(receiver.counts, EdgeCounts { arrived: 1, ..EdgeCounts::default() });
+        // The level stays, so that the next edge is lost.
+        assert_eq!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.counts.lost, 1);
+    }
+
+    #[test]
+    fn a_level_that_changes_before_the_line_is_driven_is_unexpected() {
+        let mut wire = levels(1);
+        let mut receiver = Receiver::new();
+        assert_eq!(receiver.one(&mut wire, true, 5_000, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.counts, EdgeCounts { lost: 1, unexpected: 1, ..EdgeCounts::default() });
     }
 
     #[test]

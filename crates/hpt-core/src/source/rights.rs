@@ -1,45 +1,12 @@
 //! Determines which permission is missing if the kernel returns only EPERM. Requests no permission.
 
 use super::MissingRight;
-use crate::host::Host;
+use crate::host::{DeviceDenial, Host};
 
-/// The only file in /proc or /sys that shows whether the kernel is locked down.
-const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
-/// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
-const CAP_SYS_RAWIO: u64 = 1 << 17;
-
-/// Returns the reason why this process has no access to devices. Checks the possible causes in the kernel's order: the
-/// capability CAP_SYS_RAWIO, then lockdown. Returns `None` if neither cause is visible.
-///
-/// # References
-///
-/// Linux, drivers/char/mem.c, `open_port`; arch/x86/kernel/ioport.c, `ksys_ioperm`.
+/// Returns the reason why this process has no access to devices, as far as it is visible.
 pub(super) fn behind_eperm(host: &Host) -> Option<MissingRight> {
-    told(host.text("/proc/self/status").as_deref(), host.text(LOCKDOWN).as_deref())
-}
-
-fn told(status: Option<&str>, lockdown: Option<&str>) -> Option<MissingRight> {
-    let effective = status
-        .and_then(|status| status.lines().find_map(|line| line.strip_prefix("CapEff:")))
-        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    if effective.is_some_and(|set| set & CAP_SYS_RAWIO == 0) {
-        return Some(MissingRight::Capability);
-    }
-    // The active mode is in brackets: "none [integrity] confidentiality".
-    lockdown.filter(|modes| !modes.contains("[none]")).map(|_| MissingRight::Lockdown)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{MissingRight, told};
-
-    #[test]
-    fn the_missing_permission_is_named() {
-        let plain = Some("Name:\tx\nCapEff:\t0000000000000000\n");
-        let root = Some("Name:\tx\nCapEff:\t000001ffffffffff\n");
-        assert_eq!(told(plain, Some("[none] integrity confidentiality")), Some(MissingRight::Capability));
-        assert_eq!(told(root, Some("none [integrity] confidentiality")), Some(MissingRight::Lockdown));
-        assert_eq!(told(root, Some("[none] integrity confidentiality")), None);
-        assert_eq!(told(None, None), None);
-    }
+    host.device_denial().map(|denial| match denial {
+        DeviceDenial::Capability => MissingRight::Capability,
+        DeviceDenial::Lockdown => MissingRight::Lockdown,
+    })
 }

@@ -1,4 +1,5 @@
-//! Maps a file into memory, read-only. Without the feature `mmio`, no file can be mapped.
+//! Maps a file into memory, read-only unless a caller asks for a writable mapping. Without the feature `mmio`, no file
+//! can be mapped.
 
 #[cfg(not(feature = "mmio"))]
 pub(super) use self::absent::Mapping;
@@ -26,6 +27,12 @@ mod present {
             Ok(Self(MmapOptions::new().offset(offset).len(length).map_raw_read_only(file)?))
         }
 
+        /// Maps `length` bytes of `file`, starting at `offset`. Writes to them reach the file.
+        #[allow(dead_code, reason = "only GPIO lines are driven, which not every build supports")]
+        pub(crate) fn writable(file: &File, offset: u64, length: usize) -> io::Result<Self> {
+            Ok(Self(MmapOptions::new().offset(offset).len(length).map_raw(file)?))
+        }
+
         /// Returns the address of the first byte.
         #[inline(always)]
         pub(crate) fn as_ptr(&self) -> *const u8 {
@@ -44,6 +51,11 @@ mod absent {
 
     impl Mapping {
         pub(crate) fn of(_file: &File, _offset: u64, _length: usize) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        #[allow(dead_code, reason = "only GPIO lines are driven, which not every build supports")]
+        pub(crate) fn writable(_file: &File, _offset: u64, _length: usize) -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 

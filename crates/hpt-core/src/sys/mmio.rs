@@ -1,5 +1,5 @@
-//! A device's registers, mapped read-only. Independent of the device: `source` specifies the location of the registers
-//! and interprets their values.
+//! A device's registers, mapped read-only. Independent of the device: `source` and `gpio` specify the location of the
+//! registers and interpret their values.
 
 use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
@@ -37,10 +37,10 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// A device's registers in this process's memory. The registers cannot be written.
 #[derive(Debug)]
 pub(crate) struct Window {
-    map: Mapping,
+    pub(super) map: Mapping,
     /// The offset of the registers in the map; `length` is their size. Both are in bytes.
-    start: usize,
-    length: usize,
+    pub(super) start: usize,
+    pub(super) length: usize,
 }
 
 impl Window {

@@ -37,6 +37,19 @@ mod mapping;
 pub(crate) mod memory;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub(crate) mod mmio;
+#[cfg(all(
+    target_os = "linux",
+    target_has_atomic = "64",
+    feature = "gpio",
+    any(
+        target_arch = "x86_64",
+        target_arch = "x86",
+        target_arch = "aarch64",
+        target_arch = "arm",
+        target_arch = "riscv64"
+    )
+))]
+pub(crate) mod mmio_writable;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub(crate) mod native;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]

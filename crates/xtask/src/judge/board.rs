@@ -80,6 +80,8 @@ pub struct Board {
     pub after_perf: AfterPerf,
     /// The label of the board's own GPIO chip.
     pub gpio: Option<String>,
+    /// Whether programs can map the registers of that chip.
+    pub gpio_registers: bool,
 }
 
 /// The reason why a board's file cannot be read.
@@ -211,6 +213,7 @@ impl Board {
                 };
             }
             "gpio" => self.gpio = stated,
+            "gpio_registers" => self.gpio_registers = word == "yes",
             _ => return Err(format!("unknown variable {variable}")),
         }
         Ok(())

@@ -34,7 +34,9 @@ use crate::{
         rounded,
     },
     sampling::{
-        cpu_absences, not_run,
+        cpu_absences,
+        gpio_pulse::{Pulse, PulseOptions},
+        not_run,
         realtime_options::{Alone, ThreadOptions, leaves_no_cpu},
         realtime_settings::EffectiveSettings,
     },
@@ -47,9 +49,12 @@ const EXAMPLES: &str = "  \
   hpt experiment pairs --short --svg pairs.svg
   sudo hpt experiment pairs isolated-core --resume
   sudo hpt experiment isolated-core --no-throttling --no-turbo --cpu 3
+  sudo hpt experiment late-loop --pulse GPIO17 --drive registers
   sudo hpt experiment clock-sources --all-clock-sources";
 
 const BY: &str = "hpt experiment";
+const PULSE: &str = "Toggle this GPIO line at each period of late-loop";
+const PULSE_MORE: &str = "A logic analyzer can then record the edges, and `hpt latency edges` evaluates them. LINE is, for example, GPIO17 or gpiochip0:17.";
 /// The minimum time between updates of the progress bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
@@ -58,7 +63,7 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 /// Without NAME, hpt lists the experiments. hpt saves each part when it finishes, and long parts also at intervals.
 /// Until the next boot, --resume can continue an interrupted run.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()), mut_arg("pulse", |pulse| pulse.help(PULSE).long_help(format!("{PULSE}\n\n{PULSE_MORE}")).requires("names")))]
 pub(crate) struct Arguments {
     /// Experiments to run, or all; without NAME, hpt lists them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
@@ -83,6 +88,8 @@ pub(crate) struct Arguments {
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     alone: Alone,
+    #[command(flatten)]
+    pulse: PulseOptions,
     /// Repeat the experiment clock-sources under each clocksource
     ///
     /// Asks for confirmation before it changes the system-wide clocksource.
@@ -114,7 +121,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut ways = arguments.ways(&experiments, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Behavior::Blocks, BY)?;
     ways.cpu = held.cpu();
-    if arguments.changes_the_machine() { context.signals.listen_until_the_end() } else { context.signals.listen() }?;
+    if arguments.changes_the_machine() || arguments.pulse.is_requested() {
+        context.signals.listen_until_the_end()
+    } else {
+        context.signals.listen()
+    }?;
+    // No signal ends hpt from here on, so that the line is restored.
+    ways.pulse = arguments.pulse.open(&context.host)?;
     let thread = held.settings();
     let of_all = conditions(context, &thread, held.cpu());
     let warnings = RefCell::new(Vec::new());
@@ -216,6 +229,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let not_run = not_run::field_of(&watch.read());
     drop(progress);
     let mut warnings = warnings.into_inner();
+    warnings.extend(ways.pulse.take().map(Pulse::end).unwrap_or_default());
     warnings.extend(held.end());
     let disturbed = not_run::note(&not_run, "totals, means and maxima are too high");
     let notes =
@@ -276,6 +290,9 @@ impl Arguments {
                 "--no-throttling, --no-turbo and --governor apply only to the experiment isolated-core",
             ));
         }
+        if self.pulse.is_requested() && !makes("late-loop") {
+            return Err(Failure::Usage("--pulse applies only to the experiment late-loop"));
+        }
         if self.all_clock_sources && !makes("clock-sources") {
             return Err(Failure::Usage("--all-clock-sources applies only to the experiment clock-sources"));
         }
@@ -289,6 +306,7 @@ impl Arguments {
         Ok(Ways {
             cpu: None,
             alone: self.alone.clone(),
+            pulse: None,
             clock_sources: self.all_clock_sources.then_some(()).map(meant).transpose()?,
             journal: self.journal.clone(),
         })

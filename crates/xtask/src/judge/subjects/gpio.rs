@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hpt_document::{
     gpio_latency::{GpioFigure, GpioLatencyDocument, GpioListening},
-    gpio_line::GpioListDocument,
+    gpio_line::{GpioDrive, GpioListDocument},
     latency::MicrosecondCount,
     wake_latency::WakeLatencyDocument,
 };
@@ -32,6 +32,7 @@ pub(super) fn judge(case: &Case<'_>) {
             None => judge_without(case, &step),
             Some(label) => {
                 judge_unwired(case, &step, label);
+                judge_registers(case, &step);
                 if !case.ended("gpio-load") {
                     return;
                 }
@@ -108,6 +109,28 @@ fn judge_unwired(case: &Case<'_>, step: &str, label: &str) {
         }
         code(case, &plain, case.out(&plain), "3");
     }
+}
+
+/// Judges a line that is driven and read back through the registers, or the reason why it is not.
+fn judge_registers(case: &Case<'_>, step: &str) {
+    let step = format!("{step}-registers");
+    if !case.board.gpio_registers {
+        if case.ended(&step) {
+            if !case.out(&step).contains("cannot be used: ") {
+                case.wrong(format!("{step}: no reason is reported"));
+            }
+            code(case, &step, case.out(&step), "3");
+        }
+        return;
+    }
+    if let Some(levels) = case.ended_with::<GpioLatencyDocument>(&step) {
+        levels.holds("every level was read back through the registers, without a timestamp of the kernel", |it| {
+            (it.drive, it.listen) == (GpioDrive::Registers, GpioListening::Level)
+                && nothing_missing(it)
+                && it.results.iter().map(|row| (row.figure, row.figures.samples)).eq([(GpioFigure::EndToEnd, EDGES)])
+        });
+    }
+    case.said_all(&format!("{step}-INT"), &format!("status {};restored", code_of("INT")));
 }
 
 /// Returns whether all three figures exist and include every edge.
@@ -380,6 +403,34 @@ pub(super) const PLANTS: &[Plants] = &[
             },
             Plant { what: "the module was not unloaded", change: |it| it.never_ended("gpio-unload") },
         ],
+    },
+    Plants {
+        about: "GPIO registers",
+        fit: |board| board.asked_for("gpio") && board.gpio_registers,
+        plants: &[
+            Plant {
+                what: "the kernel drove the line",
+                change: |it| {
+                    it.document(".gpio-registers", |it: &mut GpioLatencyDocument| it.drive = GpioDrive::Kernel);
+                },
+            },
+            Plant {
+                what: "an edge was lost",
+                change: |it| it.document(".gpio-registers", |it: &mut GpioLatencyDocument| it.lost = 1),
+            },
+            Plant {
+                what: "the line was not restored after SIGINT",
+                change: |it| it.set_lines(".gpio-registers-INT.out", "restored", "- /tmp/before differ"),
+            },
+        ],
+    },
+    Plants {
+        about: "GPIO registers that cannot be mapped",
+        fit: |board| board.asked_for("gpio") && board.gpio.is_some() && !board.gpio_registers,
+        plants: &[Plant {
+            what: "no reason is reported",
+            change: |it| it.replace(".gpio-registers.out", "cannot be used: ", "is fine: "),
+        }],
     },
     Plants {
         about: "a kernel without GPIO",

@@ -4,6 +4,7 @@ mod document;
 mod edge_figures;
 mod line;
 mod list;
+mod requested;
 mod terminal;
 
 use std::{
@@ -13,20 +14,18 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hpt_core::{
     Instant, PosixClock, PosixId, TimeSource,
-    gpio::{GpioError, Input, LineName, Output},
-    measure::{
-        EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, NotRunWatch, ReadOverhead,
-    },
+    gpio::{GpioError, LineName},
+    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, Loopback, NotRunWatch, ReadOverhead},
     realtime::{Behavior, PinWatch},
 };
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
     explain::Explanation,
-    gpio_latency::{GpioLatencyDocument, GpioListening},
+    gpio_latency::GpioLatencyDocument,
     gpio_line::GpioLine,
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
@@ -37,6 +36,7 @@ use self::{
     edge_figures::{EdgeFigures, EdgeSample, Figure},
     line::{line_of, line_words},
     list::{LIST, list},
+    requested::{Listen, Requested, is_same},
     terminal::{page, what_was_wrong},
 };
 use crate::{
@@ -49,6 +49,7 @@ use crate::{
         cpu_absences,
         cpu_options::NOTHING_LEFT,
         explain::{Awaited, ExplainOptions, Feed, Measured},
+        gpio_pulse::Drive,
         limits::{
             option::{GPIO_HELP, LimitOptions},
             quantity::Limit,
@@ -79,19 +80,21 @@ const KIND: &str = "latency-gpio";
 
 const BY: &str = "hpt latency gpio";
 const RAW: &str = "Also write every edge to FILE: CPU number, time at which the line was driven, and the three latencies, in nanoseconds";
-/// The consumer name under which hpt requests a line.
-const CONSUMER: &str = "hpt";
 /// The number of consecutive lost edges after which the run ends.
 const GIVE_UP_AFTER: u32 = 3;
 
 const NO_LINES: &str = "choose two lines that are wired together with --output-line and --input-line; `hpt latency gpio --list` lists \
                         the lines";
 
+const NO_TIMESTAMPS: &str =
+    "with --listen level, edges have no timestamps of the kernel, so there is only the figure end-to-end";
+
 /// Measure the latency of GPIO edges
 ///
 /// Toggles an output line once per interval. A wire carries each edge to the input line, where it raises an interrupt
 /// and the kernel timestamps it. The measuring thread waits for the edge and reads its timestamp. hpt restores both
-/// lines at the end. It refuses lines that are in use.
+/// lines at the end. It refuses lines that are in use. On a Raspberry Pi 1 to 4, --drive registers and --listen level
+/// leave out the kernel on either side.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above or --limit, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(GPIO_HELP).hide_short_help(true)))]
 pub(crate) struct Arguments {
@@ -109,9 +112,17 @@ pub(crate) struct Arguments {
     /// List chips, lines and their users; change nothing
     #[arg(long, conflicts_with_all = ["output_line", "input_line"])]
     list: bool,
+    /// How to drive the output line
+    ///
+    /// kernel: with a system call, whose time is part of the latency. registers: with a write to GPSET or GPCLR of a
+    /// Raspberry Pi 1 to 4, without one.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "kernel", hide_short_help = true)]
+    drive: Drive,
     /// How to wait for an edge
     ///
-    /// poll: block in poll(2). spin: busy-wait with repeated reads.
+    /// poll: block in poll(2). spin: busy-wait with repeated reads. level: busy-wait with reads of GPLEV of a Raspberry
+    /// Pi 1 to 4, without interrupts and the kernel; the input line may then be the output line, whose level is read
+    /// back.
     #[arg(long, value_enum, value_name = "HOW", default_value = "poll", hide_short_help = true)]
     listen: Listen,
     /// Count an edge as lost after this time
@@ -136,12 +147,6 @@ pub(crate) struct Arguments {
     thread: ThreadOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Listen {
-    Poll,
-    Spin,
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
@@ -178,14 +183,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
         return Err(Failure::Usage(NO_LINES));
     };
+    if arguments.listen == Listen::Level && arguments.figure != Figure::EndToEnd {
+        return Err(Failure::Usage(NO_TIMESTAMPS));
+    }
     arguments.thread.check_cpu()?;
     // No signal may end hpt before both lines are restored.
     context.signals.listen_until_the_end()?;
     context.signals.listen_for_requests()?;
-    let (conduct, listening) = match arguments.listen {
-        Listen::Poll => (Behavior::Blocks, EdgeWaiting::Blocking),
-        Listen::Spin => (Behavior::Spins, EdgeWaiting::Polling),
-    };
+    let conduct = arguments.listen.behavior();
     if conduct == Behavior::Spins && arguments.thread.leaves_nothing(context) {
         return Err(Failure::Usage(NOTHING_LEFT));
     }
@@ -193,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let out = out.clone().or_on(chip).find()?;
     let input = input.clone().or_on(chip).find()?;
     let (out_place, in_place) = (line_of(&out.chip, &out.line), line_of(&input.chip, &input.line));
-    if (&out_place.chip, out.line.offset) == (&in_place.chip, input.line.offset) {
+    if arguments.listen != Listen::Level && is_same(&out, &input) {
         return Err(GpioError::SameLine { line: line_words(&out_place) }.into());
     }
     arguments.keeping.check()?;
@@ -201,10 +206,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let clock = PosixClock::open(&context.host, PosixId::Monotonic)
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     let source = clock.info().id.to_string();
-    // The input is requested before the output is driven.
-    let input = Input::request(&input.chip, input.line.offset, CONSUMER)?;
-    let output = Output::request(&out.chip, out.line.offset, CONSUMER)?;
-    let mut wire = Loopback::new(&output, &input, clock, listening);
+    let lines = Requested::new((&out, &input), (arguments.drive, arguments.listen), &context.host)?;
+    let mut wire = lines.wire(clock);
     let reads = wire.clock_read_overhead();
 
     let above = (arguments.keeping.limit_ns(), Awaited::Edge);
@@ -228,7 +231,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (cpu, effective) = (Mutex::new(None), Mutex::new(None));
     let start = Instant::now().saturating_add(arguments.warm_up.length());
     run.shared.begin(start);
-    let first_level = !output.first_level();
+    let first_level = !lines.first_level();
     let work = || {
         let held = arguments.thread.hold(context, conduct, BY)?;
         *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
@@ -243,7 +246,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
         Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, not_run, error, warnings: held.end() })
     };
-    let asked = Asked { arguments, context, lines: (&out_place, &in_place), source: &source, reads, conduct };
+    let asked = Asked { arguments, context, lines: (&out_place, &in_place), source: &source, reads };
     let write = || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
         run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None, None))?;
@@ -268,13 +271,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], write, so_far);
     let elapsed = start.elapsed();
     let conditions = conditions.end();
-    let released = [output.release(), input.release()];
+    let not_restored = lines.release();
     let mut outcome = outcome?.pop().expect("the only thread has an outcome");
     let of_run = Measured { cpus: &[measured], thread: &outcome.settings.thread, behavior: conduct };
     let explanation = explaining.end(context, of_run);
     let mut warnings = std::mem::take(&mut outcome.warnings);
     warnings.extend(outcome.error.take().map(|error| format!("the lines can no longer be used: {error}")));
-    warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
+    warnings.extend(not_restored.iter().map(|error| causes(error)));
     warnings.extend(run.finish(&drawn(outcome.cpu)));
 
     let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -306,13 +309,12 @@ struct Asked<'a> {
     lines: (&'a GpioLine, &'a GpioLine),
     source: &'a str,
     reads: ReadOverhead,
-    conduct: Behavior,
 }
 
 impl Asked<'_> {
     /// Returns notes on irregular edges.
     fn wrong(&self, outcome: &ThreadOutcome) -> Vec<String> {
-        let is_delayed = self.conduct == Behavior::Spins && outcome.settings.is_before_interrupts();
+        let is_delayed = self.arguments.listen == Listen::Spin && outcome.settings.is_before_interrupts();
         what_was_wrong(&outcome.counts, self.lines, self.arguments.timeout, is_delayed)
     }
 
@@ -339,10 +341,8 @@ impl Asked<'_> {
             head: run.head.clone(),
             output_line: out.clone(),
             input_line: input.clone(),
-            listen: match arguments.listen {
-                Listen::Poll => GpioListening::Poll,
-                Listen::Spin => GpioListening::Spin,
-            },
+            drive: arguments.drive.word(),
+            listen: arguments.listen.word(),
             interval_ns: saturating_nanos(arguments.run_length.interval),
             timeout_ns: saturating_nanos(arguments.timeout),
             cpu: *cpu,

@@ -13,7 +13,9 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
     sampling::{
-        conditions, cpu_absences, explain, histogram,
+        conditions, cpu_absences, explain,
+        gpio_pulse::drive_words,
+        histogram,
         latency_figures::{COLUMNS, cells, samples, words},
         limits::{self, verdict::MAX_LEGEND},
         not_run, realtime_settings,
@@ -127,20 +129,30 @@ fn provenance(data: &GpioLatencyDocument) -> String {
     let how = match data.listen {
         GpioListening::Spin => "reads repeatedly",
         GpioListening::Poll => "wakes from poll(2)",
+        GpioListening::Level => "reads the level of the pin repeatedly",
+    };
+    let segments = match data.listen {
+        GpioListening::Level => format!(
+            "end to end: from driving the line until the program, which {how}, has read the new level; no interrupt is raised."
+        ),
+        GpioListening::Spin | GpioListening::Poll => format!(
+            "output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two."
+        ),
     };
     let thread = realtime_settings::words(&data.measuring.thread, data.cpu)
         + &cpu_absences::except(&data.end.cpu_absences)
         + &not_run::words([(data.cpu, &data.not_run)]);
     format!(
-        "Latency of edges at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
-         that timestamp until the program, which {how}, has read the edge. end to end: the sum of the two. The bars show the {} latency. {thread}. missed: edges that were skipped because the previous edge took longer than the interval. \
+        "Latency of edges at intervals of {}, for {:.1} s from {}. The line is driven {}. {segments} The bars show the {} latency. {thread}. missed: edges that were skipped because the previous edge took longer than the interval. \
          A percentile is printed only if ten samples lie beyond it (-). {MAX_LEGEND}. Clock: \
-         {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
+         {}{}; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
         data.time.started_at,
+        drive_words(data.drive),
         Figure::of_word(data.figure).head(),
         data.measuring.source,
+        if data.listen == GpioListening::Level { "" } else { ", which also provides the kernel's timestamps" },
         short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)
     )
@@ -153,6 +165,7 @@ mod tests {
     use hpt_core::measure::EdgeCounts;
     use hpt_document::{
         gpio_latency::{GpioFigure, GpioLatencyDocument, GpioListening},
+        gpio_line::GpioDrive,
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
         not_run::NotRun,
     };
@@ -177,6 +190,7 @@ mod tests {
             head: golden::head("latency-gpio"),
             output_line: place(22),
             input_line: place(23),
+            drive: GpioDrive::Kernel,
             listen: GpioListening::Poll,
             interval_ns: 1_000_000,
             timeout_ns: 1_000_000_000,

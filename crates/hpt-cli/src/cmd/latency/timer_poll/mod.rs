@@ -12,7 +12,6 @@ use std::{
 use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, SourceId, clock,
-    gpio::LineName,
     measure::{
         Interrupter, Latencies, NotRunWatch, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead,
         wall_clock_read_overhead,
@@ -23,6 +22,7 @@ use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
     explain::Explanation,
+    gpio_line::GpioDrive,
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
     wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument, WakeLatencyRow},
@@ -49,7 +49,7 @@ use crate::{
         cpu_absences,
         cpu_options::{CpuOptions, place_of},
         explain::{Awaited, ExplainOptions, Feed, Measured},
-        gpio_pulse::Pulse,
+        gpio_pulse::{Pulse, PulseOptions},
         late_deadlines::LateDeadlines,
         limits::{
             option::LimitOptions,
@@ -166,12 +166,8 @@ struct Common {
     load: LoadOptions,
     #[command(flatten)]
     explain: ExplainOptions,
-    /// Toggle this GPIO line at each deadline
-    ///
-    /// An oscilloscope can then measure the latency. LINE is, for example, GPIO17 or gpiochip0:17.
-    /// Requires a single thread.
-    #[arg(long, value_name = "LINE", hide_short_help = true)]
-    pulse: Option<LineName>,
+    #[command(flatten)]
+    pulse: PulseOptions,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
@@ -289,7 +285,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
 
 fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
     // No signal may end hpt before the pulse line is restored and the trace is removed.
-    if arguments.pulse.is_some() || arguments.explain.is_requested() {
+    if arguments.pulse.is_requested() || arguments.explain.is_requested() {
         context.signals.listen_until_the_end()?;
     } else {
         arguments.threads.realtime.listen(context)?;
@@ -298,7 +294,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let conduct = conduct(waiting, arguments.run_length.interval);
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
     let (cpus, refused) = arguments.threads.one_each(context, conduct)?;
-    if arguments.pulse.is_some() && cpus.len() > 1 {
+    if arguments.pulse.is_requested() && cpus.len() > 1 {
         return Err(Failure::Usage("--pulse requires a single thread: use --cpu with one CPU, or with `any`"));
     }
     arguments.keeping.check()?;
@@ -312,7 +308,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
         Some(at) => at,
         None => None,
     };
-    let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
+    let pulse = arguments.pulse.open(&context.host)?;
     // Create the file for raw samples only after all checks that need no thread.
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?.without_cpus(refused);
@@ -361,7 +357,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
         let settings: Vec<_> = counts.iter().filter_map(Counts::settings).collect();
         let first = settings.first()?.clone();
         let settings = EffectiveSettings::of_several(&first, settings);
-        let pulse = pulse.as_ref().map(Pulse::name);
+        let pulse = pulse.as_ref().map(Pulse::about);
         let data = asked.data(&run, &counts, (settings, vec![SO_FAR.to_owned()], pulse));
         let blocks = page(&data, &all_of(&counts));
         Some(Document::new(data, blocks))
@@ -379,11 +375,11 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let measured = Measured { cpus: &cpus, thread: &settings.thread, behavior: conduct };
     let explanation = explaining.end(context, measured);
     let mut warnings = whole.end();
-    let pulse_name = pulse.as_ref().map(Pulse::name);
+    let about_pulse = pulse.as_ref().map(Pulse::about);
     warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
     warnings.extend(run.finish(&threads));
-    let mut data = asked.data(&run, &counts, (settings, warnings.clone(), pulse_name));
+    let mut data = asked.data(&run, &counts, (settings, warnings.clone(), about_pulse));
     data.time.elapsed_s = rounded(ended.as_secs_f64());
     drop(timed_by);
     // A sample above --stop-above counts even if a file could not be written.
@@ -424,7 +420,7 @@ impl Asked<'_> {
         &self,
         run: &Run<'_, Wake>,
         counts: &[Counts],
-        (settings, remarks, pulse): (EffectiveSettings, Vec<String>, Option<String>),
+        (settings, remarks, pulse): (EffectiveSettings, Vec<String>, Option<(String, GpioDrive)>),
     ) -> WakeLatencyDocument {
         let Self { arguments, context, waiting, at, ref reads } = *self;
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
@@ -456,7 +452,8 @@ impl Asked<'_> {
             at: at.map(|at| humantime::format_rfc3339(at).to_string()),
             wait_method: waited_by(waiting),
             missed_deadlines: arguments.as_tool.map_or(MissedDeadlines::Counted, |_| MissedDeadlines::LeftOut),
-            pulse,
+            pulse_drive: pulse.as_ref().map(|(_, drive)| *drive),
+            pulse: pulse.map(|(line, _)| line),
             measuring: LatencyThread { thread: settings.thread, source: timed_by.to_string() },
             reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
             time: run.time(run.shared.elapsed(), arguments.warm_up),

@@ -12,7 +12,9 @@ use crate::{
     sampling::{
         conditions, cpu_absences,
         cpu_options::name_of,
-        explain, histogram,
+        explain,
+        gpio_pulse::drive_words,
+        histogram,
         latency_figures::{COLUMNS, cells, figures, samples, words},
         limits::{self, verdict::MAX_LEGEND},
         not_run,
@@ -88,7 +90,8 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
     blocks.push(Block::detail(provenance(data)));
     blocks.extend(conditions::details(&data.conditions));
     if let Some(line) = &data.pulse {
-        blocks.push(Block::Text(format!("{line} was toggled at each deadline, directly after the clock read.")));
+        let how = data.pulse_drive.map_or_else(String::new, |drive| format!(", {}", drive_words(drive)));
+        blocks.push(Block::Text(format!("{line} was toggled at each deadline, directly after the clock read{how}.")));
     }
     blocks.extend(ended_by(data.end.stopped_at_ns, "a sample exceeded the limit; its deadline was"));
     blocks.extend(remarks(data.end.interrupted, &data.notes));
@@ -132,6 +135,7 @@ fn provenance(data: &WakeLatencyDocument) -> String {
 mod tests {
     use hpt_core::measure::Latencies;
     use hpt_document::{
+        gpio_line::GpioDrive,
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
         not_run::NotRun,
         wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument},
@@ -174,6 +178,7 @@ mod tests {
             wait_method: WaitMethod::Kernel,
             missed_deadlines: MissedDeadlines::Counted,
             pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
+            pulse_drive: Some(GpioDrive::Registers),
             measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
             reads: ClockReads { clock_read_ns: 21, clock_granularity_ns: Some(10) },
             time: LatencyRunTime {
