@@ -121,7 +121,7 @@ const CLAIMS: &[Claim] = &[
         Figures(
             "pairs",
             |what| !what.ends_with("ratio"),
-            "with `--svg FILE` as a picture; `hpt latency pairs --source monotonic,arm-cycles --interval 0s,1s,1s/5s --count 1000`, with the kernel module [hpt_cycles](../kmod/README.md)",
+            "with `--svg FILE` as a picture; `hpt latency pairs --source monotonic,arm-cycles --interval 0s,1s,1s/5s --count 1000 --raw FILE` writes each pair, with the kernel module [hpt_cycles](../kmod/README.md)",
         ),
         "",
     ),

@@ -7,7 +7,7 @@ use std::{
 
 use hpt_core::{
     Frequency, Sleeper,
-    measure::{PairReads, back_to_back_reads, chained_reads},
+    measure::{PairReads, PairStep, back_to_back_reads, chained_reads},
     sleep::Strategy,
     stats::Histogram,
 };
@@ -152,7 +152,8 @@ fn after_pauses(
     let (mut done, mut made, mut kept) = (0, 0_u64, Instant::now());
     while done < run.count && run.goes_on() {
         let asked = stretch.min(run.count - done);
-        let pairs = back_to_back_reads(&read, waits, asked, |wait| {
+        let pairs = back_to_back_reads(&read, waits, asked, |step| {
+            let PairStep::Pause(wait) = step else { return ControlFlow::Continue(()) };
             (run.progress)(made as f64 / (run.count * read.len() as u64) as f64);
             made += 1;
             continue_if(run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on())

@@ -111,9 +111,18 @@ struct Batch<S> {
     back: mpsc::Sender<Vec<S>>,
 }
 
-/// A sample that can be written to a file, on a line that begins with the number of the CPU.
+/// A sample that can be written to a file, on a line of its own.
 pub(crate) trait RawSample: Send + 'static {
+    /// The first line of the file, with its end; empty if there is none.
+    const HEADER: &'static str = "";
+
+    /// Returns the figures of the sample.
     fn text(&self) -> String;
+
+    /// Returns the line of a sample that was taken on this CPU.
+    fn line(&self, cpu: &str) -> String {
+        format!("{cpu} {}\n", self.text())
+    }
 }
 
 impl RawSample for Wake {
@@ -145,11 +154,14 @@ impl<S: RawSample> Raw<S> {
         let writer = thread::Builder::new().name("raw-samples".to_owned()).spawn(move || {
             let mut is_empty = false;
             for Batch { cpu, mut samples, back } in filled {
-                if !std::mem::replace(&mut is_empty, true) && file.file().metadata()?.is_file() {
-                    file.file().set_len(0)?;
+                if !std::mem::replace(&mut is_empty, true) {
+                    if file.file().metadata()?.is_file() {
+                        file.file().set_len(0)?;
+                    }
+                    file.write_all(S::HEADER.as_bytes())?;
                 }
                 let cpu = cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-                let text: String = samples.drain(..).map(|sample| format!("{cpu} {}\n", sample.text())).collect();
+                let text: String = samples.drain(..).map(|sample| sample.line(&cpu)).collect();
                 // This fails if the measuring thread has ended.
                 let _ = back.send(samples);
                 file.write_all(text.as_bytes())?;

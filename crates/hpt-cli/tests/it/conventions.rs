@@ -60,7 +60,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let [held, exceeded, unknown] = ["max=1h", "max=1ns", "p99=1h"].map(check);
-    let table: [(&[&str], i32); 66] = [
+    let table: [(&[&str], i32); 67] = [
         // Success, or a positive answer.
         (&[], 0),
         (&["--help"], 0),
@@ -111,6 +111,7 @@ fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
         (&["calibrate", "--duration", "0s"], 2),
         (&["latency", "timer", "-P", "f:0"], 2),
         (&["latency", "timer", "--raw", "/nonexistent/samples"], 2),
+        (&["latency", "pairs", "--raw", "/nonexistent/samples"], 2),
         (&["report", "--from", "/nonexistent.json"], 2),
         (&["schema", "weather"], 2),
         (&["latency", "timer", "--limit", "p50=banana"], 2),

@@ -17,6 +17,21 @@ pub enum PairReads {
     Bare,
 }
 
+/// A step of [`back_to_back_reads`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PairStep {
+    /// The next pair is due after this pause, which the callback makes.
+    Pause(Duration),
+    /// A pair was read.
+    Read {
+        /// The place of the source in the list of sources.
+        source: usize,
+        /// The second reading minus the first, in ticks; `None` if the readings went backward.
+        ticks: Option<u64>,
+    },
+}
+
 /// The back-to-back reads of one source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -25,15 +40,16 @@ pub struct BackToBackReads {
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice back to back, and repeats this `count` times. Before each pair, calls `wait` with the
-/// pause of this repetition, which is the next duration from `waits`, used in turn. Each pair therefore follows a pause
-/// of its own, and no pair finds caches that another pair has warmed. The order of the sources changes in every
-/// repetition. If `wait` returns [`ControlFlow::Break`], returns the results so far.
+/// Reads each of `sources` twice back to back, and repeats this `count` times. Before each pair, calls `step` with the
+/// pause of this repetition, which is the next duration from `waits`, used in turn; without `waits`, there is no such
+/// call. Each pair therefore follows a pause of its own, and no pair finds caches that another pair has warmed. The
+/// order of the sources changes in every repetition. After each pair, calls `step` with its difference. If `step`
+/// returns [`ControlFlow::Break`], returns the results so far.
 pub fn back_to_back_reads(
     sources: &[(&dyn TimeSource, PairReads)],
     waits: &[Duration],
     count: u64,
-    mut wait: impl FnMut(Duration) -> ControlFlow<()>,
+    mut step: impl FnMut(PairStep) -> ControlFlow<()>,
 ) -> Vec<BackToBackReads> {
     let mut pairs = vec![BackToBackReads { differences: Histogram::new() }; sources.len()];
     let mut waits = waits.iter().cycle();
@@ -41,7 +57,7 @@ pub fn back_to_back_reads(
     for _ in 0..count {
         let pause = waits.next();
         for &place in orders.shuffled() {
-            if pause.is_some_and(|&pause| wait(pause).is_break()) {
+            if pause.is_some_and(|&pause| step(PairStep::Pause(pause)).is_break()) {
                 return pairs;
             }
             let (source, reads) = sources[place];
@@ -49,7 +65,10 @@ pub fn back_to_back_reads(
                 PairReads::Ordered => (source.ticks_start(), source.ticks_end()),
                 PairReads::Bare => (source.ticks(), source.ticks()),
             };
-            record(&mut pairs[place].differences, source, (start, end));
+            let ticks = record(&mut pairs[place].differences, source, (start, end));
+            if step(PairStep::Read { source: place, ticks }).is_break() {
+                return pairs;
+            }
         }
     }
     pairs
@@ -70,13 +89,16 @@ pub fn chained_reads(source: &dyn TimeSource, count: usize) -> Histogram {
     differences
 }
 
-/// Records a difference. If access to a counter is revoked between the two reads, its readings go backward. Such a pair
-/// is discarded.
-fn record(differences: &mut Histogram, source: &dyn TimeSource, (start, end): (u64, u64)) {
+/// Records a difference, and returns it. If access to a counter is revoked between the two reads, its readings go
+/// backward. Such a pair is discarded.
+fn record(differences: &mut Histogram, source: &dyn TimeSource, (start, end): (u64, u64)) -> Option<u64> {
     let width = source.info().width;
-    if width.signed_difference(start, end) >= 0 {
-        differences.record(width.difference(start, end));
+    if width.signed_difference(start, end) < 0 {
+        return None;
     }
+    let ticks = width.difference(start, end);
+    differences.record(ticks);
+    Some(ticks)
 }
 
 #[cfg(test)]
@@ -86,7 +108,7 @@ mod tests {
         time::Duration,
     };
 
-    use super::{PairReads, back_to_back_reads, chained_reads};
+    use super::{PairReads, PairStep, back_to_back_reads, chained_reads};
     use crate::{
         source::{SourceId, SourceInfo, TimeSource},
         testing::ManualSource,
@@ -100,7 +122,16 @@ mod tests {
         info.width = Width::BITS_32;
         let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
         let sources: [(&dyn TimeSource, PairReads); 2] = [(&wide, PairReads::Bare), (&narrow, PairReads::Ordered)];
-        let pairs = back_to_back_reads(&sources, &[], 100, |_| Continue(()));
+        let mut steps = Vec::new();
+        let pairs = back_to_back_reads(&sources, &[], 100, |step| {
+            steps.push(step);
+            Continue(())
+        });
+        let count = |source, ticks| {
+            let read = PairStep::Read { source, ticks: Some(ticks) };
+            steps.iter().filter(|&&step| step == read).count()
+        };
+        assert_eq!((count(0, 7), count(1, 900_000_000), steps.len()), (100, 100, 200));
         let found = pairs.iter().map(|pairs| pairs.differences.spread(1.0).expect("a hundred"));
         let found: Vec<_> = found.map(|spread| (spread.samples, spread.min_ns, spread.max_ns)).collect();
         assert_eq!(found, [(100, 7.0, 7.0), (100, 9e8, 9e8)]);
@@ -116,7 +147,8 @@ mod tests {
         let sources: [(&dyn TimeSource, PairReads); 2] = [(&one, PairReads::Bare), (&other, PairReads::Bare)];
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();
-        let pairs = back_to_back_reads(&sources, &waits, 1_000, |wait| {
+        let pairs = back_to_back_reads(&sources, &waits, 1_000, |step| {
+            let PairStep::Pause(wait) = step else { return Continue(()) };
             waited.push(wait.as_secs());
             if waited.len() < 6 { Continue(()) } else { Break(()) }
         });

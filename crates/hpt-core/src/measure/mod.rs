@@ -43,7 +43,7 @@ pub use self::edge_latency::{
     EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, Wire,
 };
 pub use self::{
-    back_to_back::{BackToBackReads, PairReads, back_to_back_reads, chained_reads},
+    back_to_back::{BackToBackReads, PairReads, PairStep, back_to_back_reads, chained_reads},
     burst::{Burst, BurstReader},
     conditions::{
         ClockSlew, ClocksourceUse, Conditions, ConditionsWatch, CpuConditions, FirmwareStates, IdleResidency,

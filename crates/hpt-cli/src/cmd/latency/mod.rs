@@ -4,6 +4,7 @@
 pub(crate) mod edges;
 pub(crate) mod gpio;
 pub(crate) mod pairs;
+mod raw_pairs;
 pub(crate) mod stall;
 pub(crate) mod timer_poll;
 

@@ -1,11 +1,11 @@
 //! `hpt latency pairs`: the interval between back-to-back reads, after pauses.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{ops::ControlFlow, path::PathBuf, time::Duration};
 
 use clap::Args;
 use hpt_core::{
     Frequency, Instant, Opened, Sleeper, SourceId, Spread, TimeSource,
-    measure::{NotRunWatch, PairReads, back_to_back_reads},
+    measure::{NotRunWatch, PairReads, PairStep, back_to_back_reads},
     realtime::Pinned,
     sleep::Strategy,
     source,
@@ -18,15 +18,16 @@ use hpt_document::{
     warm_up::DiscardedSamples,
 };
 
+use super::raw_pairs::{RawPair, RawPairs};
 use crate::{
     arguments::{Codes, CpuChoice, after_help, at_least_one, cpu_choice, duration_in, without_metrics},
     context::{Context, continue_if},
     cycle_counters::counts_cycles,
     document_head::{head_of, machine_line},
-    exit::Failure,
+    exit::{Failure, causes},
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, exact_time, one_or_many,
-        progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
+        Align, Answer, Block, Cell, Column, Document, OUTPUT, Table, chart_option::ChartOption, exact_time,
+        one_or_many, progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
     },
     sampling::{
         conditions::{self, ConditionOptions, ConditionsThread},
@@ -39,6 +40,7 @@ use crate::{
             verdict::{self, LimitedRow, MAX_LEGEND, above, verdicts},
         },
         not_run,
+        raw_samples::Raw,
         realtime_settings::pinned_to,
         run::{SO_FAR, answer_request},
         warm_up::{COUNT_HELP, WarmUpOption},
@@ -90,6 +92,12 @@ pub(crate) struct Arguments {
     conditions: ConditionOptions,
     #[command(flatten)]
     limits: LimitOptions,
+    /// Also write every pair to FILE as CSV
+    ///
+    /// The columns are the source, the pauses in nanoseconds, the number of the pair, and the interval in ticks and in
+    /// nanoseconds.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
+    raw: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) chart: ChartOption,
 }
@@ -141,6 +149,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
     let rates: Vec<_> = sources.iter().map(|&source| frequency_of(source, reference.as_dyn())).collect();
 
+    let raw = arguments.raw.as_ref().map(|path| Raw::<RawPair>::create(path)).transpose()?;
     let intervals = distinct(&arguments.interval);
     let waits: Duration = intervals.iter().map(|waits| waits.total(arguments.count)).sum();
     let several = u32::try_from(sources.len()).unwrap_or(u32::MAX);
@@ -164,11 +173,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         };
         read.filter_map(row_of).collect()
     };
+    let mut lines = raw.as_ref().map(|raw| raw.of_thread(cpu));
     for waits in intervals {
         progress.name(&waits.name());
+        let mut raw_pairs = lines.as_mut().map(|lines| RawPairs::new(lines, &waits.0, &sources, &rates));
         let mut pairs = Series::new(waits, arguments.count.into(), sources.len());
         while pairs.left() > 0 && !context.interrupted() {
-            pairs.measure(&sources, |wait| {
+            pairs.measure(&sources, raw_pairs.as_mut(), |wait| {
                 // Consecutive pairs should be disturbed as little as possible.
                 if !wait.is_zero() || (done + 1) % LOOK_EVERY == 0 {
                     // The result so far is printed before a pause, and when all sources have the same number of pairs.
@@ -192,15 +203,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(progress);
+    drop(lines);
+    let unwritten = raw.map_or(Ok(()), Raw::finish).err();
+    let warnings: Vec<_> = unwritten.iter().map(|failure| causes(failure)).collect();
 
-    let (mut data, differences) = asked.data(measured, &parts, (not_run, Vec::new()));
-    let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let (mut data, differences) = asked.data(measured, &parts, (not_run, warnings.clone()));
+    let answer = if data.results.is_empty() || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
     let remarks = (&mut data.notes, &mut *data.limits);
     let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
     let blocks = page(&data, &differences);
-    Ok(Document { answer, ..Document::new(data, blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 /// The pairs of reads after the same pauses, measured in one or several pieces.
@@ -228,14 +242,30 @@ impl<'a> Series<'a> {
     }
 
     /// Measures until all pairs are measured, or until `wait` returns `Break`.
-    fn measure(&mut self, sources: &[&dyn TimeSource], mut wait: impl FnMut(Duration) -> ControlFlow<()>) {
+    fn measure(
+        &mut self,
+        sources: &[&dyn TimeSource],
+        mut raw: Option<&mut RawPairs<'_>>,
+        mut wait: impl FnMut(Duration) -> ControlFlow<()>,
+    ) {
         // Continue with the pause after the last one.
         let mut waits = self.waits.0.clone();
         let turns = waits.len().max(1) as u64;
         waits.rotate_left(usize::try_from(self.made_of_each() % turns).unwrap_or(0));
-        let pairs = back_to_back_reads(&ordered(sources), &waits, self.left(), |duration| {
-            wait(duration)?;
-            self.made += 1;
+        let several = self.differences.len() as u64;
+        let pairs = back_to_back_reads(&ordered(sources), &waits, self.left(), |step| {
+            match step {
+                PairStep::Pause(pause) => {
+                    wait(pause)?;
+                    self.made += 1;
+                }
+                PairStep::Read { source, ticks: Some(ticks) } => {
+                    if let Some(raw) = &mut raw {
+                        raw.add(source, (self.made - 1) / several + 1, ticks);
+                    }
+                }
+                _ => {}
+            }
             ControlFlow::Continue(())
         });
         for (all, new) in self.differences.iter_mut().zip(pairs) {
@@ -256,7 +286,8 @@ fn warm_up(
     sleeper: &mut Sleeper,
 ) -> DiscardedSamples {
     arguments.warm_up.spend((context, progress), |end| {
-        let pairs = back_to_back_reads(&ordered(sources), &waits.0, LOOK_EVERY, |wait| {
+        let pairs = back_to_back_reads(&ordered(sources), &waits.0, LOOK_EVERY, |step| {
+            let PairStep::Pause(wait) = step else { return ControlFlow::Continue(()) };
             let left = end.saturating_duration_since(Instant::now());
             continue_if(!left.is_zero())?;
             // The last pause may be shorter.
@@ -490,11 +521,11 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
 mod tests {
     use std::{ops::ControlFlow, time::Duration};
 
-    use hpt_core::{Frequency, SourceId, stats::Histogram, testing::ManualSource};
+    use hpt_core::{Frequency, SourceId, TimeSource, stats::Histogram, testing::ManualSource};
 
     use hpt_document::{not_run::NotRun, pairs::PairsDocument, warm_up::DiscardedSamples};
 
-    use super::{Series, Waits, best, distinct, headline, page, ranked, row, waits};
+    use super::{Raw, RawPairs, Series, Waits, best, distinct, headline, page, ranked, row, waits};
     use crate::{golden, output::Document, sampling::conditions};
 
     #[test]
@@ -537,7 +568,7 @@ mod tests {
         let mut series = Series::new(&waits, 8, 1);
         let (mut waited, mut asked) = (Vec::new(), 0);
         while series.left() > 0 {
-            series.measure(&[&source], |wait| {
+            series.measure(&[&source], None, |wait| {
                 asked += 1;
                 // Each third time, the series is interrupted before the pause.
                 if asked % 3 == 0 {
@@ -549,6 +580,39 @@ mod tests {
         }
         assert_eq!(waited, [1, 2, 3, 1, 2, 3, 1, 2]);
         assert_eq!(series.differences[0].samples(), 8);
+    }
+
+    #[test]
+    fn every_pair_is_a_line_with_its_source_pauses_and_number() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("pairs.csv");
+        let (one, other) = (ManualSource::new("one").stepping_by(3), ManualSource::new("other").stepping_by(5));
+        let (sources, rates): ([&dyn TimeSource; 2], _) = ([&one, &other], [Some(Frequency::MEGAHERTZ), None]);
+        let raw = Raw::create(&path).expect("a new file");
+        let mut lines = raw.of_thread(None);
+        for (text, count) in [("0s", 2), ("1s/5s", 1)] {
+            let waits = waits(text).expect("waits");
+            let mut pairs = RawPairs::new(&mut lines, &waits.0, &sources, &rates);
+            Series::new(&waits, count, 2).measure(&sources, Some(&mut pairs), |_| ControlFlow::Continue(()));
+        }
+        drop(lines);
+        raw.finish().expect("it is written");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        let (head, lines) = text.split_once('\n').expect("a line of names");
+        let mut lines: Vec<_> = lines.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(head, "source,pauses_ns,pair,ticks,ns");
+        assert_eq!(
+            lines,
+            [
+                "one,0,1,3,3000",
+                "one,0,2,3,3000",
+                "one,1000000000/5000000000,1,3,3000",
+                "other,0,1,5,",
+                "other,0,2,5,",
+                "other,1000000000/5000000000,1,5,"
+            ]
+        );
     }
 
     #[test]
