@@ -69,7 +69,12 @@ fn toggled(pulse: &Pulse) -> String {
 
 fn beat(run: &Run<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Result<Vec<Measured>, String> {
     let pulse = run.ways.pulse.as_ref();
-    let beat = Beat { period: PERIOD, act: &|| pulse.map_or((), Pulse::toggle) };
+    let act = || {
+        if let Some(pulse) = pulse {
+            let _ = pulse.toggle();
+        }
+    };
+    let beat = Beat { period: PERIOD, act: &act };
     let (late, mut how) = beats_of(run, chosen, beat, (place, 2))?;
     how.extend(pulse.map(|pulse| format!("; {}", toggled(pulse))));
     let usual = late.quantile_figure((&whats[0], 0.99), 1.0, "ns", how.as_str());

@@ -12,6 +12,7 @@ mod figure;
 mod instruments;
 mod isolated_core;
 mod late_loop;
+mod one_loop;
 mod pairs;
 mod period;
 mod sleeps;
@@ -31,6 +32,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &pairs::EXPERIMENT,
     &period::EXPERIMENT,
     &isolated_core::EXPERIMENT,
+    &one_loop::EXPERIMENT,
     &cost::EXPERIMENT,
     &sleeps::EXPERIMENT,
     &clock_sources::EXPERIMENT,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use clap::{Args, ValueEnum};
 use hpt_core::{
     Host,
-    gpio::{Chip, GpioError, LineName, Output},
+    gpio::{Chip, FoundLine, GpioError, LineName, Output, PinLevel},
 };
 use hpt_document::gpio_line::GpioDrive;
 
@@ -78,6 +78,7 @@ impl PulseOptions {
 /// A GPIO line, which is driven by a single thread, and its last level.
 #[derive(Debug)]
 pub(crate) struct Pulse {
+    found: FoundLine,
     output: Output,
     drive: Drive,
     level: AtomicBool,
@@ -90,7 +91,7 @@ impl Pulse {
         let found = name.find()?;
         let output = drive.request(&found.chip, found.line.offset, host)?;
         let level = AtomicBool::new(output.first_level());
-        Ok(Self { output, drive, level, refused: AtomicI32::new(0) })
+        Ok(Self { found, output, drive, level, refused: AtomicI32::new(0) })
     }
 
     /// Returns the name of the line, and how it is driven.
@@ -98,14 +99,20 @@ impl Pulse {
         (self.output.name().to_owned(), self.drive.word())
     }
 
-    /// Drives the line to its other level.
+    /// Maps the register of the line's level.
+    pub(crate) fn level(&self, host: &Host) -> Result<PinLevel, GpioError> {
+        PinLevel::open(host, &self.found.chip, self.found.line.offset)
+    }
+
+    /// Drives the line to its other level, and returns it.
     #[inline]
-    pub(crate) fn toggle(&self) {
+    pub(crate) fn toggle(&self) -> bool {
         let level = !self.level.load(Ordering::Relaxed);
         self.level.store(level, Ordering::Relaxed);
         if let Err(error) = self.output.set(level) {
             self.refused.store(error.raw_os_error().unwrap_or(-1), Ordering::Relaxed);
         }
+        level
     }
 
     /// Restores and releases the line. Returns a message for each failure.

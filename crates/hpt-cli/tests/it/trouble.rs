@@ -170,7 +170,10 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
             "only the figure end-to-end",
         ),
         (&["latency", "timer", "--drive", "registers"], "--pulse <LINE>"),
-        (&["experiment", "calls", "--short", "--pulse", "17"], "--pulse applies only to the experiment late-loop"),
+        (
+            &["experiment", "calls", "--short", "--pulse", "17"],
+            "--pulse applies only to the experiments late-loop and one-loop",
+        ),
         (&["experiment", "--pulse", "17"], "required arguments were not provided"),
         (
             &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--figure", "half"],

@@ -53,8 +53,8 @@ const EXAMPLES: &str = "  \
   sudo hpt experiment clock-sources --all-clock-sources";
 
 const BY: &str = "hpt experiment";
-const PULSE: &str = "Toggle this GPIO line at each period of late-loop";
-const PULSE_MORE: &str = "A logic analyzer can then record the edges, and `hpt latency edges` evaluates them. LINE is, for example, GPIO17 or gpiochip0:17.";
+const PULSE: &str = "Toggle this GPIO line in late-loop and one-loop";
+const PULSE_MORE: &str = "late-loop toggles it at each period: a logic analyzer can then record the edges, and `hpt latency edges` evaluates them. one-loop measures the edges of the line, whose level it reads back (Raspberry Pi 1 to 4). LINE is, for example, GPIO17 or gpiochip0:17.";
 /// The minimum time between updates of the progress bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
@@ -290,8 +290,8 @@ impl Arguments {
                 "--no-throttling, --no-turbo and --governor apply only to the experiment isolated-core",
             ));
         }
-        if self.pulse.is_requested() && !makes("late-loop") {
-            return Err(Failure::Usage("--pulse applies only to the experiment late-loop"));
+        if self.pulse.is_requested() && !makes("late-loop") && !makes("one-loop") {
+            return Err(Failure::Usage("--pulse applies only to the experiments late-loop and one-loop"));
         }
         if self.all_clock_sources && !makes("clock-sources") {
             return Err(Failure::Usage("--all-clock-sources applies only to the experiment clock-sources"));

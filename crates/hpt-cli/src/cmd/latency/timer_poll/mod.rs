@@ -555,7 +555,7 @@ fn measure(
             wake.period_ns = 0;
         }
         if let Some(pulse) = pulse {
-            pulse.toggle();
+            let _ = pulse.toggle();
         }
         if warm_up.includes(wake.deadline) {
             shared.discard(1);
