@@ -15,6 +15,7 @@ use hpt_core::{
     gpio::GpioError,
     host::{CaptureFault, CpuList},
     knobs::{Journal, JournalError, KnobError},
+    measure::FrameError,
     realtime::{PinError, RealtimeError},
     state::StateError,
     stopwatch::StopwatchError,
@@ -147,6 +148,8 @@ pub(crate) enum Failure {
     Realtime(RealtimeError),
     #[error(transparent)]
     Gpio(#[from] GpioError),
+    #[error(transparent)]
+    Frames(#[from] FrameError),
     #[error("cannot time a single read")]
     Stopwatch(#[from] StopwatchError),
     #[error("cannot access the saved calibration")]
@@ -317,6 +320,7 @@ impl Failure {
                 | GpioError::WhichChip { .. }
                 | GpioError::SameLine { .. },
             )
+            | Self::Frames(FrameError::NoInterface { .. })
             | Self::CapturedAlready(_)
             | Self::NotAReport { .. }
             | Self::NotComparable { .. }

@@ -128,7 +128,11 @@ const CLAIMS: &[Claim] = &[
     claim(
         Paper,
         "Table 2, Figure 6: the master of an EtherCAT network takes the time at the start of each period",
-        Figures("period", |what| !what.ends_with("ratio"), "with `--svg FILE` as a picture"),
+        Figures(
+            "period",
+            |what| !what.ends_with("ratio"),
+            "with `--svg FILE` as a picture; with `--frames hpt0,hpt1`, a frame in each period over a veth pair ([frames](#frames-of-an-ethercat-network))",
+        ),
         "",
     ),
     claim(
@@ -146,8 +150,11 @@ const CLAIMS: &[Claim] = &[
     claim(
         Paper,
         "the second node of the network, an AM3359 board on the same cable",
-        Nothing("-", "hpt measures one machine"),
-        "",
+        Command(
+            "-",
+            "`sudo hpt experiment period --frames eth0`, with a device that returns frames (EtherType 0x88A4)",
+        ),
+        "not measured with such a device",
     ),
     claim(
         Paper,

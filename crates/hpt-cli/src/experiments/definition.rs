@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
-use super::figure::Measured;
+use super::{figure::Measured, frames::Frames};
 use crate::{
     context::Context,
     exit::Failure,
@@ -87,6 +87,8 @@ pub(crate) struct Ways {
     pub(crate) clock_sources: Option<Comparison>,
     /// The GPIO line that the experiment `late-loop` toggles, if requested.
     pub(crate) pulse: Option<Pulse>,
+    /// The network interfaces on which the experiment `period` sends frames, if requested.
+    pub(crate) frames: Option<Frames>,
     /// The directory of the journal, which records system-wide settings before they are changed.
     pub(crate) journal: Option<PathBuf>,
 }

@@ -9,6 +9,7 @@ mod clock_sources;
 mod cost;
 mod definition;
 mod figure;
+mod frames;
 mod instruments;
 mod isolated_core;
 mod late_loop;
@@ -21,6 +22,7 @@ mod steps;
 pub(crate) use self::{
     definition::{Experiment, Part, Preflight, Run, Ways},
     figure::{Measured, decimals},
+    frames::Frames,
     instruments::in_one_line,
 };
 

@@ -1,12 +1,21 @@
 //! The time by which the period of a cyclic task exceeds its nominal value.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
-use hpt_core::{Width, measure::Wakes, realtime::Behavior, stats::Histogram};
+use hpt_core::{
+    Instant, Width,
+    measure::{FramePort, Wakes},
+    realtime::Behavior,
+    stats::Histogram,
+};
 
 use super::{
     definition::{Experiment, Part, Published, Run, published_ratio},
     figure::{Measured, Tally, ratio, to_digits},
+    frames::Frames,
     instruments::{Beat, Chosen, beats_of, cycles, cycles_remark, preflight_of},
 };
 use crate::{
@@ -16,6 +25,8 @@ use crate::{
 };
 
 const BY: &str = "hpt experiment";
+/// The longest time for which the thread that sends frames back waits for one, and therefore lives on at the end.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
@@ -24,6 +35,8 @@ const fn published(what: &'static str, value: f64) -> Published {
 const SHORT: [&str; 2] = ["100 µs, system clock", "100 µs, cycle counter"];
 const SHORT_MEAN: [&str; 2] = ["100 µs, mean with system clock", "100 µs, mean with cycle counter"];
 const LONG: [&str; 2] = ["1 ms, system clock", "1 ms, cycle counter"];
+const WITH_FRAMES: [&str; 2] = ["1 ms with a frame, system clock", "1 ms with a frame, cycle counter"];
+const ROUND_TRIP: &str = "1 ms, round trip of a frame";
 const RATIOS: [&str; 2] = ["100 µs, ratio", "1 ms, ratio"];
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -32,7 +45,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "time by which the period of a cyclic task exceeds its nominal value, averaged over 1000 starts",
     published_in: "paper (2020), Table 2 and Figure 6",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; the master of an EtherCAT network",
-    differs: "the paper measured in the kernel and in the master of a network, but hpt measures in a task that only sleeps until the start of each period (an absolute clock_nanosleep) and reads both sources there, under SCHED_FIFO 99 if permitted; the deadlines do not drift, so that a late start makes the next interval shorter, and the mean shows only missed starts and the difference of the rates; a cycle counter may stop while the CPU sleeps; the rows of a loop that polls the time are not in the paper",
+    differs: "the paper measured in the kernel and in the master of a network, but hpt measures in a task that only sleeps until the start of each period (an absolute clock_nanosleep) and reads both sources there, under SCHED_FIFO 99 if permitted; the deadlines do not drift, so that a late start makes the next interval shorter, and the mean shows only missed starts and the difference of the rates; a cycle counter may stop while the CPU sleeps; the rows of a loop that polls the time are not in the paper; with --frames, the task also sends a frame with the EtherType of EtherCAT in each period of 1 ms and waits for its return, which hpt itself sends back if a second interface is given",
     main: SHORT[0],
     published: &[
         published(SHORT[0], 383.0),
@@ -44,7 +57,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published_ratio(RATIOS[0], 9.8),
         published_ratio(RATIOS[1], 12.0),
     ],
-    way: Some(|context, _| preflight_of(context, cycles)),
+    way: Some(|context, ways| {
+        let mut preflight = preflight_of(context, cycles)?;
+        if let Some(frames) = &ways.frames {
+            frames.open()?;
+            preflight.conditions.push(frames.how());
+        }
+        Ok(preflight)
+    }),
     parts: &[
         Part {
             name: "100 µs",
@@ -63,7 +83,94 @@ fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 }
 
 fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    measure(run, (LONG, None, RATIOS[1]), Duration::from_millis(1))
+    let period = Duration::from_millis(1);
+    let mut found = measure(run, (LONG, None, RATIOS[1]), period)?;
+    if let Some(frames) = run.ways.frames.as_ref().filter(|_| run.goes_on()) {
+        found.extend(measure_with_frames(run, frames, period)?);
+    }
+    Ok(found)
+}
+
+/// Measures the periods of a task that sends a frame at the start of each period and waits for its return.
+fn measure_with_frames(run: &Run<'_>, frames: &Frames, period: Duration) -> Result<Vec<Measured>, Failure> {
+    let (port, device) = frames.open()?;
+    let mut chosen = vec![run.context.open("monotonic").map(Chosen::of)?];
+    chosen.extend(cycles(run.context).ok());
+    let is_over = AtomicBool::new(false);
+    let mut trips = RoundTrips::new(&port, period);
+    let slept = std::thread::scope(|scope| {
+        if let Some(device) = &device {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if device.answer(LONGEST_WAIT).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let slept = sleep(run, &chosen, (period, &mut || trips.one()));
+        is_over.store(true, Ordering::Relaxed);
+        slept
+    });
+    let (mut starts, how) = slept?;
+    let how = format!("{how}; {}; {} lost", frames.how(), trips.lost);
+    let mut found = Vec::new();
+    for ((chosen, of_source), what) in chosen.iter().zip(&mut starts).zip(WITH_FRAMES) {
+        let how = |missed| format!("{}{}; {how}, {missed}", chosen.how, cycles_remark(chosen.opened.as_dyn()));
+        match run.rate(chosen.opened.as_dyn()) {
+            Ok(rate) => found.extend(of_source.figures((what, None), (rate.tick_ns_f64(), period), how)),
+            Err(why) => found.push(Measured::unavailable(what, "ns", why)),
+        }
+    }
+    let trip = trips.times.figure(ROUND_TRIP, 1e3, "µs", how.as_str());
+    let error = trips.error.map(|error| format!("{how}: {error}"));
+    let none = || Measured::unavailable(ROUND_TRIP, "µs", error.unwrap_or_else(|| format!("{how}: no frame returned")));
+    found.push(trip.unwrap_or_else(none));
+    Ok(found)
+}
+
+/// The times from sending a frame until its return.
+struct RoundTrips<'a> {
+    port: &'a FramePort,
+    period: Duration,
+    number: u8,
+    times: Tally,
+    lost: u64,
+    error: Option<std::io::Error>,
+}
+
+impl<'a> RoundTrips<'a> {
+    fn new(port: &'a FramePort, period: Duration) -> Self {
+        Self { port, period, number: 0, times: Tally::default(), lost: 0, error: None }
+    }
+
+    /// Sends one frame. A frame that has not returned after a period is lost.
+    fn one(&mut self) {
+        self.number = self.number.wrapping_add(1);
+        match self.trip() {
+            Ok(Some(time)) => self.times.add([(time.as_secs_f64() * 1e9, 1)].into_iter(), 1.0),
+            Ok(None) => self.lost += 1,
+            Err(error) => {
+                self.lost += 1;
+                self.error = Some(error);
+            }
+        }
+    }
+
+    fn trip(&self) -> std::io::Result<Option<Duration>> {
+        let sent = Instant::now();
+        self.port.send(self.number)?;
+        loop {
+            let left = self.period.saturating_sub(sent.elapsed());
+            // An earlier frame that counted as lost may still return.
+            if self.port.receive(left)? == Some(self.number) {
+                return Ok(Some(sent.elapsed()));
+            }
+            if sent.elapsed() >= self.period {
+                return Ok(None);
+            }
+        }
+    }
 }
 
 /// Measures the periods of a task that sleeps, and then those of a loop that polls, as rows of its own.
@@ -81,7 +188,7 @@ fn measure(
             found.extend(whats.map(|(what, unit)| Measured::unavailable(what, unit, why.as_str())));
         }
     }
-    let (mut starts, how) = sleep(run, &chosen, period)?;
+    let (mut starts, how) = sleep(run, &chosen, (period, &mut || ()))?;
     for (place, (chosen, of_source)) in chosen.iter().zip(&mut starts).enumerate() {
         let how = |missed| format!("{}{}; {how}, {missed}", chosen.how, cycles_remark(chosen.opened.as_dyn()));
         match run.rate(chosen.opened.as_dyn()) {
@@ -109,7 +216,12 @@ fn measure(
 
 /// Lets a thread sleep until the start of each period, under SCHED_FIFO 99 if permitted, and reads the sources there.
 /// Also returns the settings of the thread.
-fn sleep(run: &Run<'_>, chosen: &[Chosen], period: Duration) -> Result<(Vec<Starts>, String), Failure> {
+/// The task then calls `act`.
+fn sleep(
+    run: &Run<'_>,
+    chosen: &[Chosen],
+    (period, act): (Duration, &mut dyn FnMut()),
+) -> Result<(Vec<Starts>, String), Failure> {
     let (_, thread) = RealtimeOptions::of_a_core_of_its_own(&Alone::default(), None);
     let held = thread.hold_thread(run.context, run.ways.cpu, Behavior::Blocks, BY)?;
     let how = format!("a task that sleeps, {}", held.settings().words(run.ways.cpu));
@@ -120,6 +232,7 @@ fn sleep(run: &Run<'_>, chosen: &[Chosen], period: Duration) -> Result<(Vec<Star
             let source = chosen.opened.as_dyn();
             starts.add(source.ticks(), source.info().width, wake.missed);
         }
+        act();
         run.context.check()
     });
     run.warnings.borrow_mut().extend(held.end());

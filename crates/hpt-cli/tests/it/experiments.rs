@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
-    process::Stdio,
+    process::{Command, Output, Stdio},
 };
 
 use hpt_core::realtime::allowed_cpus;
@@ -392,6 +392,50 @@ fn the_system_is_changed_only_on_request() {
         skipped!("the kernel offers one clock source only");
     }
     assert_eq!(current(), before);
+}
+
+/// Runs the experiment `period` in a network of its own, with these commands before it.
+fn with_frames(prepare: &str, frames: &str) -> Output {
+    const COUNT: &str = "20";
+    let mut experiment = hpt();
+    experiment.args(["experiment", "period", "--count", COUNT, "--state-dir", "/dev/null/none", "--format", "json"]);
+    experiment.args(["--frames", frames]);
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", &format!("{prepare} exec \"$@\""), "sh"]).arg(experiment.get_program());
+    command.args(experiment.get_args()).stdin(Stdio::null()).output().expect("unshare is there")
+}
+
+#[test]
+fn a_frame_returns_over_a_veth_pair_or_counts_as_lost() {
+    const PAIR: &str = "ip link add hpt0 type veth peer name hpt1 &&";
+    const UP: &str = "ip link set hpt0 up && ip link set hpt1 up &&";
+    let there = ["unshare", "ip"].iter().all(|name| Command::new(name).arg("--help").output().is_ok());
+    let pair = Command::new("unshare").args(["--net", "sh", "-c", &format!("{PAIR} {UP} true")]).output();
+    if !there || !pair.is_ok_and(|pair| pair.status.success()) {
+        return skipped!("no veth pair can be made here: it needs root, `unshare` and `ip`");
+    }
+    let refused = [
+        ("", "hpt0,hpt1", 2, "there is no network interface \"hpt0\""),
+        (PAIR, "hpt0,hpt1", 3, "run `ip link set hpt0 up`"),
+        ("ip link set lo up &&", "lo,hpt1", 2, "there is no network interface \"hpt1\""),
+    ];
+    for (prepare, frames, expected, told) in refused {
+        let output = with_frames(prepare, frames);
+        assert_eq!((code(&output), output.stdout.len()), (expected, 0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    let document = json(&with_frames(&format!("{PAIR} {UP}"), "hpt0,hpt1"));
+    validate(&document);
+    let row = |what: &str| {
+        let mut rows = document["results"].as_array().expect("rows").iter();
+        rows.find(|row| row["quantity"] == what).cloned().unwrap_or_else(|| panic!("{what}: {document}"))
+    };
+    assert!(row("1 ms with a frame, system clock")["measured"].is_f64(), "{document}");
+    // Every frame has returned or is lost, however busy the machine is.
+    let trips = row("1 ms, round trip of a frame");
+    let method = trips["method"].as_str().expect("a method");
+    let lost = method.split_once(" lost").and_then(|(before, _)| before.rsplit(' ').next()?.parse::<u64>().ok());
+    assert_eq!(lost.map(|lost| lost + trips["samples"].as_u64().unwrap_or(0)), Some(20), "{trips}");
 }
 
 #[test]

@@ -174,6 +174,8 @@ fn wrong_usage_exits_with_2_and_names_the_right_usage() {
             &["experiment", "calls", "--short", "--pulse", "17"],
             "--pulse applies only to the experiments late-loop and one-loop",
         ),
+        (&["experiment", "calls", "--short", "--frames", "lo"], "--frames applies only to the experiment period"),
+        (&["experiment", "period", "--short", "--frames", "a,b,c"], "expected one interface, or two"),
         (&["experiment", "--pulse", "17"], "required arguments were not provided"),
         (
             &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--figure", "half"],

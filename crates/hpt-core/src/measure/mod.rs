@@ -18,6 +18,7 @@ mod cpu_time;
     )
 ))]
 mod edge_latency;
+mod frame;
 mod granularity;
 mod loop_jitter;
 mod not_run;
@@ -51,6 +52,7 @@ pub use self::{
     },
     core_offset::{CoreOffset, CpuPair, Handover, OffsetLimits, core_offset, offset_limits},
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
+    frame::{FrameError, FramePort},
     granularity::{Granularity, granularity},
     loop_jitter::{LoopJitter, PollLoop},
     not_run::{NotRun, NotRunWatch},

@@ -54,6 +54,8 @@ pub(crate) mod mmio_writable;
 pub(crate) mod native;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod own_process;
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "measure"))]
+pub(crate) mod packet;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub(crate) mod perf;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]

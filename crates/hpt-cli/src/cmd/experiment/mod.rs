@@ -27,7 +27,7 @@ use crate::{
     arguments::{Codes, CpuChoice, SYSTEM_WIDE, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     exit::Failure,
-    experiments::{EXPERIMENTS, Experiment, Part, Preflight, Run, Ways, in_one_line},
+    experiments::{EXPERIMENTS, Experiment, Frames, Part, Preflight, Run, Ways, in_one_line},
     kernel_clocksources::Comparison,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, message, progress::Progress,
@@ -90,6 +90,12 @@ pub(crate) struct Arguments {
     alone: Alone,
     #[command(flatten)]
     pulse: PulseOptions,
+    /// Send a frame in each period of 1 ms of period
+    ///
+    /// A raw frame (EtherType 0x88A4) on IF, which the network returns, or which hpt returns from a second interface, such
+    /// as the other end of a veth pair. Needs CAP_NET_RAW.
+    #[arg(long, value_name = "IF[,IF]", requires = "names", hide_short_help = true)]
+    frames: Option<Frames>,
     /// Repeat the experiment clock-sources under each clocksource
     ///
     /// Asks for confirmation before it changes the system-wide clocksource.
@@ -293,6 +299,9 @@ impl Arguments {
         if self.pulse.is_requested() && !makes("late-loop") && !makes("one-loop") {
             return Err(Failure::Usage("--pulse applies only to the experiments late-loop and one-loop"));
         }
+        if self.frames.is_some() && !makes("period") {
+            return Err(Failure::Usage("--frames applies only to the experiment period"));
+        }
         if self.all_clock_sources && !makes("clock-sources") {
             return Err(Failure::Usage("--all-clock-sources applies only to the experiment clock-sources"));
         }
@@ -307,6 +316,7 @@ impl Arguments {
             cpu: None,
             alone: self.alone.clone(),
             pulse: None,
+            frames: self.frames.clone(),
             clock_sources: self.all_clock_sources.then_some(()).map(meant).transpose()?,
             journal: self.journal.clone(),
         })
