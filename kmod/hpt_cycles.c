@@ -18,8 +18,8 @@
 
 #include <linux/version.h>
 
-#if KERNEL_VERSION(5, 15, 0) > LINUX_VERSION_CODE
-#error "hpt_cycles needs Linux 5.15 or newer: older kernels have no param_set_uint_minmax"
+#if KERNEL_VERSION(5, 10, 0) > LINUX_VERSION_CODE
+#error "hpt_cycles needs Linux 5.10 or newer: it was not tested with older kernels, and before 5.7 they have no migrate_disable"
 #endif
 
 #include <linux/bitfield.h>
@@ -651,6 +651,7 @@ static void check_all(enum purpose purpose, struct cpumask *in_state)
 }
 
 /* The kernel does not report when perf takes a counter, so the CPUs are checked periodically. */
+#define MAX_CHECK_SECONDS (24 * 3600)
 static unsigned int check_seconds = 10;
 static bool loaded;
 static DEFINE_MUTEX(loading);
@@ -670,14 +671,19 @@ static void check(struct work_struct *work)
 	plan_check();
 }
 
+/* Linux 5.10 has no param_set_uint_minmax. */
 static int set_check_seconds(const char *value, const struct kernel_param *parameter)
 {
-	int err;
+	unsigned int seconds;
+	int err = kstrtouint(value, 0, &seconds);
 
+	if (!err && seconds > MAX_CHECK_SECONDS)
+		err = -EINVAL;
 	mutex_lock(&loading);
 	if (loaded)
 		cancel_delayed_work_sync(&checking);
-	err = param_set_uint_minmax(value, parameter, 0, 24 * 3600);
+	if (!err)
+		check_seconds = seconds;
 	if (loaded) {
 		if (!err)
 			check_all(OPEN_ANEW, NULL);

@@ -78,13 +78,11 @@ debian_codename() {
     (. /etc/os-release && echo "$VERSION_CODENAME")
 }
 
-# debian_depends PACKAGE PATTERN [SUITE]: prints the dependency of PACKAGE, in that suite if one is
-# named, whose name matches PATTERN. For names that contain a version.
+# debian_depends PACKAGE PATTERN: prints the dependency of PACKAGE whose name matches PATTERN. For
+# names that contain a version.
 debian_depends() {
-    local from=()
-    if [[ -n ${3:-} ]]; then from=(--target-release "$3"); fi
     # In containers, apt has no package cache, and each query takes seconds without one.
-    apt-cache -o Dir::Cache::pkgcache=pkgcache.bin "${from[@]}" depends "$1" | sed -n 's/^ *Depends: //p' | grep -m 1 -E -- "$2" || {
+    apt-cache -o Dir::Cache::pkgcache=pkgcache.bin depends "$1" | sed -n 's/^ *Depends: //p' | grep -m 1 -E -- "$2" || {
         echo "the mirror has no $1 with a dependency that matches $2" >&2
         return 1
     }

@@ -6,12 +6,15 @@
 # The cross compiler for each ARM architecture, by Debian's name.
 declare -A COMPILER=([arm64]=aarch64-linux-gnu [armhf]=arm-linux-gnueabihf [armel]=arm-linux-gnueabi)
 
+# A kernel of another release was built with another compiler than this machine's. These variables
+# turn off options of newer compilers, and debug information that needs the kernel image.
+FOREIGN_KERNEL=(CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT= CONFIG_DEBUG_INFO_BTF_MODULES=)
+
 # kernel_image KERNEL: prints the newest kernel package that the metapackage KERNEL
-# (NAME:ARCHITECTURE) depends on, without its architecture. The variable `kernel_suite` selects
-# another suite of this machine's release, such as backports.
+# (NAME:ARCHITECTURE) depends on, without its architecture.
 kernel_image() {
     local found
-    found=$(debian_depends "$1" '^linux-image-[0-9]' "${kernel_suite:+$(debian_codename)-$kernel_suite}")
+    found=$(debian_depends "$1" '^linux-image-[0-9]')
     echo "${found%%:*}"
 }
 
@@ -53,6 +56,10 @@ kernel_programs() {
         chmod 755 "$program"
     done
 }
+
+# kernel_modules_foreign KERNEL DIR [ARGUMENT...]: does what kernel_modules does, for the kernel of
+# another release, with this machine's compiler.
+kernel_modules_foreign() { kernel_modules "$1" "$2" "${FOREIGN_KERNEL[@]}" "CC=${COMPILER[${1##*:}]:+${COMPILER[${1##*:}]}-}gcc" "${@:3}"; }
 
 # kernel_modules KERNEL DIR [ARGUMENT...]: builds the modules whose sources and Makefile are in
 # DIR, with additional arguments for make.

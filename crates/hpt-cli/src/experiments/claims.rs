@@ -188,7 +188,7 @@ const CLAIMS: &[Claim] = &[
         "Linux \"4.9.59\"",
         Nothing(
             "-",
-            "hpt_cycles needs Linux 5.15; the program runs on older kernels, without the cycle counter of 32-bit ARM",
+            "hpt_cycles needs Linux 5.10; the program runs on older kernels, without the cycle counter of 32-bit ARM",
         ),
         "",
     ),

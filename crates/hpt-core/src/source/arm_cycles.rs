@@ -35,7 +35,7 @@ const CONTROL_D: u32 = 1 << 3;
 /// docs/safety.md in hpt's repository.
 ///
 /// Access can be revoked. When any program's perf event ends on this CPU, the kernel may close the counter, and the
-/// next read then raises SIGILL. On 32-bit ARM, the counter stops instead. Access is therefore checked each time the
+/// next read then raises SIGILL. On 32-bit ARM, and on aarch64 before Linux 5.17, the counter stops instead. Access is therefore checked each time the
 /// source is opened. While the source is open, this process cannot open [`PerfCycles`](super::PerfCycles).
 ///
 /// # Ordering

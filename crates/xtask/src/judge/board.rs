@@ -165,6 +165,13 @@ impl Board {
         counters
     }
 
+    /// Returns whether the kernel has `kernel.perf_user_access` (64-bit kernels since Linux 5.17). Only such a kernel
+    /// closes the counter when a perf event ends.
+    #[must_use]
+    pub fn has_user_access(&self) -> bool {
+        self.after_perf == AfterPerf::Sigill
+    }
+
     fn assign(&mut self, line: &str) -> Result<(), String> {
         let (variable, value) = line.split_once('=').ok_or_else(|| format!("{line} is not an assignment"))?;
         let words = words(value)?;

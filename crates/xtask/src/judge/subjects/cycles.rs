@@ -52,7 +52,7 @@ pub(super) fn judge(case: &Case<'_>) {
         counter.state_is("cycles-online", &format!("open {}", counter.all));
         shown += ", through hotplug";
     }
-    if case.board.architecture == "arm64" {
+    if case.board.has_user_access() {
         counter.state_is("cycles-user-access", &format!("taken {}", counter.all));
         shown += ", through perf's register access";
     }
@@ -109,7 +109,7 @@ fn judge_reads(case: &Case<'_>, counter: &Counter<'_>, build: &str) {
     if case.board.hotplug {
         counter.is_read(&format!("{build}.cycles-online"), MOVES, None);
     }
-    if case.board.architecture == "arm64" {
+    if case.board.has_user_access() {
         counter.is_read(&format!("{build}.cycles-user-access"), SIGILL, None);
         let step = format!("{build}.cycles-register");
         let said = |line: &str| line.starts_with("perf-cycles by register: own cost");
