@@ -29,6 +29,7 @@
 #include <linux/cpu_pm.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
+#include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
@@ -37,8 +38,10 @@
 #include <linux/percpu.h>
 #include <linux/ratelimit.h>
 #include <linux/sched.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/timekeeping.h>
 #include <linux/workqueue.h>
 #include <asm/barrier.h>
 #include <asm/cputype.h>
@@ -158,6 +161,15 @@ static void write_filter(u32 value)
 static u64 read_cycles(void)
 {
 	return read_sysreg(pmccntr_el0);
+}
+
+/* Nothing is computed between two readings. */
+static void read_cycles_in_a_row(unsigned long *readings, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		readings[i] = read_sysreg(pmccntr_el0);
 }
 
 /*
@@ -341,6 +353,19 @@ static u64 read_cycles(void)
 	return is_arm1176() ? read_sysreg(CCNT) : read_sysreg(PMCCNTR);
 }
 
+/* Nothing is computed between two readings. */
+static void read_cycles_in_a_row(unsigned long *readings, int count)
+{
+	int i;
+
+	if (is_arm1176())
+		for (i = 0; i < count; i++)
+			readings[i] = read_sysreg(CCNT);
+	else
+		for (i = 0; i < count; i++)
+			readings[i] = read_sysreg(PMCCNTR);
+}
+
 static u32 wanted_filter(void)
 {
 	return 0;
@@ -385,7 +410,7 @@ static const char * const words[STATES] = {
 	[STATE_GUEST] = "a guest of KVM has the CPU; the module waits until the guest's thread is switched out",
 };
 
-struct processor {
+struct cpu_counter {
 	/* The module has opened the counter; the values before that. */
 	bool opened;
 	u32 control, enabled, user, filter;
@@ -400,7 +425,7 @@ struct processor {
 	enum state said;
 };
 
-static DEFINE_PER_CPU(struct processor, processors);
+static DEFINE_PER_CPU(struct cpu_counter, processors);
 
 /* The smallest permission that the unit offers: on PMUv3, read access to the cycle counter. */
 static u32 wanted_user(void)
@@ -468,7 +493,7 @@ static bool counts(void)
  */
 static void close_here(void)
 {
-	struct processor *processor = this_cpu_ptr(&processors);
+	struct cpu_counter *processor = this_cpu_ptr(&processors);
 	u32 ours = CONTROL_D | (WANTED_CONTROL & ~CONTROL_E);
 	u32 control;
 
@@ -507,7 +532,7 @@ static void give_up_here(void)
  */
 static void open_here(void)
 {
-	struct processor *processor = this_cpu_ptr(&processors);
+	struct cpu_counter *processor = this_cpu_ptr(&processors);
 	bool first = !processor->opened;
 
 	if (unit() == UNIT_NONE || processor->dead || processor->given_up || is_guests() || read_interrupts())
@@ -765,6 +790,97 @@ static const struct kernel_param_ops why_ops = { .get = get_why };
 module_param_cb(why, &why_ops, NULL, 0444);
 MODULE_PARM_DESC(why, "why programs cannot read the counter of a CPU; empty if they can read all");
 
+/* --- readings in the kernel ---------------------------------------------------------------------------------------- */
+
+/*
+ * Two files in debugfs, which only root may read. Each read from the start of a file makes READINGS readings in a row
+ * on the current CPU, and prints their differences, one per line, in the order of the readings. The first difference
+ * belongs to the pair of readings that follows the pause of the program before the read. A read takes less than a
+ * millisecond, can be preempted, and changes nothing.
+ */
+#define READINGS 1000
+
+/* Room for all differences: the file is printed once, because printing it again would measure again. */
+#define LONGEST_LINE sizeof("-9223372036854775808\n")
+
+static int show_clock(struct seq_file *file, void *unused)
+{
+	struct timespec64 *readings = kcalloc(READINGS, sizeof(*readings), GFP_KERNEL);
+	int i;
+
+	if (!readings)
+		return -ENOMEM;
+	migrate_disable();
+	for (i = 0; i < READINGS; i++)
+		ktime_get_real_ts64(&readings[i]);
+	migrate_enable();
+	for (i = 1; i < READINGS; i++)
+		seq_printf(file, "%lld\n", timespec64_to_ns(&readings[i]) - timespec64_to_ns(&readings[i - 1]));
+	kfree(readings);
+	return 0;
+}
+
+/* Fails with EBUSY if the counter of the CPU is not open: perf may have stopped it or may set it. */
+static int show_cycles(struct seq_file *file, void *unused)
+{
+	unsigned long *readings = kcalloc(READINGS, sizeof(*readings), GFP_KERNEL);
+	struct visit before = { .purpose = LOOK }, after = { .purpose = LOOK };
+	int i, err = 0;
+
+	if (!readings)
+		return -ENOMEM;
+	migrate_disable();
+	visit_here(&before);
+	read_cycles_in_a_row(readings, READINGS);
+	visit_here(&after);
+	migrate_enable();
+	if (before.left != STATE_OPEN || after.left != STATE_OPEN)
+		err = -EBUSY;
+	/* On 32-bit ARM, the counter has 32 bits, too. */
+	for (i = 1; !err && i < READINGS; i++)
+		seq_printf(file, "%lu\n", readings[i] - readings[i - 1]);
+	kfree(readings);
+	return err;
+}
+
+static int open_clock(struct inode *inode, struct file *file)
+{
+	return single_open_size(file, show_clock, NULL, READINGS * LONGEST_LINE);
+}
+
+static int open_cycles(struct inode *inode, struct file *file)
+{
+	return single_open_size(file, show_cycles, NULL, READINGS * LONGEST_LINE);
+}
+
+static const struct file_operations clock_operations = {
+	.owner = THIS_MODULE,
+	.open = open_clock,
+	.read = seq_read,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+static const struct file_operations cycles_operations = {
+	.owner = THIS_MODULE,
+	.open = open_cycles,
+	.read = seq_read,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+static struct dentry *folder;
+
+/* Without debugfs, these calls do nothing. */
+static void create_files(void)
+{
+	folder = debugfs_create_dir(KBUILD_MODNAME, NULL);
+	debugfs_create_file("clock_ns", 0400, folder, NULL, &clock_operations);
+	debugfs_create_file("cycles", 0400, folder, NULL, &cycles_operations);
+}
+
+/* --- loading ------------------------------------------------------------------------------------------------------- */
+
 /*
  * The kernel's own driver resets the unit of a CPU before this function is called when the CPU
  * comes online, and before `woken` is called when it wakes up.
@@ -849,6 +965,7 @@ static int __init hpt_cycles_init(void)
 	loaded = true;
 	plan_check();
 	mutex_unlock(&loading);
+	create_files();
 	goto free;
 
 remove:
@@ -863,6 +980,7 @@ static void __exit hpt_cycles_exit(void)
 {
 	unsigned int cpu;
 
+	debugfs_remove_recursive(folder);
 	/* From here on, writing check_seconds does not start a check. */
 	mutex_lock(&loading);
 	loaded = false;

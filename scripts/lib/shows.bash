@@ -791,6 +791,7 @@ GUEST
     cycles_read before
     cycles_access before
     cycles_hpt before
+    for build in "${builds[@]}"; do echo "step $build.cycles-kernel-before hpt-$build latency pairs --in-kernel"; done
     # check_seconds=0: no periodic checks, so that the state after perf remains visible.
     echo 'step cycles-load insmod /modules/hpt_cycles.ko check_seconds=0'
     # If loading failed, dmesg has the reason, and there is nothing more to test.
@@ -810,6 +811,7 @@ GUEST
         # The other published table, with the published number of samples.
         echo "step $build.cycles-period as plain hpt-$build experiment period --state-dir /tmp/kept-plain --format json"
     done
+    guest_cycles_kernel
     # If the board supports CPU hotplug.
     echo "if [ -e $online ]; then"
     echo "echo 0 >$online"
@@ -824,6 +826,8 @@ GUEST
     echo "step $build.cycles-perf cycles-$build perf $CYCLES_CPU cat $state"
     for build in "${builds[@]}"; do echo "step $build.cycles-perf-left as plain cycles-$build read"; done
     echo "step cycles-state-left cat $state"
+    for build in "${builds[@]}"; do echo "step $build.cycles-kernel-after-perf hpt-$build latency pairs --in-kernel --interval 0s --count 5 --cpu $CYCLES_CPU"; done
+    echo "umount /sys/kernel/debug"
     echo "step cycles-again sh -c 'echo 0 >$check'"
     cycles_read again
     # Perf can also close the counter on all CPUs.
@@ -861,6 +865,17 @@ GUEST
     done
     echo 'fi'
     echo "step cycles-said sh -c 'dmesg | grep hpt_cycles:'"
+}
+
+# guest_cycles_kernel: reads in the kernel, at first without debugfs, which stays mounted.
+guest_cycles_kernel() {
+    local build
+    for build in "${builds[@]}"; do echo "step $build.cycles-kernel-unmounted hpt-$build latency pairs --in-kernel"; done
+    echo 'mount -t debugfs debugfs /sys/kernel/debug'
+    for build in "${builds[@]}"; do
+        echo "step $build.cycles-kernel-plain as plain hpt-$build latency pairs --in-kernel"
+        echo "step $build.cycles-kernel hpt-$build latency pairs --in-kernel --interval 0s,10ms/20ms --count 20 --format json"
+    done
 }
 
 # guest_cycles_reader: unloads the module while hpt reads the counter.

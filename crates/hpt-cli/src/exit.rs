@@ -15,7 +15,7 @@ use hpt_core::{
     gpio::GpioError,
     host::{CaptureFault, CpuList},
     knobs::{Journal, JournalError, KnobError},
-    measure::FrameError,
+    measure::{FrameError, KernelReadsRefused},
     realtime::{PinError, RealtimeError},
     state::StateError,
     stopwatch::StopwatchError,
@@ -152,6 +152,8 @@ pub(crate) enum Failure {
     Frames(#[from] FrameError),
     #[error("cannot time a single read")]
     Stopwatch(#[from] StopwatchError),
+    #[error("cannot read in the kernel")]
+    InKernel(#[from] KernelReadsRefused),
     #[error("cannot access the saved calibration")]
     State(#[from] StateError),
     #[error(

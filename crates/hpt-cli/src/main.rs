@@ -14,6 +14,7 @@ mod experiments;
 #[cfg(test)]
 mod golden;
 mod kernel_clocksources;
+mod kernel_reads;
 mod output;
 mod pause;
 mod read_cost;

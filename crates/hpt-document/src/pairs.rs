@@ -43,7 +43,7 @@ pub struct PairsDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairsRow {
-    /// The name of the source.
+    /// The name of the source; `realtime-in-kernel` and `arm-cycles-in-kernel` for readings that the kernel made.
     pub id: String,
     /// The pauses before the pairs of reads, in nanoseconds. Pauses of different lengths alternate; 0 means that there
     /// are no pauses.

@@ -198,7 +198,7 @@ pub const RULES: &[Rules] = &[
             &["arguments", "exit", "read_cost", "source_rate"],
             &["consent", "signals"],
             &["context"],
-            &["kernel_clocksources", "sampling", "stopwatch"],
+            &["kernel_clocksources", "kernel_reads", "sampling", "stopwatch"],
             &["experiments"],
             &["cmd"],
             &["cli"],

@@ -17,7 +17,12 @@ use super::{
     figure::{Measured, Tally, ratio},
     instruments::{Chosen, cycles, cycles_remark, preflight_of},
 };
-use crate::{context::continue_if, exit::Failure, signals::Signals};
+use crate::{
+    context::continue_if,
+    exit::{Failure, causes},
+    kernel_reads::{InKernel, in_kernel},
+    signals::Signals,
+};
 
 const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
@@ -39,7 +44,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "mean interval between two back-to-back reads: without pauses, every second, and with alternating 1 s and 5 s pauses",
     published_in: "paper (2020), Table 1 and Figures 3 to 5",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; getnstimeofday compared with the cycle counter",
-    differs: "the paper measured in the kernel, but hpt measures in a program, which calls the read through a pointer; if programs cannot read a cycle counter, hpt uses the best counter of this machine instead; the ordered pairs, which measure a piece of work, are not in the paper",
+    differs: "hpt measures in the kernel if the kernel module hpt_cycles is loaded and hpt runs as root, and the pairs in a program are then rows of their own; otherwise hpt measures in a program, which calls the read through a pointer; a pause is a sleep of the program, and a system call follows it; if programs cannot read a cycle counter, hpt uses the best counter of this machine instead; the ordered pairs, which measure a piece of work, are not in the paper",
     main: IN_A_ROW[0],
     published: &[
         published(IN_A_ROW[0], 288.0),
@@ -52,7 +57,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published_ratio(RATIOS[1], 18.7),
         published_ratio(RATIOS[2], 16.7),
     ],
-    way: Some(|context, _| preflight_of(context, cycles)),
+    way: Some(|context, _| {
+        let mut preflight = preflight_of(context, cycles)?;
+        preflight.conditions.push(match in_kernel(context) {
+            Ok(_) => "also in the kernel, with hpt_cycles".to_owned(),
+            Err(why) => format!("in a program only: {}", causes(&why)),
+        });
+        Ok(preflight)
+    }),
     parts: &[
         Part {
             name: "back to back",
@@ -81,10 +93,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
 };
 
-/// Reads each source 1000 times in a row, as in the paper. Ordered pairs follow as rows of their own.
+/// Reads each source 1000 times in a row, as in the paper: in the kernel if possible, and in the program. Ordered pairs
+/// follow as rows of their own.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 fn in_a_row(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    let (chosen, mut found) = sources(run, IN_A_ROW)?;
+    let mut kernel = Kernel::of(run, IN_A_ROW);
+    // There is one difference fewer than readings.
+    kernel.read(run, &[Duration::ZERO], run.count.saturating_sub(1).max(1), &mut kernel_only());
+    let (chosen, missing) = sources(run, kernel.names())?;
+    let mut found = kernel.figures();
+    found.extend(missing);
     for (place, (chosen, what)) in chosen.iter().enumerate() {
         let source = chosen.opened.as_dyn();
         let rate = run.rate(source);
@@ -98,7 +116,7 @@ fn in_a_row(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
             done += reads;
             (run.progress)((place as f64 + done as f64 / run.count as f64) / 2.0);
         }
-        for (what, differences) in [((*what).to_owned(), &chain), (format!("{what}: ordered pairs"), &pairs)] {
+        for (what, differences) in [(what.clone(), &chain), (format!("{what}: ordered pairs"), &pairs)] {
             let mut tally = Tally::default();
             tally.add_ticks(differences, rate.as_ref().map_or(1.0, |rate| rate.tick_ns_f64()));
             found.extend(figure_of(&what, &tally, (chosen, &rate)));
@@ -117,17 +135,69 @@ fn in_turn(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 }
 
 /// A source, and the name of its row.
-type Named = (Chosen, &'static str);
+type Named = (Chosen, String);
 
 /// Returns the system clock and the cycle counter, and rows for the reason why there is no cycle counter.
-fn sources(run: &Run<'_>, what: [&'static str; 2]) -> Result<(Vec<Named>, Vec<Measured>), Failure> {
-    let mut chosen = vec![(run.context.open("monotonic").map(Chosen::of)?, what[0])];
+fn sources(run: &Run<'_>, [clock, counter]: [String; 2]) -> Result<(Vec<Named>, Vec<Measured>), Failure> {
+    let mut chosen = vec![(run.context.open("monotonic").map(Chosen::of)?, clock)];
     let mut missing = Vec::new();
     match cycles(run.context) {
-        Ok(cycles) => chosen.push((cycles, what[1])),
-        Err(why) => missing.push(Measured::unavailable(what[1], "ns", why)),
+        Ok(cycles) => chosen.push((cycles, counter)),
+        Err(why) => missing.push(Measured::unavailable(&counter, "ns", why)),
     }
     Ok((chosen, missing))
+}
+
+/// The readings that the kernel makes, with the names of their rows; none if the kernel makes no readings.
+struct Kernel {
+    what: [&'static str; 2],
+    readers: Vec<(InKernel, Tally)>,
+}
+
+impl Kernel {
+    fn of(run: &Run<'_>, what: [&'static str; 2]) -> Self {
+        let readers = in_kernel(run.context).unwrap_or_default().into_iter().zip(what).map(|(reader, what)| {
+            let mut tally = Tally::default();
+            tally.go_on(run.before, what, 1.0);
+            (reader, tally)
+        });
+        Self { what, readers: readers.collect() }
+    }
+
+    /// Returns the names of the rows of the program. If the kernel makes readings, they have the published names.
+    fn names(&self) -> [String; 2] {
+        let ending = if self.readers.is_empty() { "" } else { ": in a program" };
+        self.what.map(|what| format!("{what}{ending}"))
+    }
+
+    /// Reads pairs, one counter after the other, and returns the smallest number of pairs of a counter. If the kernel
+    /// refuses to read, for example because perf uses the counter, a warning states the reason.
+    fn read(&mut self, run: &Run<'_>, waits: &[Duration], count: u64, sleeper: &mut Sleeper) -> u64 {
+        let mut fewest = count;
+        for (reader, tally) in &mut self.readers {
+            let mut differences = Histogram::new();
+            let read = reader.read((waits, count), &mut differences, |wait, _| {
+                continue_if(run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on())
+            });
+            if let Err(why) = read {
+                run.warnings.borrow_mut().push(causes(&why));
+            }
+            if let Some(rate) = reader.rate {
+                tally.add_ticks(&differences, rate.tick_ns_f64());
+            }
+            fewest = fewest.min(differences.samples());
+        }
+        fewest
+    }
+
+    fn figures(&self) -> Vec<Measured> {
+        let each = self.readers.iter().zip(self.what);
+        let figure = |((reader, tally), what): (&(InKernel, Tally), &str)| match reader.rate {
+            Some(_) => tally.figure(what, 1.0, "ns", reader.how),
+            None => Some(Measured::unavailable(what, "ns", "the rate of arm-cycles could not be measured")),
+        };
+        each.filter_map(figure).collect()
+    }
 }
 
 /// Reads pairs, each after a pause of its own, as the paper measured one source after the other.
@@ -137,16 +207,18 @@ fn after_pauses(
     (what, ratio_of): ([&'static str; 2], &str),
     waits: &[Duration],
 ) -> Result<Vec<Measured>, Failure> {
-    let (chosen, mut found) = sources(run, what)?;
+    let mut kernel = Kernel::of(run, what);
+    let (chosen, mut found) = sources(run, kernel.names())?;
     let read: Vec<_> = chosen.iter().map(|(chosen, _)| (chosen.opened.as_dyn(), PairReads::Bare)).collect();
     let rates: Vec<_> = read.iter().map(|(source, _)| run.rate(*source)).collect();
     let mut tallies: Vec<Tally> = chosen.iter().map(|_| Tally::default()).collect();
     tallies.iter_mut().zip(&chosen).for_each(|(tally, (_, what))| tally.go_on(run.before, what, 1.0));
-    let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
+    let mut sleeper = kernel_only();
     let _listening = Signals::interrupts(sleeper.waker())?;
 
     // A stretch consists of whole cycles of pauses, so that the next stretch begins with the first pause.
-    let turn = waits.iter().sum::<Duration>() * u32::try_from(read.len()).unwrap_or(1);
+    let counters = read.len() + kernel.readers.len();
+    let turn = waits.iter().sum::<Duration>() * u32::try_from(counters).unwrap_or(1);
     let turns = KEEP_EVERY.as_nanos().checked_div(turn.as_nanos()).unwrap_or(0);
     let stretch = u64::try_from(turns).unwrap_or(1).max(1) * waits.len() as u64;
     let (mut done, mut made, mut kept) = (0, 0_u64, Instant::now());
@@ -154,7 +226,7 @@ fn after_pauses(
         let asked = stretch.min(run.count - done);
         let pairs = back_to_back_reads(&read, waits, asked, |step| {
             let PairStep::Pause(wait) = step else { return ControlFlow::Continue(()) };
-            (run.progress)(made as f64 / (run.count * read.len() as u64) as f64);
+            (run.progress)(made as f64 / (run.count * counters as u64) as f64);
             made += 1;
             continue_if(run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on())
         });
@@ -163,17 +235,24 @@ fn after_pauses(
                 tally.add_ticks(&pairs.differences, rate.tick_ns_f64());
             }
         }
+        let in_kernel = kernel.read(run, waits, asked, &mut sleeper);
+        made += asked * kernel.readers.len() as u64;
         // No pair is read if its pause was interrupted.
-        let fewest = pairs.iter().map(|pairs| pairs.differences.samples()).min().unwrap_or(0);
+        let fewest = pairs.iter().map(|pairs| pairs.differences.samples()).chain([in_kernel]).min().unwrap_or(0);
         done += if run.goes_on() { asked } else { fewest };
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
             kept = Instant::now();
-            (run.keep)(done, figures(&tallies, &chosen, &rates));
+            (run.keep)(done, [kernel.figures(), figures(&tallies, &chosen, &rates)].concat());
         }
     }
+    found.extend(kernel.figures());
     found.extend(figures(&tallies, &chosen, &rates));
     found.extend(ratio(ratio_of, &found, what));
     Ok(found)
+}
+
+fn kernel_only() -> Sleeper {
+    Sleeper::new().with_strategy(Strategy::KernelOnly)
 }
 
 fn figures(tallies: &[Tally], chosen: &[Named], rates: &[Result<Frequency, String>]) -> Vec<Measured> {

@@ -19,6 +19,7 @@ mod explain;
 mod fuzz;
 mod golden;
 mod headlines;
+mod in_kernel;
 mod interrupted;
 mod limits;
 mod live;

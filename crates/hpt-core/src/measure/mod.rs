@@ -20,6 +20,7 @@ mod cpu_time;
 mod edge_latency;
 mod frame;
 mod granularity;
+mod kernel_reads;
 mod loop_jitter;
 mod not_run;
 mod open_file;
@@ -54,6 +55,7 @@ pub use self::{
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     frame::{FrameError, FramePort},
     granularity::{Granularity, granularity},
+    kernel_reads::{KernelCounter, KernelReads, KernelReadsRefused},
     loop_jitter::{LoopJitter, PollLoop},
     not_run::{NotRun, NotRunWatch},
     read_cost::{Instruments, ReadBatches, ReadCost, read_cost},

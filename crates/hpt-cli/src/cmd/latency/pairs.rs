@@ -25,6 +25,7 @@ use crate::{
     cycle_counters::counts_cycles,
     document_head::{head_of, machine_line},
     exit::{Failure, causes},
+    kernel_reads::in_kernel,
     output::{
         Align, Answer, Block, Cell, Column, Document, OUTPUT, Table, chart_option::ChartOption, exact_time,
         one_or_many, progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
@@ -54,6 +55,7 @@ const EXAMPLES: &str = "  \
   hpt latency pairs --interval 0s,1s,1s/5s
                                           without pauses; after 1 s; after 1 s
                                           and 5 s in turn (7 minutes)
+  sudo hpt latency pairs --in-kernel      beside reads in the kernel (ARM)
   hpt latency pairs --source monotonic,tsc --count 1000 --format csv";
 
 /// The kind of the `hpt latency pairs` document.
@@ -86,6 +88,13 @@ pub(crate) struct Arguments {
     /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
+    /// Also read in the kernel, with the kernel module hpt_cycles
+    ///
+    /// hpt_cycles reads the kernel's clock (realtime-in-kernel) and the cycle counter (arm-cycles-in-kernel) twice after
+    /// each pause; without pauses, 1000 times in a row. Requires root. The default sources are then realtime and
+    /// arm-cycles, which read the same counters in the program. No read is ordered.
+    #[arg(long)]
+    in_kernel: bool,
     #[command(flatten)]
     warm_up: WarmUpOption,
     #[command(flatten)]
@@ -144,25 +153,31 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
+    let mut kernel = if arguments.in_kernel { in_kernel(context)? } else { Vec::new() };
     let opened = subjects(arguments, context)?;
     let reference = context.open("monotonic-raw")?;
     let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
     let rates: Vec<_> = sources.iter().map(|&source| frequency_of(source, reference.as_dyn())).collect();
 
     let raw = arguments.raw.as_ref().map(|path| Raw::<RawPair>::create(path)).transpose()?;
+    // The kernel does not order its reads, either.
+    let order = if arguments.in_kernel { PairReads::Bare } else { PairReads::Ordered };
+    let read: Vec<_> = sources.iter().map(|&source| (source, order)).collect();
+
     let intervals = distinct(&arguments.interval);
     let waits: Duration = intervals.iter().map(|waits| waits.total(arguments.count)).sum();
     let several = u32::try_from(sources.len()).unwrap_or(u32::MAX);
-    let expected = waits.saturating_mul(several) + reads(sources.len(), intervals.len(), arguments.count);
-    let of_source = u64::from(arguments.count) * intervals.len() as u64;
-    let progress = Progress::new(of_source * u64::from(several), expected);
+    let rows = sources.len() + kernel.len();
+    let expected =
+        waits.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)) + reads(rows, intervals.len(), arguments.count);
+    let progress = Progress::new(u64::from(arguments.count) * (intervals.len() * rows) as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.waker())?;
-    let warm_up = warm_up(arguments, (context, &progress), (&sources, intervals[0]), &mut sleeper);
+    let warm_up = warm_up(arguments, (context, &progress), (&read, intervals[0]), &mut sleeper);
     let cpu = pinned.as_ref().map(Pinned::cpu);
-    let counts_cycles = sources.iter().any(|source| counts_cycles(*source));
+    let counts_cycles = !kernel.is_empty() || sources.iter().any(|source| counts_cycles(*source));
     let asked = Asked { arguments, context, cpu, counts_cycles, warm_up };
-    let (mut measured, mut done) = (Vec::new(), 0_u64);
+    let (mut measured, mut done, mut refused) = (Vec::new(), 0_u64, Vec::new());
     // The thread blocks during pauses, so the kernel counts the time for which it was ready.
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, cpu);
     let mut parts = Parts::of(cpu, context);
@@ -179,7 +194,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let mut raw_pairs = lines.as_mut().map(|lines| RawPairs::new(lines, &waits.0, &sources, &rates));
         let mut pairs = Series::new(waits, arguments.count.into(), sources.len());
         while pairs.left() > 0 && !context.interrupted() {
-            pairs.measure(&sources, raw_pairs.as_mut(), |wait| {
+            pairs.measure(&read, raw_pairs.as_mut(), |wait| {
                 // Consecutive pairs should be disturbed as little as possible.
                 if !wait.is_zero() || (done + 1) % LOOK_EVERY == 0 {
                     // The result so far is printed before a pause, and when all sources have the same number of pairs.
@@ -199,6 +214,25 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
         parts.end(waits.name());
         measured.extend(rows_of(waits, &pairs.differences));
+        for reader in &mut kernel {
+            let (id, rate) = (reader.id.clone(), reader.rate);
+            let mut differences = Histogram::new();
+            let count = u64::from(arguments.count);
+            let read = reader.read((&waits.0, count), &mut differences, |wait, so_far| {
+                answer_request(context, || {
+                    let row = row(&id, rate, waits, so_far).map(|row| (row, so_far.clone()));
+                    let rows = measured.iter().cloned().chain(row).collect();
+                    let (data, differences) = asked.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
+                    let blocks = page(&data, &differences);
+                    Some(Document::new(data, blocks))
+                });
+                done += 1;
+                progress.at(done);
+                pause(wait, &mut sleeper, context)
+            });
+            refused.extend(read.err().map(|why| causes(&why)));
+            measured.extend(row(&id, rate, waits, &differences).map(|row| (row, differences)));
+        }
     }
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
@@ -207,8 +241,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let unwritten = raw.map_or(Ok(()), Raw::finish).err();
     let warnings: Vec<_> = unwritten.iter().map(|failure| causes(failure)).collect();
 
+    let warnings: Vec<_> = refused.into_iter().chain(warnings).collect();
+    let answer = if measured.is_empty() || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
     let (mut data, differences) = asked.data(measured, &parts, (not_run, warnings.clone()));
-    let answer = if data.results.is_empty() || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
     let answer = answer.and(verdict::answer(&data.limits));
     data.conditions = conditions;
     let remarks = (&mut data.notes, &mut *data.limits);
@@ -244,7 +279,7 @@ impl<'a> Series<'a> {
     /// Measures until all pairs are measured, or until `wait` returns `Break`.
     fn measure(
         &mut self,
-        sources: &[&dyn TimeSource],
+        sources: &[Read<'_>],
         mut raw: Option<&mut RawPairs<'_>>,
         mut wait: impl FnMut(Duration) -> ControlFlow<()>,
     ) {
@@ -253,7 +288,7 @@ impl<'a> Series<'a> {
         let turns = waits.len().max(1) as u64;
         waits.rotate_left(usize::try_from(self.made_of_each() % turns).unwrap_or(0));
         let several = self.differences.len() as u64;
-        let pairs = back_to_back_reads(&ordered(sources), &waits, self.left(), |step| {
+        let pairs = back_to_back_reads(sources, &waits, self.left(), |step| {
             match step {
                 PairStep::Pause(pause) => {
                     wait(pause)?;
@@ -274,19 +309,18 @@ impl<'a> Series<'a> {
     }
 }
 
-fn ordered<'a>(sources: &[&'a dyn TimeSource]) -> Vec<(&'a dyn TimeSource, PairReads)> {
-    sources.iter().map(|&source| (source, PairReads::Ordered)).collect()
-}
+/// A source, and how it is read.
+type Read<'a> = (&'a dyn TimeSource, PairReads);
 
 /// Reads pairs after the first of the pauses until the warm-up is over.
 fn warm_up(
     arguments: &Arguments,
     (context, progress): (&Context, &Progress),
-    (sources, waits): (&[&dyn TimeSource], &Waits),
+    (sources, waits): (&[Read<'_>], &Waits),
     sleeper: &mut Sleeper,
 ) -> DiscardedSamples {
     arguments.warm_up.spend((context, progress), |end| {
-        let pairs = back_to_back_reads(&ordered(sources), &waits.0, LOOK_EVERY, |step| {
+        let pairs = back_to_back_reads(sources, &waits.0, LOOK_EVERY, |step| {
             let PairStep::Pause(wait) = step else { return ControlFlow::Continue(()) };
             let left = end.saturating_duration_since(Instant::now());
             continue_if(!left.is_zero())?;
@@ -319,6 +353,12 @@ impl Asked<'_> {
         let Self { arguments, context, cpu, counts_cycles, warm_up } = *self;
         let (rows, differences): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
         let mut notes = context.notes();
+        if arguments.in_kernel {
+            notes.push(
+                "no read is ordered, as in the kernel; a system call follows the pause before a read in the kernel"
+                    .to_owned(),
+            );
+        }
         if counts_cycles {
             notes.push(
                 "cycles are converted to nanoseconds at the frequency of a busy core; after a pause, the frequency may be lower".to_owned(),
@@ -351,7 +391,8 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
     }
-    let names = source::names().into_iter();
+    let of_kernel = vec![SourceId::new("realtime"), SourceId::new("arm-cycles")];
+    let names = if arguments.in_kernel { of_kernel } else { source::names() }.into_iter();
     let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
     // A clock with a granularity of milliseconds is too coarse.
     Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
@@ -525,7 +566,7 @@ mod tests {
 
     use hpt_document::{not_run::NotRun, pairs::PairsDocument, warm_up::DiscardedSamples};
 
-    use super::{Raw, RawPairs, Series, Waits, best, distinct, headline, page, ranked, row, waits};
+    use super::{PairReads, Raw, RawPairs, Series, Waits, best, distinct, headline, page, ranked, row, waits};
     use crate::{golden, output::Document, sampling::conditions};
 
     #[test]
@@ -568,7 +609,7 @@ mod tests {
         let mut series = Series::new(&waits, 8, 1);
         let (mut waited, mut asked) = (Vec::new(), 0);
         while series.left() > 0 {
-            series.measure(&[&source], None, |wait| {
+            series.measure(&[(&source, PairReads::Ordered)], None, |wait| {
                 asked += 1;
                 // Each third time, the series is interrupted before the pause.
                 if asked % 3 == 0 {
@@ -593,7 +634,11 @@ mod tests {
         for (text, count) in [("0s", 2), ("1s/5s", 1)] {
             let waits = waits(text).expect("waits");
             let mut pairs = RawPairs::new(&mut lines, &waits.0, &sources, &rates);
-            Series::new(&waits, count, 2).measure(&sources, Some(&mut pairs), |_| ControlFlow::Continue(()));
+            Series::new(&waits, count, 2).measure(
+                &sources.map(|source| (source, PairReads::Ordered)),
+                Some(&mut pairs),
+                |_| ControlFlow::Continue(()),
+            );
         }
         drop(lines);
         raw.finish().expect("it is written");

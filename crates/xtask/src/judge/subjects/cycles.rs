@@ -3,7 +3,7 @@
 
 use hpt_document::{bench::BenchDocument, experiment::ExperimentDocument, pairs::PairsDocument, probe::ProbeDocument};
 
-use super::cycles_kvm;
+use super::{cycles_kernel, cycles_kvm};
 use crate::judge::{
     board::AfterPerf,
     case::{Case, source},
@@ -24,6 +24,7 @@ pub(super) fn judge(case: &Case<'_>) {
         hpt_says(case, build, "before", 1, "arm-cycles is not available, with a reason", |available, _, reason, _| {
             !available && reason
         });
+        cycles_kernel::judge_without(case, build);
     }
     if case.board.after_perf == AfterPerf::Refused {
         if case.answers.status("cycles-load").is_none_or(|status| status == 0) {
@@ -42,11 +43,12 @@ pub(super) fn judge(case: &Case<'_>) {
     for build in &case.board.builds {
         judge_reads(case, &counter, build);
         judge_measurements(case, build);
+        cycles_kernel::judge(case, build);
     }
     for when in ["powered-down", "again", "perf-once-more", "unload", "load-again", "unload-again"] {
         case.ended(&format!("cycles-{when}"));
     }
-    let mut shown = format!("cycle counter on {} CPUs with hpt_cycles", case.board.cores);
+    let mut shown = format!("cycle counter on {} CPUs with hpt_cycles, also read in the kernel", case.board.cores);
     if case.board.hotplug {
         counter.state_is("cycles-offline", &format!("open {}", counter.others));
         counter.state_is("cycles-online", &format!("open {}", counter.all));
@@ -288,6 +290,11 @@ pub(super) const PLANTS: &[Plants] = &[
             },
             Plant { what: "root gets an old state", change: |it| it.copy("cycles-looks-plain", "cycles-looks") },
         ],
+    },
+    Plants {
+        about: "readings in the kernel",
+        fit: |board| board.asked_for("cycles") && board.after_perf != AfterPerf::Refused,
+        plants: cycles_kernel::PLANTS,
     },
     Plants {
         about: "cycle counter with a KVM guest",

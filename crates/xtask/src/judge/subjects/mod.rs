@@ -7,6 +7,7 @@ mod clocksource;
 mod cpus;
 mod culprits;
 mod cycles;
+mod cycles_kernel;
 mod cycles_kvm;
 mod doctor;
 mod experiments;
