@@ -106,7 +106,7 @@ const CLAIMS: &[Claim] = &[
         Article,
         "\"#define BCM2708_ST_BASE 0x20003000\": root, 32 bits, and a fixed address",
         Command("0x20003000", "`hpt probe --all` (source `bcm-systimer`)"),
-        "hpt takes the address from the device tree, and tests that the counter runs at its rate; 64-bit programs work, and with the overlay in dist/ also programs without root",
+        "hpt takes the address from the device tree, or without one from the name of the chip (BCM2708, BCM2709), and tests that the counter runs at its rate; 64-bit programs work, and with the overlay in dist/ also programs without root",
     ),
     claim(
         Article,

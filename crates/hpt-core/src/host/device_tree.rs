@@ -28,14 +28,6 @@ pub struct DeviceNode {
     pub clock_frequency_hz: Option<u32>,
 }
 
-#[cfg(test)]
-impl DeviceNode {
-    /// Creates a node of which only the path is known.
-    pub(crate) fn unreachable(path: &str) -> Self {
-        Self { path: path.to_owned(), registers: None, clock_frequency_hz: None }
-    }
-}
-
 /// A range of addresses, as seen by the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {

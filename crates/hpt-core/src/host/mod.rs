@@ -26,6 +26,7 @@ mod settings;
 mod situation;
 mod soc;
 mod system;
+mod system_timer;
 mod told;
 mod uio;
 
@@ -71,8 +72,8 @@ pub(crate) use self::{
     interrupts::Interrupt,
     kernel_configuration::KernelConfiguration,
     settings::{IDLE_DRIVER, Stolen, Supply, Zone},
-    soc::SYSTEM_TIMER,
     system::Family,
+    system_timer::SystemTimer,
     told::Told,
 };
 use crate::{

@@ -15,7 +15,7 @@ use super::{
     tested,
 };
 use crate::{
-    host::{Architecture, DeviceNode, Host, Region, SYSTEM_TIMER},
+    host::{Architecture, Host, Region, SystemTimer},
     sys::{
         arch::Barrier,
         mmio::{Registers, Window},
@@ -34,9 +34,10 @@ const HIGH: usize = 0x08;
 /// The number of bytes to map, from the first register to the last register that is read.
 const LENGTH: usize = 0x0c;
 
-/// The kernel's name for this timer as a clocksource, on boards where the kernel uses it. Linux,
-/// drivers/clocksource/bcm2835_timer.c.
+/// The kernel's names for this timer as a clocksource, on boards where the kernel uses it. Linux,
+/// drivers/clocksource/bcm2835_timer.c; raspberrypi/linux, rpi-3.12.y, arch/arm/mach-bcm2708/bcm2708.c.
 const CLOCK_SOURCE: &str = "timer";
+const OLD_CLOCK_SOURCE: &str = "stc";
 const MEMORY: &str = "/dev/mem";
 
 /// The full 64-bit Broadcom System Timer, at one tick per microsecond.
@@ -179,29 +180,27 @@ fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailab
     if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
         return Err(Unavailable::OtherArchitecture { have });
     }
-    let Some(node) = host.device_node(SYSTEM_TIMER) else {
-        return Err(Unavailable::NoDevice { evidence: format!("the device tree has no {SYSTEM_TIMER}") });
-    };
-    let Some(registers) = node.registers else {
+    let timer = host.system_timer().map_err(|evidence| Unavailable::NoDevice { evidence })?;
+    let Some(registers) = timer.registers else {
         return Err(Unavailable::NoDevice {
-            evidence: format!("the device tree does not contain the register address of {}", node.path),
+            evidence: format!("the address of the timer's registers is unknown ({})", timer.evidence),
         });
     };
     let length = u64::try_from(LENGTH).expect("twelve");
     if registers.length < length || registers.address % 4 != 0 {
         return Err(Unavailable::NoDevice {
             evidence: format!(
-                "the device tree entry {} describes {} bytes at {:#x}, which cannot be the timer's registers",
-                node.path, registers.length, registers.address
+                "{} bytes at {:#x} cannot be the timer's registers ({})",
+                registers.length, registers.address, timer.evidence
             ),
         });
     }
-    Ok((info(id, &node), Region { length, ..registers }))
+    Ok((info(id, timer.clock_frequency_hz), Region { length, ..registers }))
 }
 
-fn info(id: SourceId, node: &DeviceNode) -> SourceInfo {
+fn info(id: SourceId, clock_frequency_hz: Option<u32>) -> SourceInfo {
     let mut info = SourceInfo::new(id);
-    let stated = node.clock_frequency_hz.and_then(|hertz| Frequency::from_hertz(hertz.into()));
+    let stated = clock_frequency_hz.and_then(|hertz| Frequency::from_hertz(hertz.into()));
     info.nominal = Some(stated.map_or(
         Nominal { frequency: Frequency::MEGAHERTZ, stated_by: StatedBy::Definition },
         |frequency| Nominal { frequency, stated_by: StatedBy::DeviceTree },
@@ -276,24 +275,26 @@ fn diagnose(host: &Host, error: io::Error) -> Unavailable {
     }
 }
 
-/// A note about the true rate of the timer, because the device tree states a rounded rate. The divider is from pigpio's
+/// A note about the true rate of the timer, because the stated rate is rounded. The divider is from pigpio's
 /// documentation and has not been verified by a measurement.
-const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; pigpio's documentation states 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz for a Pi 1 to 3, which has not been verified";
+const TRUE_RATE: &str = "pigpio's documentation states 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz for a Pi 1 to 3, which has not been verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
-    let Some(node) = host.device_node(SYSTEM_TIMER) else {
-        return vec![format!("device tree: no {SYSTEM_TIMER} on any bus that the processor can reach")];
+    let SystemTimer { registers, clock_frequency_hz, evidence } = match host.system_timer() {
+        Ok(timer) => timer,
+        Err(why) => return vec![why],
     };
-    let place = node.registers.map_or("the address of its registers cannot be determined".to_owned(), |registers| {
+    let place = registers.map_or("the address of its registers cannot be determined".to_owned(), |registers| {
         format!("registers at {:#x}", registers.address)
     });
-    let mut lines = vec![format!("device tree: {} is {SYSTEM_TIMER}; {place}", node.path)];
-    let window = node.registers.and_then(|registers| host.uio_window(registers));
+    let mut lines = vec![format!("{evidence}; {place}")];
+    let window = registers.and_then(|registers| host.uio_window(registers));
     lines.push(window.map_or("UIO: no device maps these registers".to_owned(), |window| {
         format!("UIO: map {} of /dev/{} ({}) covers these registers", window.map, window.device, window.name)
     }));
     lines.extend(opened.map(|path| format!("mapped read-only from {}", path.display())));
-    lines.push(TRUE_RATE.to_owned());
+    let stated_by = if clock_frequency_hz.is_some() { "according to the device tree" } else { "by definition" };
+    lines.push(format!("rate: 1 MHz {stated_by}; {TRUE_RATE}"));
     lines
 }
 
@@ -320,9 +321,15 @@ fn verdict(host: &Host, here: bool) -> KernelVerdict {
     if !here {
         return KernelVerdict::Unknown("this counter does not exist on this architecture".to_owned());
     }
-    match KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE) {
+    let sources = host.clock_sources();
+    let name = if sources.offers(OLD_CLOCK_SOURCE) == Some(true) { OLD_CLOCK_SOURCE } else { CLOCK_SOURCE };
+    match KernelVerdict::of_clock_source(&sources, name) {
         KernelVerdict::Distrusted(_) => KernelVerdict::Unknown(
             "the kernel does not offer this timer as a clocksource, which is not evidence against it".to_owned(),
+        ),
+        // Drivers of other timers use the same names.
+        KernelVerdict::Trusted(_) if host.system_timer().is_err() => KernelVerdict::Unknown(
+            "the kernel offers a clocksource of this name, but nothing shows that it is this timer".to_owned(),
         ),
         verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
     }
@@ -410,8 +417,7 @@ mod tests {
     time_source!(Low<'_>, low);
 
     fn counter<R: Registers>(registers: R, id: SourceId) -> Counter<R> {
-        let node = crate::host::DeviceNode::unreachable("/soc/timer");
-        Counter { registers, barrier: Barrier::detect(None), info: info(id, &node) }
+        Counter { registers, barrier: Barrier::detect(None), info: info(id, None) }
     }
 
     fn moving(now_ns: &AtomicU64, ticks_per_ms: u64) -> Moving<'_> {

@@ -2,7 +2,7 @@
 //! tree. Opens no source.
 
 use super::{PosixId, Scope, SourceInfo};
-use crate::host::{Host, SYSTEM_TIMER};
+use crate::host::Host;
 
 /// Pairs of names that refer to the same reading.
 const ONE_READING: [(&str, &str); 3] =
@@ -25,8 +25,8 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
 /// Returns the source that reads the same counter as this kernel clocksource, or `None` if this crate has no such
 /// source.
 ///
-/// The kernel's name for the System Timer in the BCM283x is `timer`, but drivers for other boards use the same name.
-/// The device tree of `host` shows which timer it is.
+/// The kernel's name for the System Timer in the BCM283x is `timer`, and `stc` in kernels without a device tree.
+/// Drivers for other boards use such names, too. The device tree or /proc/cpuinfo of `host` shows which timer it is.
 #[must_use]
 pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
     match clock_source {
@@ -34,7 +34,7 @@ pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'stat
         "arch_sys_counter" => Some("arm-counter"),
         "hpet" => Some("hpet"),
         "acpi_pm" => Some("acpi-pm"),
-        "timer" => host.device_node(SYSTEM_TIMER).map(|_| "bcm-systimer"),
+        "timer" | "stc" => host.system_timer().ok().map(|_| "bcm-systimer"),
         _ => None,
     }
 }
@@ -52,7 +52,7 @@ impl SourceInfo {
 #[cfg(test)]
 mod tests {
     use crate::{
-        host::{Capture, Facts, Host},
+        host::{Architecture, Capture, Facts, Host},
         source::{Scope, SourceId, SourceInfo, are_one_reading, counter_of_clock_source, names},
     };
 
@@ -76,13 +76,16 @@ mod tests {
     }
 
     #[test]
-    fn a_clocksource_called_timer_is_the_system_timer_if_the_machine_has_one() {
-        let counter = |machine: &str| {
+    fn a_clocksource_called_timer_or_stc_is_the_system_timer_if_the_machine_has_one() {
+        let counter = |machine: &str, clock_source: &str| {
             let path = format!("{}/tests/hosts/{machine}.capture", env!("CARGO_MANIFEST_DIR"));
             let capture = Capture::open(path.as_ref()).expect("a readable capture");
-            counter_of_clock_source(&Host::captured(capture, Facts::live()), "timer")
+            let facts = Facts { architecture: Architecture::Arm, ..Facts::live() };
+            counter_of_clock_source(&Host::captured(capture, facts), clock_source)
         };
-        assert_eq!((counter("qemu-raspi0"), counter("qemu-q35")), (Some("bcm-systimer"), None));
+        assert_eq!((counter("qemu-raspi0", "timer"), counter("qemu-q35", "timer")), (Some("bcm-systimer"), None));
+        let old = "derived-raspberry-pi-1-linux-3.12";
+        assert_eq!((counter(old, "stc"), counter("qemu-vexpress-a9", "stc")), (Some("bcm-systimer"), None));
     }
 
     #[test]

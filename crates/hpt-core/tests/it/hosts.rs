@@ -294,6 +294,32 @@ fn the_system_timer_is_found_at_the_address_of_each_board() {
 }
 
 #[test]
+fn without_a_device_tree_only_a_name_of_one_chip_determines_the_address() {
+    let found = |name| {
+        let report = report(name, "bcm-systimer");
+        (report.availability.map(|info| info.nominal.expect("1 MHz").stated_by), report.evidence)
+    };
+    for (name, chip, address) in [
+        ("derived-raspberry-pi-1-linux-3.12", "BCM2708", "0x20003000"),
+        ("derived-raspberry-pi-2-linux-3.18", "BCM2709", "0x3f003000"),
+    ] {
+        let (stated_by, evidence) = found(name);
+        assert_eq!(stated_by.expect("it would be there"), StatedBy::Definition, "{name}");
+        assert!(
+            evidence[0].contains(chip) && evidence[0].ends_with(&format!("registers at {address}")),
+            "{evidence:?}"
+        );
+    }
+    assert!(matches!(report("derived-raspberry-pi-1-linux-3.12", "bcm-systimer").kernel, KernelVerdict::Trusted(_)));
+    // Every Raspberry Pi prints this name.
+    let (unknown, _) = found("derived-raspberry-pi-1-without-tree");
+    let reason = unknown.expect_err("no address is known").to_string();
+    assert!(reason.contains("names BCM2835, which does not determine the address"), "{reason}");
+    // Its clocksource is called timer, as that of many boards.
+    assert!(matches!(report("derived-raspberry-pi-1-without-tree", "bcm-systimer").kernel, KernelVerdict::Unknown(_)));
+}
+
+#[test]
 fn the_kernel_trusts_the_system_timer_if_it_uses_it() {
     let verdict = |name| report(name, "bcm-systimer").kernel;
     assert!(matches!(verdict("qemu-raspi0"), KernelVerdict::Trusted(_)));

@@ -8,7 +8,7 @@ use crate::{
     clock::Discipline,
     host::{
         ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, Family, Host, IDLE_DRIVER, Interrupt,
-        KernelConfiguration, KernelRelease, PerfEvents, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+        KernelConfiguration, KernelRelease, PerfEvents, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
@@ -81,8 +81,8 @@ impl MachineFacts {
         let of_cpus = |known: SystemSetting| {
             cores.each.keys().map(|&cpu| (cpu, host.number_in(&known.path_of(&[cpu])))).collect()
         };
-        let node = host.device_node(SYSTEM_TIMER);
-        let registers = node.as_ref().and_then(|node| node.registers);
+        let system_timer = host.system_timer();
+        let registers = system_timer.as_ref().ok().and_then(|timer| timer.registers);
         Self {
             evidence: evidence::collect(host, &cores),
             architecture: facts.architecture,
@@ -116,7 +116,7 @@ impl MachineFacts {
             supply: host.supply(),
             temperatures: host.temperatures(),
             perf: host.perf_events(),
-            has_system_timer: node.is_some(),
+            has_system_timer: system_timer.is_ok(),
             timer_by_uio: registers.is_some_and(|registers| host.uio_window(registers).is_some()),
             situation,
             cores,
