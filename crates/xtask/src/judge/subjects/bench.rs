@@ -36,7 +36,7 @@ fn judge_wakes(case: &Case<'_>, build: &str) {
             thread.policy.as_deref() == Some("fifo")
                 && thread.refused.iter().all(|refused| refused.setting == "wake-latency")
                 && it.results.len() >= case.board.cores
-                && it.results.iter().all(|row| row.figures.samples - row.figures.missed == 20)
+                && it.results.iter().all(|row| row.figures.samples.checked_sub(row.figures.missed) == Some(20))
         });
     }
     if let Some(poll) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.poll")) {
@@ -50,7 +50,7 @@ fn judge_wakes(case: &Case<'_>, build: &str) {
             let thread = &it.measuring.thread;
             thread.policy.as_deref() == Some("other")
                 && thread.refused.iter().any(|refused| refused.setting == "policy")
-                && it.results.first().is_some_and(|row| row.figures.samples - row.figures.missed == 20)
+                && it.results.first().is_some_and(|row| row.figures.samples.checked_sub(row.figures.missed) == Some(20))
         });
     }
 }

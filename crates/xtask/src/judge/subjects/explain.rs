@@ -108,7 +108,7 @@ pub(super) fn judge(case: &Case<'_>) {
     for (without, reason) in [("plain", "an unprivileged user"), ("unmounted", "a machine without a mounted tracefs")] {
         if let Some(timer) = case.ended_with::<WakeLatencyDocument>(&format!("{step}-{without}")) {
             timer.holds(&format!("{reason} gets all samples, the reason why none is explained, and a fix"), |it| {
-                it.results.first().is_some_and(|row| row.figures.samples - row.figures.missed == 20)
+                it.results.first().is_some_and(|row| row.figures.samples.checked_sub(row.figures.missed) == Some(20))
                     && it
                         .explanation
                         .explain
