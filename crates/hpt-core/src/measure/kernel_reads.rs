@@ -36,7 +36,7 @@ impl KernelCounter {
 pub enum KernelReadsRefused {
     /// The kernel module is not loaded.
     #[error(
-        "the kernel module hpt_cycles, which makes readings in the kernel of an ARM machine, is not loaded; load it (kmod/ in hpt's repository)"
+        "the kernel module hpt_cycles, which makes readings in the kernel, is not loaded; load it (kmod/ in hpt's repository; there is none for processors other than ARM)"
     )]
     NotLoaded,
     /// The kernel module is loaded, but its file does not exist.
