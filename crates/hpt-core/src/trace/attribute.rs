@@ -208,7 +208,8 @@ impl Parts {
     }
 }
 
-const fn part(kind: PartKind, at_ns: u64) -> Part {
+/// Returns an empty part.
+pub(super) const fn part(kind: PartKind, at_ns: u64) -> Part {
     Part {
         kind,
         name: None,

@@ -40,6 +40,7 @@ mod steal;
 mod symbols;
 mod threads;
 mod track;
+mod wanted;
 mod window;
 
 #[cfg(test)]

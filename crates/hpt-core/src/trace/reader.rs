@@ -22,6 +22,7 @@ use super::{
     steal::Steal,
     symbols,
     threads::Threads,
+    wanted::{Change, WantedStacks},
     window::Window,
 };
 use crate::{
@@ -48,13 +49,6 @@ const EFFECTS: usize = 10_000;
 const ABOVE: usize = 1_000;
 /// The shortest part whose functions or stacks are recorded from then on.
 const LARGE_NS: u64 = 50_000;
-/// The maximum number of causes whose stacks are recorded, and the number of samples in which one is sought.
-const WANTED: usize = 16;
-const TRIES: u32 = 20;
-/// The shortest time between two requests for stacks.
-const STACKS_NS: u64 = 1_000_000_000;
-/// The number of stacks of a cause that are sufficient: some are those of a program.
-const STACKS: u32 = 4;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
 const PAGES: usize = 4_096;
 
@@ -85,20 +79,9 @@ pub(super) struct Reader {
     /// Whether the kernel names its functions, and whether those that handlers call are recorded.
     names_functions: bool,
     with_functions: bool,
-    /// The causes whose stacks are wanted, and since when stacks are recorded, in nanoseconds.
-    wanted: Vec<Wanted>,
-    stacks_since: Option<u64>,
+    wanted: WantedStacks,
     report: TraceReport,
     page: Vec<u8>,
-}
-
-/// A large cause in the kernel whose stack is recorded when it occurs again.
-#[derive(Clone, Debug)]
-struct Wanted {
-    kind: PartKind,
-    name: Option<String>,
-    /// The number of further samples in which a stack is sought. One that has a stack counts several times.
-    tries: u32,
 }
 
 /// The properties of the machine on which the rules depend.
@@ -142,8 +125,7 @@ impl Reader {
             above: Vec::new(),
             names_functions: symbols::are_named(),
             with_functions: false,
-            wanted: Vec::new(),
-            stacks_since: None,
+            wanted: WantedStacks::default(),
             report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
             cpus,
         })
@@ -278,33 +260,16 @@ impl Reader {
         }
     }
 
-    /// Records stacks until each large cause in the kernel has one.
+    /// Records stacks until each large cause in the kernel has some.
     fn want_stacks(&mut self, explained: &Explained) {
-        let mut is_missing = false;
-        for part in explained.parts.iter().filter(|part| is_large_in_kernel(part, explained.sample.latency_ns)) {
-            let is_same = |wanted: &Wanted| (wanted.kind, &wanted.name) == (part.kind, &part.name);
-            if let Some(wanted) = self.wanted.iter_mut().find(|wanted| is_same(wanted)) {
-                let cost = if part.addresses.stacks.is_empty() { 1 } else { TRIES / STACKS };
-                wanted.tries = wanted.tries.saturating_sub(cost);
-                is_missing |= wanted.tries > 0;
-            } else if self.wanted.len() < WANTED {
-                self.wanted.push(Wanted { kind: part.kind, name: part.name.clone(), tries: TRIES });
-                is_missing = true;
-            }
-        }
-        let wants = self.wanted.iter().any(|wanted| wanted.tries > 0);
-        // The kernel waits for all CPUs at each change.
-        let are_few = self.stacks_since.is_none_or(|since| now().saturating_sub(since) >= STACKS_NS);
-        let begins = is_missing && are_few;
-        if self.stacks_since.is_some() && (begins || !wants) {
-            self.instances.iter().for_each(Instance::end_stacks);
-            self.stacks_since = None;
-        }
-        if begins {
-            for instance in &self.instances {
+        let is_large = |part: &Part| is_large_in_kernel(part, explained.sample.latency_ns);
+        let Some(change) = self.wanted.after(explained, is_large, now()) else { return };
+        for instance in &self.instances {
+            // A new request replaces the old one, of which nothing may be left.
+            instance.end_stacks();
+            if change == Change::Begin {
                 instance.record_stacks(&self.watched, self.decoder.timer_interrupts());
             }
-            self.stacks_since = Some(now());
         }
     }
 

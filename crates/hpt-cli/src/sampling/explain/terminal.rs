@@ -132,7 +132,8 @@ fn stacks(causes: &[ExplainedCause], words: CauseWords<'_>) -> Option<Block> {
         vec![Cell::plain(words.of_cause(cause)), Cell::plain(shown.join(", called by ") + further)]
     });
     let lines: Vec<_> = lines.collect();
-    (!lines.is_empty()).then(|| Block::Section("Functions of the kernel in the worst case".to_owned(), lines))
+    (!lines.is_empty())
+        .then(|| Block::Section("Functions of the kernel in the longest part that has a stack".to_owned(), lines))
 }
 
 /// Returns the fixes of the main causes.
