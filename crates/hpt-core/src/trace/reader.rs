@@ -49,6 +49,8 @@ const EFFECTS: usize = 10_000;
 const ABOVE: usize = 1_000;
 /// The shortest part whose functions or stacks are recorded from then on.
 const LARGE_NS: u64 = 50_000;
+/// The length of the shortest handler whose functions are recorded, in events, whose time shows how fast the machine is.
+const LARGE_EVENTS: u64 = 40;
 /// The number of pages that are read at once, so that a flood of events does not delay the division.
 const PAGES: usize = 4_096;
 
@@ -251,10 +253,12 @@ impl Reader {
         self.keep(explained);
     }
 
-    /// Records the functions of handlers once one was large.
+    /// Records the functions of handlers once one was large. On a slow machine, each handler takes long, and the events
+    /// of functions would lengthen each sample.
     fn want_functions(&mut self, explained: &Explained) {
-        let latency_ns = explained.sample.latency_ns;
-        if !self.with_functions && explained.parts.iter().any(|part| is_large_handler(part, latency_ns)) {
+        let (latency_ns, event_ns) = (explained.sample.latency_ns, self.event_ns().unwrap_or(0));
+        let is_wanted = |part: &Part| is_large_handler(part, latency_ns, event_ns);
+        if !self.with_functions && explained.parts.iter().any(is_wanted) {
             self.instances.iter().for_each(Instance::record_functions);
             self.with_functions = true;
         }
@@ -279,6 +283,11 @@ impl Reader {
         usual.copied().unwrap_or(MOST_SCHEDULING_NS)
     }
 
+    /// Returns the shortest time between two events so far, in nanoseconds.
+    fn event_ns(&self) -> Option<u64> {
+        self.windows.iter().map(|window| window.shortest_ns).min().filter(|&ns| ns < u64::MAX)
+    }
+
     fn keep(&mut self, explained: Explained) {
         let latency_ns = explained.sample.latency_ns;
         let place = self.worst.partition_point(|other| other.sample.latency_ns >= latency_ns);
@@ -301,10 +310,11 @@ impl Reader {
         self.above.sort_by_key(|explained| std::cmp::Reverse(explained.sample.latency_ns));
         self.worst.append(&mut self.above);
         self.causes.name_functions(&mut self.worst);
+        let event_ns = self.event_ns();
         TraceReport {
             explained: self.worst,
             causes: self.causes.sorted(),
-            event_ns: self.windows.iter().map(|window| window.shortest_ns).min().filter(|&ns| ns < u64::MAX),
+            event_ns,
             lost_events: self.windows.iter().map(|window| window.lost).sum(),
             skipped: self.shared.skipped.load(Ordering::Relaxed),
             steal_s: self.steal.seconds(),
@@ -318,9 +328,10 @@ fn is_large(part: &Part, latency_ns: u64) -> bool {
     part.duration_ns >= LARGE_NS && part.duration_ns >= latency_ns / 4
 }
 
-/// Returns whether a part is a handler whose functions are worth recording.
-fn is_large_handler(part: &Part, latency_ns: u64) -> bool {
-    is_large(part, latency_ns) && matches!(part.kind, PartKind::HardInterrupt | PartKind::SoftInterrupt)
+/// Returns whether a part is a handler whose functions are worth recording, on a machine where an event takes that long.
+fn is_large_handler(part: &Part, latency_ns: u64, event_ns: u64) -> bool {
+    let is_handler = matches!(part.kind, PartKind::HardInterrupt | PartKind::SoftInterrupt);
+    is_handler && is_large(part, latency_ns) && part.duration_ns >= event_ns.saturating_mul(LARGE_EVENTS)
 }
 
 /// Returns whether code of the kernel caused a part, so that its stacks are worth recording.
@@ -364,4 +375,29 @@ fn idle_latencies(cpu: usize) -> Vec<u64> {
 /// Starts the thread.
 pub(super) fn start(reader: Reader) -> std::io::Result<thread::JoinHandle<TraceReport>> {
     thread::Builder::new().name("hpt-trace".to_owned()).spawn(move || reader.run())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::attribute::part;
+
+    #[test]
+    fn the_size_of_a_handler_depends_on_the_machine() {
+        let is_large = |kind, duration_ns, event_ns| {
+            is_large_handler(&Part { duration_ns, ..part(kind, 0) }, 4 * LARGE_NS, event_ns)
+        };
+        // A fast machine: the time counts. A slow one: each handler takes that long.
+        assert!(is_large(PartKind::HardInterrupt, LARGE_NS, 300));
+        assert!(!is_large(PartKind::HardInterrupt, LARGE_NS - 1, 300));
+        assert!(!is_large(PartKind::HardInterrupt, LARGE_NS, 5_000));
+        assert!(is_large(PartKind::SoftInterrupt, 4 * LARGE_NS, 5_000));
+        // Less than a quarter of the delay, and no handler.
+        assert!(!is_large_handler(
+            &Part { duration_ns: LARGE_NS, ..part(PartKind::HardInterrupt, 0) },
+            4 * LARGE_NS + 4,
+            0
+        ));
+        assert!(!is_large(PartKind::Thread, LARGE_NS, 0));
+    }
 }
