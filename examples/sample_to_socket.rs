@@ -1,7 +1,7 @@
 //! Reads a converter at each edge of a GPIO line, or every millisecond, and sends the samples to a TCP client.
 //!
 //! ```text
-//! cargo run -p hpt-core --features gpio --example sample_to_socket -- [LINE]
+//! cargo run -p hpt-instrument --example sample_to_socket -- [LINE]
 //! ```
 //!
 //! LINE is a GPIO line, for example GPIO23, on which the converter reports that a value is ready. Without LINE, a sample
@@ -20,11 +20,9 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::{
-    Host, Instant, Pacer,
-    gpio::{Input, LineName},
-    realtime::{Policy, Setup},
-};
+use hpt_core::{Host, Instant, Pacer};
+use hpt_instrument::gpio::{Input, LineName};
+use hpt_realtime::{Policy, Setup};
 
 const PERIOD: Duration = Duration::from_millis(1);
 /// The number of samples that may wait for the socket: the client may stand still for a second.

@@ -21,7 +21,7 @@ use hpt_benches::{
     rivals,
     rounds::{Effort, Times},
 };
-use hpt_core::{Host, PosixClock, PosixId, realtime};
+use hpt_core::{Host, PosixClock, PosixId};
 
 /// The rounds of `cargo bench`: a few seconds if a read takes tens of nanoseconds. Uses many short
 /// batches instead of a few long ones, because a fenced loop keeps its initial pace for a whole
@@ -144,7 +144,7 @@ fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>
     let times_of_pairs = fence.map(|fence| Times::pairs(&pairs, effort, &stopwatch, fence));
     Ok(Report::new(
         provenance,
-        Machine::of(&host, pinned.as_ref().map(realtime::Pinned::cpu)),
+        Machine::of(&host, pinned.as_ref().map(hpt_realtime::Pinned::cpu)),
         Method {
             rounds_in_a_row: in_a_row.rounds(),
             rounds_fenced: fenced.as_ref().map_or(0, Times::rounds),

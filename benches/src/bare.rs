@@ -34,7 +34,8 @@ pub fn nanos(time: libc::timespec) -> i64 {
 mod machine {
     use core::{arch::asm, marker::PhantomData};
 
-    use hpt_core::{Host, host::CounterPermission};
+    use hpt_core::Host;
+    use hpt_sys::host::CounterPermission;
 
     /// Leaf 1, EDX bit 4: the processor has RDTSC. Intel SDM vol. 2A (325383-085), CPUID, table
     /// 3-11.
@@ -142,7 +143,8 @@ mod machine {
 mod machine {
     use core::{arch::asm, marker::PhantomData};
 
-    use hpt_core::{Host, host::CounterPermission};
+    use hpt_core::Host;
+    use hpt_sys::host::CounterPermission;
 
     /// Proof that `CNTVCT_EL0` may be read.
     #[derive(Clone, Copy, Debug)]

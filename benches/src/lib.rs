@@ -16,7 +16,7 @@ pub mod slewing;
 pub mod startup;
 pub mod tails;
 
-use hpt_core::realtime::{PinError, Pinned, allowed_cpus};
+use hpt_realtime::{PinError, Pinned, allowed_cpus};
 
 pub use contender::{Contender, Gives, Group, Skipped};
 

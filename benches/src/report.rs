@@ -2,7 +2,8 @@
 //! Measures nothing.
 
 use comfy_table::{CellAlignment, Table, presets};
-use hpt_core::{Host, host::Cpu};
+use hpt_core::Host;
+use hpt_sys::host::Cpu;
 use serde::{Deserialize, Serialize};
 
 use crate::{

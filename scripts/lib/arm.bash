@@ -57,19 +57,20 @@ arm_cargo() {
         cargo "$2" --locked --target "${ARM_TARGET[$name]}" "${@:3}"
 }
 
-# The tests of the library that .ci/run builds for ARM. Other scripts use both
+# The tests of the libraries that .ci/run builds for ARM. Other scripts use both
 # lists.
 # shellcheck disable=SC2034
-ARM_TESTS=(--package hpt-core --all-features --lib --test it)
+ARM_TESTS=(--package hpt-sys --package hpt-core --package hpt-instrument --all-features --lib --test it)
 
 # The names of those tests whose code depends on the processor or on the word size. The boards of
 # .ci/run repeat the tests of live machines with their own kernels.
 # shellcheck disable=SC2034
-ARM_DEPENDENT=(sys:: source:: clock:: sleep:: trace:: scale:: units:: cast:: calibrate:: stopwatch:: instants:: sleeps:: edges::)
+ARM_DEPENDENT=(linux:: source:: clock:: sleep:: trace:: scale:: units:: cast:: calibrate:: stopwatch:: instants:: sleeps:: edges::)
 
-# Of those, simulations that read a clock some million times, which takes minutes under emulation.
+# Of those, parsers, and simulations that read a clock some million times, which takes minutes under emulation.
 # shellcheck disable=SC2034
 ARM_LONG=(
+    --skip linux::host::
     --skip a_stuck_counter_is_refused --skip a_stopped_or_racing_clock_is_refused --skip a_reference_that_is_not_a_clock_or_has_stopped
-    --skip while_an_offset_is_slewed --skip clock::contention
+    --skip while_an_offset_is_slewed --skip clock::linux::contention
 )

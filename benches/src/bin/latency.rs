@@ -17,7 +17,8 @@ use hpt_benches::{
     programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, duration, exit_code, table},
     rounds::{Quantiles, order},
 };
-use hpt_core::{measure::clock_read_overhead, realtime::allowed_cpus};
+use hpt_instrument::measure::clock_read_overhead;
+use hpt_realtime::allowed_cpus;
 use serde::{Deserialize, Serialize};
 
 const EXAMPLES: &str = "\

@@ -9,11 +9,9 @@ use hpt_benches::{
     programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table},
     rounds::{Quantiles, order},
 };
-use hpt_core::{
-    Instant, clock,
-    measure::{Latencies, Wake},
-    realtime::Pinned,
-};
+use hpt_core::{Instant, clock};
+use hpt_instrument::measure::{Latencies, Wake};
+use hpt_realtime::Pinned;
 use serde::Serialize;
 
 const EXAMPLES: &str = "\

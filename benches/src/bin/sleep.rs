@@ -1,17 +1,14 @@
 //! Measures the overshoot and the CPU time of sleeps: with hpt, the kernel, a busy wait, and the
 //! crate spin_sleep.
-//! Runs the methods in turn, in one run. `hpt_core::measure` sleeps.
+//! Runs the methods in turn, in one run. `hpt_instrument::measure` sleeps.
 
 use std::{error::Error, ops::ControlFlow, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table};
-use hpt_core::{
-    Sleeper, Spread, clock,
-    measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
-    realtime::{AwakeCpus, Fifo, Pinned},
-    sleep::Target,
-};
+use hpt_core::{Sleeper, Spread, clock, sleep::Target};
+use hpt_instrument::measure::{SleepMethod, SleepOvershoot, sleep_overshoot};
+use hpt_realtime::{AwakeCpus, Fifo, Pinned};
 use serde::Serialize;
 
 const EXAMPLES: &str = "\

@@ -19,7 +19,8 @@ use hpt_benches::{
     slewing::{Bent, KernelClock, Plan},
     tails::Tails,
 };
-use hpt_core::{clock, realtime::Pinned};
+use hpt_core::clock;
+use hpt_realtime::Pinned;
 use serde::Serialize;
 
 const EXAMPLES: &str = "\

@@ -16,10 +16,8 @@ use hpt_benches::{
     bare::signal,
     programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table},
 };
-use hpt_core::{
-    Instant, Sleeper,
-    realtime::{Fifo, Pinned, allowed_cpus},
-};
+use hpt_core::{Instant, Sleeper};
+use hpt_realtime::{Fifo, Pinned, allowed_cpus};
 use serde::Serialize;
 
 const EXAMPLES: &str = "\

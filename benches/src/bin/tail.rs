@@ -13,7 +13,7 @@ use hpt_benches::{
     rounds::order,
     tails::{Samples, Tails},
 };
-use hpt_core::{Host, Instant, clock, realtime};
+use hpt_core::{Host, Instant, clock};
 use serde::Serialize;
 
 const EXAMPLES: &str = "\
@@ -90,7 +90,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
         interrupted: interrupt.came(),
         clocks: clocks.iter().map(|clock| Line { name: clock.name, read: clock.samples.tails(tick_ns) }).collect(),
     };
-    args.keep.publish("tail", Some(realtime::Pinned::cpu(&pinned)), &found, &found.text())?;
+    args.keep.publish("tail", Some(hpt_realtime::Pinned::cpu(&pinned)), &found, &found.text())?;
     Ok(Outcome::Kept)
 }
 

@@ -9,15 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hpt_core::{
-    Calibration, Host, Opened, SourceId, Unavailable, clock,
-    host::{Capture, Facts},
+use hpt_core::{Calibration, Host, Opened, SourceId, Unavailable, clock, source};
+use hpt_document::{Document, head::Head};
+use hpt_realtime::{
+    ChoiceReason, ChosenCpu, Pinned, choose_cpu,
     knobs::Journal,
-    realtime::{ChoiceReason, ChosenCpu, Pinned, choose_cpu},
-    source,
     state::{Binding, Locked, StateError, Store},
 };
-use hpt_document::{Document, head::Head};
+use hpt_sys::host::{Capture, Facts};
 
 use crate::{
     arguments::CpuChoice,

@@ -1,13 +1,11 @@
 //! The first keys of every document: its kind, the version of hpt, and the machine. Also describes the machine as text.
 
-use hpt_core::{
-    Host,
-    host::{CounterPermission as Permission, Cpu},
-};
+use hpt_core::Host;
 use hpt_document::{
     SCHEMA,
     head::{CounterPermission, Head, Machine},
 };
+use hpt_sys::host::{CounterPermission as Permission, Cpu};
 
 /// Returns the first keys of a document of this kind.
 pub(crate) fn head_of(kind: &str, host: &Host) -> Head {

@@ -8,18 +8,19 @@ use std::{
     process::ExitCode,
 };
 
-use crate::output::{Answer, chart_option::ChartError, files::WriteError, message, one_or_many};
-use hpt_core::{
-    SourceId, Unavailable,
-    clock::SourceRefused,
+use hpt_core::{SourceId, Unavailable, clock::SourceRefused, stopwatch::StopwatchError};
+use hpt_instrument::{
     gpio::GpioError,
-    host::{CaptureFault, CpuList},
-    knobs::{Journal, JournalError, KnobError},
     measure::{FrameError, KernelReadsRefused},
-    realtime::{PinError, RealtimeError},
-    state::StateError,
-    stopwatch::StopwatchError,
 };
+use hpt_realtime::{
+    PinError, RealtimeError,
+    knobs::{Journal, JournalError, KnobError},
+    state::StateError,
+};
+use hpt_sys::host::{CaptureFault, CpuList};
+
+use crate::output::{Answer, chart_option::ChartError, files::WriteError, message, one_or_many};
 
 /// The exit code for a command line that is invalid or requests something impossible.
 pub(crate) const USAGE: u8 = 2;
@@ -394,12 +395,10 @@ impl Failure {
 mod tests {
     use std::path::Path;
 
-    use hpt_core::{
-        SourceId, Unavailable,
-        gpio::GpioError,
-        host::Capture,
-        knobs::{Journal, JournalError, KnobError},
-    };
+    use hpt_core::{SourceId, Unavailable};
+    use hpt_instrument::gpio::GpioError;
+    use hpt_realtime::knobs::{Journal, JournalError, KnobError};
+    use hpt_sys::host::Capture;
 
     use super::{Failure, causes, source_remedy};
 

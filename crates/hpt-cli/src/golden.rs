@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
-use hpt_core::{Host, host::Capture};
+use hpt_core::Host;
+use hpt_document::head::Head;
+use hpt_sys::host::Capture;
+use serde_json::Value;
 
 use crate::{
     document_head::head_of,
     output::{Block, Document, Format, Look, Tone, rendered},
 };
-use hpt_document::head::Head;
-use serde_json::Value;
 
 /// Returns a system snapshot for use in test documents.
 pub(crate) fn host() -> Host {
@@ -19,7 +20,7 @@ pub(crate) fn host() -> Host {
 
 /// Returns the system snapshot with that name.
 pub(crate) fn captured(name: &str) -> Host {
-    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-sys/tests/hosts");
     let capture = Capture::open(&hosts.join(format!("{name}.capture")));
     let capture = capture.expect("the snapshot is one of the test data files of hpt-core");
     let facts = serde_json::from_str(capture.facts()).expect("hpt wrote the facts");

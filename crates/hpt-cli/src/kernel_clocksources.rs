@@ -5,11 +5,11 @@ use std::{path::Path, time::Duration};
 
 use hpt_core::{
     Frequency, Opened, SourceId, TimeSource,
-    knobs::{Change, Journal, Knob, KnobError, outline_clock_sources},
-    measure::{Instruments, NotRunWatch, read_cost},
     source::{self, are_one_reading},
 };
 use hpt_document::clocksource_cost::{ClockCost, RefusedClocksource};
+use hpt_instrument::measure::{Instruments, NotRunWatch, read_cost};
+use hpt_realtime::knobs::{Change, Journal, Knob, KnobError, outline_clock_sources};
 
 use crate::{
     consent::consent,

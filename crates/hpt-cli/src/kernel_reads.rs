@@ -2,11 +2,8 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use hpt_core::{
-    Frequency, SourceId,
-    measure::{KernelCounter, KernelReads, KernelReadsRefused},
-    stats::Histogram,
-};
+use hpt_core::{Frequency, SourceId, stats::Histogram};
+use hpt_instrument::measure::{KernelCounter, KernelReads, KernelReadsRefused};
 
 use crate::{context::Context, source_rate::frequency_of};
 

@@ -1,10 +1,8 @@
 //! Converts measured read overhead for documents: back-to-back reads and single reads. Measures nothing.
 
-use hpt_core::{
-    Spread,
-    measure::{self, ReadCost},
-};
+use hpt_core::Spread;
 use hpt_document::read_cost::{RepeatedReads, SingleReads};
+use hpt_instrument::measure::{self, ReadCost};
 
 use crate::output::{one_or_many, rounded, rounded_share, short_time, tail};
 
@@ -110,8 +108,9 @@ pub(crate) fn single_reads(cost: &ReadCost) -> SingleReads {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::{Spread, measure::ReadCost};
+    use hpt_core::Spread;
     use hpt_document::read_cost::RepeatedReads;
+    use hpt_instrument::measure::ReadCost;
 
     use super::{notes_of_wide_spreads, per_read, single_reads};
 

@@ -9,12 +9,9 @@ use clap_complete::{
     engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate},
     env::Shells,
 };
-use hpt_core::{
-    Host,
-    gpio::{Chip, chips},
-    realtime::usable_cpus,
-    source,
-};
+use hpt_core::{Host, source};
+use hpt_instrument::gpio::{Chip, chips};
+use hpt_realtime::usable_cpus;
 
 /// The environment variable with which a shell requests completions and names itself. It is specific to hpt, so that a
 /// variable set for another program has no effect.
@@ -120,8 +117,9 @@ fn gpio_chips() -> Vec<CompletionCandidate> {
 fn gpio_lines() -> Vec<CompletionCandidate> {
     let free = |chip: Chip| {
         let lines = chip.all_lines().unwrap_or_default().into_iter().filter(|line| !line.is_used);
-        let name =
-            |line: hpt_core::gpio::LineState| line.name.unwrap_or_else(|| format!("{}:{}", chip.name(), line.offset));
+        let name = |line: hpt_instrument::gpio::LineState| {
+            line.name.unwrap_or_else(|| format!("{}:{}", chip.name(), line.offset))
+        };
         lines.map(name).map(CompletionCandidate::new).collect::<Vec<_>>()
     };
     opened_chips().flat_map(free).collect()

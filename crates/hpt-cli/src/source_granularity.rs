@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hpt_core::{Frequency, TimeSource, measure, measure::Granularity};
+use hpt_core::{Frequency, TimeSource};
+use hpt_instrument::{measure, measure::Granularity};
 
 /// The observation time, as a multiple of the resolution of the source. The limits allow for coarse clocks, which
 /// advance by milliseconds.

@@ -1,16 +1,16 @@
-//! High-resolution time for Linux: hardware counters, calibrated clocks, precise sleeps and real-time setup, with
-//! stated error bounds. Elsewhere, the same clocks and sleeps on the operating system's clock.
+//! High-resolution time for Linux: hardware counters, calibrated clocks and precise sleeps, with stated error bounds.
+//! Elsewhere, the same clocks and sleeps on the operating system's clock.
 //!
 //! | I want to | use |
 //! | --- | --- |
 //! | [read the time](#read-the-time) faster than with `std::time::Instant` | [`Instant`]: tracks `CLOCK_MONOTONIC`, with an error bound |
 //! | [sleep](#sleep-until-a-deadline) precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
 //! | [run something once per period](#run-once-per-period) | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
-//! | [run a thread with real-time priority](#run-a-thread-with-real-time-priority) | [`realtime::Setup`]: sets policy, CPU, memory, idle states, RT throttling |
+//! | [run a thread with real-time priority](#run-a-thread-with-real-time-priority) | `Setup` of the crate `hpt-realtime` |
 //! | [time a piece of work](#time-a-piece-of-work) | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
 //! | [find the best counter](#find-and-calibrate-a-counter), and know how accurate it is | [`source::choose`], which also explains the choice, and [`calibrate`] |
 //! | add a counter of my own | [`TimeSource`] to read it, [`Widened`] if it has fewer than 64 bits, [`FixedRateClock`] to convert its ticks to nanoseconds |
-//! | measure wake-up latency, OS noise or read overhead | [`measure`] (feature `measure`) |
+//! | measure wake-up latency, OS noise or read overhead | the crate `hpt-instrument`, or the command `hpt` |
 //! | [test code](#test-code-that-depends-on-time) that reads the time or waits | [`testing::FrozenClock`], which replaces the time that a thread reads |
 //!
 //! # Read the time
@@ -56,21 +56,7 @@
 //!
 //! # Run a thread with real-time priority
 //!
-//! The guard restores all settings when it is dropped. With [`best_effort`](realtime::Setup::best_effort), settings
-//! that the kernel refuses are reported instead of aborting the setup.
-//!
-//! ```
-//! # #[cfg(all(target_os = "linux", feature = "realtime"))] {
-//! use hpt_core::{Host, realtime::{Policy, Setup}};
-//!
-//! let setup = Setup::blocking().policy(Policy::Fifo(80)).with_memory_locked().best_effort();
-//! let guard = setup.apply(&Host::live())?;
-//! for refused in guard.refused() {
-//!     println!("without {}: {}", refused.setting, refused.error);
-//! }
-//! # }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! The crate `hpt-realtime` sets the policy, CPU, memory, idle states and RT throttling of a thread, and restores them.
 //!
 //! # Time a piece of work
 //!
@@ -154,13 +140,13 @@
 //! | target | [`Instant`] reads | modules |
 //! | --- | --- | --- |
 //! | Linux on x86-64, x86 with SSE2, aarch64, 32-bit ARM (ARMv6 or newer) and 64-bit RISC-V | the processor's counter | all |
-//! | Linux on other processors | the kernel's clock | all (`gpio` only on x86 and RISC-V) |
+//! | Linux on other processors | the kernel's clock | all |
 //! | macOS, Windows, the BSDs, WASI and others; Linux on processors without 64-bit atomics | the operating system's monotonic clock | [`clock`], [`sleep`], [`pace`], [`stopwatch`], [`calibrate`](mod@calibrate), [`source`] with two clocks, [`stats`], `testing` if there are 64-bit atomics |
 //!
 //! On the targets of the last row, an [`Instant`] is a reading of [`std::time::Instant`], counted from the first reading
 //! in the process, so that instants of two processes cannot be compared. A [`Sleeper`] still never ends early, learns
-//! how late it is woken, and can be interrupted by other threads, but not by a signal handler. The features `mmio`,
-//! `realtime`, `knobs`, `gpio`, `measure`, `diagnose` and `program` add nothing.
+//! how late it is woken, and can be interrupted by other threads, but not by a signal handler. The feature
+//! `mmio` adds nothing.
 //!
 //! If a program may not read the processor's counter, or if the kernel does not trust this counter, [`Instant`] reads
 //! the kernel's clock instead. If the kernel lacks a setting or an interface, the error says so.
@@ -173,104 +159,48 @@
 //! # Features
 //!
 //! Without features, the crate contains the sources, [`Instant`] and the other clocks, [`Stopwatch`], [`Sleeper`] and
-//! [`Pacer`], and depends only on libc and thiserror. All features only add items. A source whose feature is disabled
+//! [`Pacer`], and depends only on libc and on hpt-sys, its own foundation. All features only add items. A source whose feature is disabled
 //! is listed as unavailable for that reason.
 //!
 //! | feature | default | adds | dependency |
 //! | --- | --- | --- | --- |
 //! | `stats` | yes | `stats::Histogram`, for any number of samples | hdrhistogram |
 //! | `mmio` | yes | sources in mapped memory: `hpet`, `bcm-systimer`, `perf-time`; reports from the hypervisor | memmap2 |
-//! | `realtime` | yes | [`realtime`]: scheduling policy, CPU, memory, idle states (includes `knobs`) | rustix |
-//! | `knobs` | yes | `knobs` and `state`: system-wide settings and the journal that restores them | rustix |
 //! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
-//! | `measure` | no | `measure`: read overhead, wake-up latency, OS noise, offsets between CPUs | hdrhistogram |
-//! | `gpio` | no | `gpio`: lines, edges with the kernel's timestamps | gpiocdev-uapi, rustix |
-//! | `diagnose` | no | `diagnose`: rules that find problems in settings and measurements | flate2 |
-//! | `program` | no | [`realtime`]`::Program`: starts a program with real-time settings | rustix |
 //! | `serde` | no | `Serialize` and `Deserialize` for plain data, such as host information and calibrations | serde |
 //! | `embedded-hal` | no | `DelayNs` of embedded-hal for [`Sleeper`] | embedded-hal |
 
+#![forbid(unsafe_code)]
 // Makes docs.rs show which feature each item requires. The attribute is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own"))]
-// Modules behind features and those for Linux share private code, and the docs link to these modules. Builds for Linux
-// with all features still report code that is never used, and broken links.
-#![cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_has_atomic = "64",
-        feature = "diagnose",
-        feature = "gpio",
-        feature = "program",
-        feature = "testing"
-    )),
-    allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)
-)]
-
 #[cfg(test)]
-/// Reports why a test, or part of a test, cannot run on this machine. The line is written directly to standard error,
-/// because the test harness captures the output of `println!` and `eprintln!` in passing tests.
-macro_rules! skipped {
-    ($($why:tt)*) => {{
-        use std::io::Write as _;
-        // The whole line is written at once, so that lines from concurrent tests do not interleave.
-        std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
-    }};
-}
+#[macro_use(skipped)]
+extern crate hpt_sys;
 
 pub mod calibrate;
-mod cast;
 pub mod clock;
-#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
-pub mod diagnose;
-#[cfg(all(
-    target_os = "linux",
-    target_has_atomic = "64",
-    feature = "gpio",
-    any(
-        target_arch = "x86_64",
-        target_arch = "x86",
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv64"
-    )
-))]
-pub mod gpio;
-#[cfg_attr(not(all(target_os = "linux", target_has_atomic = "64")), path = "host/elsewhere.rs")]
-pub mod host;
-#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "knobs"))]
-pub mod knobs;
-#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "measure"))]
-pub mod measure;
-mod os_error;
 pub mod pace;
-#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "realtime"))]
-pub mod realtime;
 mod scale;
-mod settings;
-mod slack;
 pub mod sleep;
 pub mod source;
-#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "knobs"))]
-pub mod state;
 pub mod stats;
 pub mod stopwatch;
-mod sys;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(all(feature = "testing", not(target_has_atomic = "64")))]
 compile_error!("the feature `testing` needs 64-bit atomics, which this target does not have");
-#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "diagnose"))]
-pub mod trace;
-mod units;
 
 #[doc(inline)]
 pub use calibrate::Calibration;
 #[doc(inline)]
 pub use clock::{Clock, FixedRateClock, Instant, Reading, SystemClock};
 #[doc(inline)]
-pub use host::Host;
-pub use os_error::OsError;
+pub use hpt_sys::{
+    OsError,
+    host::{Architecture, Host},
+    units::{Frequency, FrequencyEstimate, FrequencyRange, Width},
+};
 #[doc(inline)]
 pub use pace::Pacer;
 pub use scale::Scale;
@@ -289,4 +219,3 @@ pub use source::{PosixClock, PosixId, SourceId, SourceInfo, Unavailable};
 pub use stats::Spread;
 #[doc(inline)]
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};
-pub use units::{Frequency, FrequencyEstimate, FrequencyRange, Width};

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use hpt_sys::units::saturating_nanos;
+
 use crate::{
     clock::Instant,
     sleep::{Sleeper, Waker, Woken},
-    units::saturating_nanos,
 };
 
 /// The handling of periods that could not start on time because the previous work took too long.

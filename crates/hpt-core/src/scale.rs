@@ -1,7 +1,7 @@
 //! Converts ticks to nanoseconds by fixed-point multiplication, with a proof of the error bound. Does not depend on a
 //! counter or an anchor; `clock` combines a scale with both.
 
-use crate::units::Frequency;
+use hpt_sys::units::Frequency;
 
 /// Nanoseconds per tick as a 64.64 fixed-point number: whole nanoseconds, and a fraction in units of 2⁻⁶⁴ ns.
 ///
@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
     use super::Scale;
-    use crate::units::Frequency;
+    use hpt_sys::units::Frequency;
 
     /// Returns exactly `ticks * 1e15 / µHz` as quotient and remainder: the slow computation that checks the fast one.
     fn exact(ticks: u64, frequency: Frequency) -> (u128, u128) {

@@ -211,7 +211,7 @@ fn a_reading_and_a_pair_have_the_listed_instructions() {
 fn a_listing_has_labels_and_numbered_registers() {
     let lines = [
         "   1000:\tlfence",
-        "   1003:\tmov    rcx,QWORD PTR [rip+0x1234]        # 5000 <hpt_core::sys::native::INSTALLED>",
+        "   1003:\tmov    rcx,QWORD PTR [rip+0x1234]        # 5000 <hpt_sys::native::INSTALLED>",
         "   100a:\ttest   ecx,ecx",
         "   100c:\tje     1012 <fast_path::ordered+0x12>",
         "   100e:\tmov    rax,QWORD PTR [rcx+rdx*8+0x100]",

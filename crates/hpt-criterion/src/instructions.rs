@@ -55,7 +55,7 @@ mod perf {
 
     use std::{cell::RefCell, io};
 
-    use hpt_core::{Unavailable, host::Architecture, source::MissingRight};
+    use hpt_core::{Architecture, Unavailable, source::MissingRight};
     use perf_event::{Builder, ReadFormat, events::Hardware};
 
     use crate::counting::NotCounted;

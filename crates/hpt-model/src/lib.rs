@@ -3,15 +3,15 @@
 //! contains only a simulated world for them: what reading it returns, and the properties that must hold.
 #![cfg(target_pointer_width = "64")]
 
-#[path = "../../hpt-core/src/clock/follower.rs"]
+#[path = "../../hpt-core/src/clock/linux/follower.rs"]
 mod follower;
 #[expect(dead_code, reason = "the model changes no source")]
-#[path = "../../hpt-core/src/clock/following.rs"]
+#[path = "../../hpt-core/src/clock/linux/following.rs"]
 mod following;
-#[path = "../../hpt-core/src/clock/published.rs"]
+#[path = "../../hpt-core/src/clock/linux/published.rs"]
 mod published;
 #[expect(dead_code, reason = "the model states no bound")]
-#[path = "../../hpt-core/src/clock/segment.rs"]
+#[path = "../../hpt-core/src/clock/linux/segment.rs"]
 mod segment;
 pub mod sleeper;
 #[path = "../../hpt-core/src/sleep/word.rs"]

@@ -10,22 +10,13 @@ use std::{
 };
 
 use xtask::{
-    Violation, cycles,
     judge::{self, Answers, Board},
-    layers,
-    program::Program,
-    rules::{RULES, UNSAFE_FORBIDDEN, UNSAFE_PLACES},
-    tree::Tree,
-    unsafe_code::{self, Places},
     words,
 };
 
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  layers   print the layers of each crate; fail on an import cycle or a forbidden import
-  unsafe   fail on unsafe code outside the allowed places
-  check    run both
   words    fail on retired phrases, and on Markdown lines over 100 characters
   judge BOARD ANSWERS
            judge the answers of an emulated board, a directory that scripts/test-boards writes; print the
@@ -36,30 +27,26 @@ Usage: cargo xtask COMMAND
            test the judges: plant faults in the answers of boards that passed, DIR/BOARD/answers; fail if
            the judges do not notice one
 
-The rules are in crates/xtask/src/rules.rs, the judges in crates/xtask/src/judge.
+The judges are in crates/xtask/src/judge.
 Exit codes: 0 no violations, 1 violations found, 2 wrong usage, or a check could not run.
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (layers, unsafe_code) = match words.as_slice() {
-        ["layers"] => (true, false),
-        ["unsafe"] => (false, true),
-        ["check"] => (true, true),
-        ["words"] => return finish(print_words()),
-        ["judge", board, answers] => return finish(judge_board(board, Path::new(answers))),
+    match words.as_slice() {
+        ["words"] => finish(print_words()),
+        ["judge", board, answers] => finish(judge_board(board, Path::new(answers))),
         ["guides", build] => {
             print!("{}", judge::guide_steps(build));
-            return ExitCode::SUCCESS;
+            ExitCode::SUCCESS
         }
-        ["doubt", folder, boards @ ..] if !boards.is_empty() => return finish(doubt_judges(Path::new(folder), boards)),
+        ["doubt", folder, boards @ ..] if !boards.is_empty() => finish(doubt_judges(Path::new(folder), boards)),
         _ => {
             eprint!("{USAGE}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
-    };
-    finish(run(layers, unsafe_code).map(|violations| violations.is_empty()))
+    }
 }
 
 /// Returns the exit code for the result of a check.
@@ -120,31 +107,4 @@ fn board(name: &str, answers: &Path) -> io::Result<Board> {
         board.read(&text).map_err(|cause| error(&cause))?;
     }
     Ok(board)
-}
-
-/// Runs the requested checks, and prints the layers and the violations.
-fn run(layers: bool, unsafe_code: bool) -> io::Result<Vec<Violation>> {
-    let tree = Tree::read(Path::new("."))?;
-    let mut violations = Vec::new();
-    let mut output = io::stdout().lock();
-    if layers {
-        let (program, problems) = Program::link(&tree);
-        write!(output, "{}", cycles::Graph::of(&program, RULES).layers())?;
-        violations.extend(problems);
-        violations.extend(cycles::check(&program, RULES));
-        violations.extend(layers::check(&program, RULES));
-    }
-    if unsafe_code {
-        let places = Places { allowed: UNSAFE_PLACES, forbidden: UNSAFE_FORBIDDEN };
-        violations.extend(unsafe_code::check(&tree, places));
-    }
-    violations.sort();
-    violations.dedup();
-    for violation in &violations {
-        writeln!(output, "{violation}")?;
-    }
-    let checked =
-        if violations.is_empty() { "no violations".to_owned() } else { format!("{} violations", violations.len()) };
-    writeln!(output, "{} files: {checked}", tree.sources().count())?;
-    Ok(violations)
 }

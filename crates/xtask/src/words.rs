@@ -32,7 +32,7 @@ const WIDTH: usize = 100;
 const EXEMPT: [&str; 7] = [
     "LICENSE-",
     "docs/records/",
-    "crates/hpt-core/tests/hosts/",
+    "crates/hpt-sys/tests/hosts/",
     "crates/xtask/src/words.rs",
     "crates/xtask/tests/it/words.rs",
     "kmod/LICENSE",

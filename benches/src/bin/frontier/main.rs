@@ -14,7 +14,8 @@ use std::{error::Error, fs, num::NonZeroU64, path::PathBuf, process::ExitCode, t
 
 use clap::Parser;
 use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, exit_code, table};
-use hpt_core::{Instant, Sleeper, clock, realtime::Pinned, sleep::Target};
+use hpt_core::{Instant, Sleeper, clock, sleep::Target};
+use hpt_realtime::Pinned;
 use rustix::{
     thread::set_current_timer_slack,
     time::{ClockId, clock_gettime},

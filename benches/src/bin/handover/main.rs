@@ -15,7 +15,7 @@ use hpt_benches::{
     handover::Seen,
     programs::{Interrupt, Outcome, exit_code, table},
 };
-use hpt_core::realtime::allowed_cpus;
+use hpt_realtime::allowed_cpus;
 use serde::Serialize;
 
 use self::{args::Args, clocks::Clock, processes::Bounds};

@@ -18,7 +18,8 @@ use hpt_benches::{
     handover::{Player, Seen},
     programs::Interrupt,
 };
-use hpt_core::{clock, realtime::Pinned};
+use hpt_core::clock;
+use hpt_realtime::Pinned;
 use serde::{Deserialize, Serialize};
 
 use crate::{

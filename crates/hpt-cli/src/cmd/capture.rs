@@ -8,15 +8,12 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::{
-    PosixClock, PosixId, TimeSource as _,
-    host::{Capture, Entry, ReadRefused},
-    source::ReadPath,
-};
+use hpt_core::{PosixClock, PosixId, TimeSource as _, source::ReadPath};
 use hpt_document::{
     SCHEMA,
     capture::{CaptureDocument, CapturedFile},
 };
+use hpt_sys::host::{Capture, Entry, ReadRefused};
 
 use crate::{
     arguments::{Codes, after_help, without_metrics},

@@ -1,10 +1,8 @@
 //! The overview that `hpt` prints without a command. On one screen, it shows the machine, its recommended time source,
 //! the most severe problems, and commands to try next.
 
-use hpt_core::{
-    diagnose::{Finding, Goal, MachineFacts, Rule, Severity, Verdict, examine},
-    source::{PosixClock, PosixId, SourceInfo, choose, self_test},
-};
+use hpt_core::source::{PosixClock, PosixId, SourceInfo, choose, self_test};
+use hpt_instrument::diagnose::{Finding, Goal, MachineFacts, Rule, Severity, Verdict, examine};
 
 use crate::{
     context::Context,

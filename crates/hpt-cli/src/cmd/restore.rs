@@ -7,11 +7,9 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::{
-    knobs::{Contents, KnobError, Outcome, Restored},
-    trace::{self, LeftInstance},
-};
 use hpt_document::restore::{RestoreDocument, RestoreOutcome, RestoredSetting};
+use hpt_instrument::trace::{self, LeftInstance};
+use hpt_realtime::knobs::{Contents, KnobError, Outcome, Restored};
 
 use crate::{
     arguments::{Codes, after_help, without_metrics},
@@ -63,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }));
     let settings = match (&contents, arguments.list) {
         (Contents::Entries(entries), true) => {
-            let row = |entry: &hpt_core::knobs::Entry| RestoredSetting {
+            let row = |entry: &hpt_realtime::knobs::Entry| RestoredSetting {
                 setting: entry.kind.clone(),
                 path: entry.path.clone(),
                 changed_by: entry.by.clone(),

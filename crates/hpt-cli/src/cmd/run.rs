@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::realtime::{Behavior, Ended, Pinned, Program, ProgramTimes, Signals, StartError};
+use hpt_realtime::{Behavior, Ended, Pinned, Program, ProgramTimes, Signals, StartError};
 
 use crate::{
     arguments::{CpuChoice, SCHEDULING, cpu_choice, without_documents},
@@ -250,7 +250,7 @@ const fn why(code: u8) -> &'static str {
 mod tests {
     use std::{io, time::Duration};
 
-    use hpt_core::realtime::{ProgramTimes, ReadyTime};
+    use hpt_realtime::{ProgramTimes, ReadyTime};
 
     use super::{by, not_started, times_of, uncovered};
 

@@ -249,7 +249,7 @@ const CLAIMS: &[Claim] = &[
     claim(
         Post,
         "wait for an edge, read the ADC, write to a socket, 1000 times each second",
-        Command("1 kHz", "`cargo run -p hpt-core --features gpio --example sample_to_socket`"),
+        Command("1 kHz", "`cargo run -p hpt-instrument --example sample_to_socket`"),
         "an example program; another thread writes to the socket, so that the network delays no sample",
     ),
     claim(

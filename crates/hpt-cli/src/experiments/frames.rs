@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use hpt_core::measure::{FrameError, FramePort};
+use hpt_instrument::measure::{FrameError, FramePort};
 
 /// The network interfaces of frames: the one that sends and receives them, and one that sends them back, unless a device
 /// of the network does.

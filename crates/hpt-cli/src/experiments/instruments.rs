@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use hpt_core::{
-    Frequency, Opened, TimeSource,
-    measure::{Instruments, NotRunWatch, PollLoop, ReadCost, read_cost},
-};
+use hpt_core::{Frequency, Opened, TimeSource};
 use hpt_document::read_cost::RepeatedReads;
+use hpt_instrument::measure::{Instruments, NotRunWatch, PollLoop, ReadCost, read_cost};
 
 use super::{
     definition::{Preflight, Run},
@@ -240,11 +238,8 @@ mod tests {
         time::Duration,
     };
 
-    use hpt_core::{
-        Frequency, SourceInfo, TimeSource,
-        measure::{Instruments, NotRun, read_cost},
-        testing::ManualSource,
-    };
+    use hpt_core::{Frequency, SourceInfo, TimeSource, testing::ManualSource};
+    use hpt_instrument::measure::{Instruments, NotRun, read_cost};
 
     use super::{Timed, time_of};
     use crate::read_cost::repeated_reads;

@@ -2,11 +2,9 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use hpt_core::{
-    Frequency, TimeSource,
-    measure::{Latencies, PollLoop, Waiting, Wakes},
-    realtime::Behavior,
-};
+use hpt_core::{Frequency, TimeSource};
+use hpt_instrument::measure::{Latencies, PollLoop, Waiting, Wakes};
+use hpt_realtime::Behavior;
 
 use super::{
     definition::{Experiment, Part, Preflight, Published, Run, Ways},

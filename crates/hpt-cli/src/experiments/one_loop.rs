@@ -3,7 +3,9 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use hpt_core::{Instant, TimeSource, gpio::PinLevel, realtime::Behavior};
+use hpt_core::{Instant, TimeSource};
+use hpt_instrument::gpio::PinLevel;
+use hpt_realtime::Behavior;
 
 use super::{
     definition::{Experiment, Part, Preflight, Published, Run},
@@ -149,7 +151,7 @@ impl<'a> Edges<'a> {
             Some(pulse) => {
                 pulse.level(&context.host).map(|level| Self { pulse, level }).map_err(|error| missing(causes(&error)))
             }
-            None => Err(match hpt_core::gpio::chips() {
+            None => Err(match hpt_instrument::gpio::chips() {
                 Ok(_) => {
                     missing("no line was named: --pulse LINE drives an unused line of a Raspberry Pi 1 to 4".to_owned())
                 }

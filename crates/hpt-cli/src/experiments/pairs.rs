@@ -5,12 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hpt_core::{
-    Frequency, Sleeper,
-    measure::{PairReads, PairStep, back_to_back_reads, chained_reads},
-    sleep::Strategy,
-    stats::Histogram,
-};
+use hpt_core::{Frequency, Sleeper, sleep::Strategy, stats::Histogram};
+use hpt_instrument::measure::{PairReads, PairStep, back_to_back_reads, chained_reads};
 
 use super::{
     definition::{Experiment, Part, Published, Run, published_ratio},

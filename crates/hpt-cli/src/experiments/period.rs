@@ -5,12 +5,9 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::{
-    Instant, Width,
-    measure::{FramePort, Wakes},
-    realtime::Behavior,
-    stats::Histogram,
-};
+use hpt_core::{Instant, Width, stats::Histogram};
+use hpt_instrument::measure::{FramePort, Wakes};
+use hpt_realtime::Behavior;
 
 use super::{
     definition::{Experiment, Part, Published, Run, published_ratio},

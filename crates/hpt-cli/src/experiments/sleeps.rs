@@ -2,10 +2,8 @@
 
 use std::{io, time::Duration};
 
-use hpt_core::{
-    Sleeper,
-    measure::{SleepMethod, SleepOvershoot, sleep_overshoot},
-};
+use hpt_core::Sleeper;
+use hpt_instrument::measure::{SleepMethod, SleepOvershoot, sleep_overshoot};
 
 use super::{
     definition::{Experiment, Part, Published, Run},

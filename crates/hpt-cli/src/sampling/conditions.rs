@@ -8,15 +8,13 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::{
-    Host,
-    measure::{self, ConditionsWatch},
-    realtime::{Pinned, allowed_cpus},
-};
+use hpt_core::Host;
 use hpt_document::{
     conditions::{ClockSlew, Conditions, CpuConditions, FirmwareStates, IdleResidency, ZoneTemperature},
     limit::LimitRow,
 };
+use hpt_instrument::measure::{self, ConditionsWatch};
+use hpt_realtime::{Pinned, allowed_cpus};
 
 use super::{limits::verdict::doubt, not_run::NOTICEABLE};
 use crate::{
@@ -358,14 +356,12 @@ fn words(conditions: &Conditions) -> String {
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use hpt_core::{
-        Host,
-        host::{Capture, Entry},
-        measure::ConditionsWatch,
-    };
+    use hpt_core::Host;
     use hpt_document::conditions::{
         ClockSlew, Conditions, CpuConditions, FirmwareStates, IdleResidency, ZoneTemperature,
     };
+    use hpt_instrument::measure::ConditionsWatch;
+    use hpt_sys::host::{Capture, Entry};
 
     use super::{ConditionOptions, field_of, pace, spoiled, unmeasured_cpu};
     use crate::{
@@ -434,7 +430,7 @@ pub(crate) mod tests {
     fn raspberry_pi(flags: &str) -> Host {
         const NAME: &str = "derived-raspberry-pi-4-untuned";
         let host = golden::captured(NAME);
-        let path = format!("{}/../hpt-core/tests/hosts/{NAME}.capture", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../hpt-sys/tests/hosts/{NAME}.capture", env!("CARGO_MANIFEST_DIR"));
         let mut capture = Capture::open(path.as_ref()).expect("one of the test data files of hpt-core");
         let file = "sys/bus/platform/drivers/raspberrypi-firmware/soc:firmware/get_throttled";
         assert!(capture.remove(file).is_some(), "the derived machine has that file");

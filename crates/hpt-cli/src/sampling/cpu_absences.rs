@@ -1,11 +1,9 @@
 //! Times during which a pinned thread did not run on its CPU, as document fields and as text. `realtime::PinWatch`
 //! detects them.
 
-use hpt_core::{
-    Instant,
-    realtime::{Absence, PinWatch},
-};
+use hpt_core::Instant;
 use hpt_document::cpu_absence::CpuAbsence;
+use hpt_realtime::{Absence, PinWatch};
 
 use crate::{
     context::Context,

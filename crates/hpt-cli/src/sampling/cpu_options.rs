@@ -1,8 +1,8 @@
 //! Options that choose the CPUs of a run, which has one thread per CPU. Starts no thread.
 
 use clap::Args;
-use hpt_core::realtime::{Behavior, usable_cpus};
 use hpt_document::thread::RefusedSetting;
+use hpt_realtime::{Behavior, usable_cpus};
 
 use super::realtime_options::{RealtimeOptions, check_cpus, leaves_no_cpu};
 use crate::{

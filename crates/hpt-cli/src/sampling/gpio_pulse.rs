@@ -3,11 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use clap::{Args, ValueEnum};
-use hpt_core::{
-    Host,
-    gpio::{Chip, FoundLine, GpioError, LineName, Output, PinLevel},
-};
+use hpt_core::Host;
 use hpt_document::gpio_line::GpioDrive;
+use hpt_instrument::gpio::{Chip, FoundLine, GpioError, LineName, Output, PinLevel};
 
 use crate::exit::causes;
 

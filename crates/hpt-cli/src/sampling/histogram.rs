@@ -1,6 +1,7 @@
 //! The histogram of a duration as a table with bars, for a terminal. Measures nothing.
 
-use hpt_core::{measure::Latencies, stats::Histogram};
+use hpt_core::stats::Histogram;
+use hpt_instrument::measure::Latencies;
 
 use crate::output::{Align, Block, Cell, Column, Table, bar, has_tail, short_time};
 
@@ -218,11 +219,8 @@ fn table(counts: &[(u64, u64)], what: (&'static str, &'static str)) -> Option<Bl
 mod tests {
     use std::{ops::ControlFlow, time::Duration};
 
-    use hpt_core::{
-        Instant,
-        measure::{Latencies, Wake, Wakes},
-        stats::Histogram,
-    };
+    use hpt_core::{Instant, stats::Histogram};
+    use hpt_instrument::measure::{Latencies, Wake, Wakes};
 
     use super::{Bin, COARSE_NS, FINE_NS, bins, counts_of_latencies, of_latencies, of_ticks, table};
     use crate::output::{

@@ -1,6 +1,7 @@
 //! Deadlines that one wake-up detects: its own, and those that it missed. Each of them has its own latency.
 
-use hpt_core::{Instant, measure::Wake};
+use hpt_core::Instant;
+use hpt_instrument::measure::Wake;
 
 /// Deadlines one period apart. Each is one period less late than the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,8 @@ impl LateDeadlines {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{Instant, measure::Wake};
+    use hpt_core::Instant;
+    use hpt_instrument::measure::Wake;
 
     use super::LateDeadlines;
 

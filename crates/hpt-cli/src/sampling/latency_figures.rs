@@ -1,7 +1,8 @@
 //! The figures of a latency distribution as document fields, as table cells and as text. Measures nothing.
 
-use hpt_core::{Instant, measure::Latencies, stats::Histogram};
+use hpt_core::{Instant, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
+use hpt_instrument::measure::Latencies;
 
 use super::bins::bins_of;
 use crate::output::{self, Cell, one_or_many, rounded, short_time};
@@ -73,7 +74,7 @@ pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use hpt_core::measure::Latencies;
+    use hpt_instrument::measure::Latencies;
 
     use super::{COLUMNS, cells, figures, words};
     use crate::output::latency_files::counts::tests::wake;

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use hpt_core::{measure::Latencies, realtime::allowed_cpus};
+use hpt_instrument::measure::Latencies;
+use hpt_realtime::allowed_cpus;
 
 use super::{conditions::unmeasured_cpu, cpu_options::name_of, latency_figures::tail};
 use crate::output::short_time;
@@ -154,10 +155,8 @@ fn line(snapshot: &Snapshot, maxima_us: &[u64], width: usize) -> String {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use hpt_core::{
-        Instant as Time,
-        measure::{Latencies, Wake},
-    };
+    use hpt_core::Instant as Time;
+    use hpt_instrument::measure::{Latencies, Wake};
 
     use super::{Course, LiveLines, Snapshot, UPDATE, level, line, maximum_since_us};
 

@@ -1,8 +1,8 @@
 //! The time during which a measuring thread did not run although it was ready, as a document field and as a note.
 //! `measure::NotRunWatch` measures it.
 
-use hpt_core::measure;
 use hpt_document::not_run::NotRun;
+use hpt_instrument::measure;
 
 use crate::output::{rounded, rounded_share, short_time};
 
@@ -116,8 +116,8 @@ pub(crate) fn words<'a>(threads: impl IntoIterator<Item = (Option<usize>, &'a No
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::measure;
     use hpt_document::not_run::NotRun;
+    use hpt_instrument::measure;
 
     use super::{field_of, is_noticeable, note, note_on_included, words};
 

@@ -16,7 +16,8 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::{Instant, measure::Wake};
+use hpt_core::Instant;
+use hpt_instrument::measure::Wake;
 
 use crate::{
     exit::Failure,

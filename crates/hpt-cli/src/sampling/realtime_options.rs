@@ -7,10 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::{
-    knobs::Journal,
-    realtime::{Behavior, Pinned, Policy, Setup, allowed_cpus},
-};
+use hpt_realtime::{Behavior, Pinned, Policy, Setup, allowed_cpus, knobs::Journal};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
@@ -365,7 +362,7 @@ impl RealtimeOptions {
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use hpt_core::realtime::Policy;
+    use hpt_realtime::Policy;
 
     use super::{PartOfPeriod, PolicyArgument, deadline, exit_latency, policy};
 

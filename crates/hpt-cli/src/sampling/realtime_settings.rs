@@ -3,12 +3,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use hpt_core::{
-    host::KernelRelease,
-    knobs::KnobError,
-    realtime::{self, Behavior, FAIR_SERVER_SINCE},
-};
 use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread};
+use hpt_realtime::{self, Behavior, FAIR_SERVER_SINCE, knobs::KnobError};
+use hpt_sys::host::KernelRelease;
 
 use crate::{
     exit::{causes, restore_command},
@@ -18,7 +15,7 @@ use crate::{
 /// A guard that keeps the settings active until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SettingsGuard {
-    pub(super) held: realtime::RealtimeGuard,
+    pub(super) held: hpt_realtime::RealtimeGuard,
     pub(super) conduct: Behavior,
     /// Whether the kernel has fair servers, which reserve time for ordinary threads.
     pub(super) has_fair_server: bool,
@@ -139,7 +136,7 @@ impl EffectiveSettings {
 }
 
 /// Converts the settings that the kernel reports into document fields.
-fn thread(told: realtime::EffectiveSettings, refused: Vec<RefusedSetting>) -> Thread {
+fn thread(told: hpt_realtime::EffectiveSettings, refused: Vec<RefusedSetting>) -> Thread {
     Thread {
         cpus: told.cpus,
         policy: told.policy,

@@ -8,7 +8,13 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::{Instant, realtime::Pinned, sleep::WallOffset};
+use hpt_core::{Instant, sleep::WallOffset};
+use hpt_document::{
+    cpu_absence::CpuAbsence,
+    head::Head,
+    latency::{LatencyRunEnd, LatencyRunTime},
+};
+use hpt_realtime::Pinned;
 
 use super::{
     live_lines::LiveLines,
@@ -24,11 +30,6 @@ use crate::{
     document_head::head_of,
     exit::Failure,
     output::{self, Document, latency_files::ThreadLatencies, message, progress::Progress, rounded, saturating_nanos},
-};
-use hpt_document::{
-    cpu_absence::CpuAbsence,
-    head::Head,
-    latency::{LatencyRunEnd, LatencyRunTime},
 };
 
 /// The interval at which the supervising thread checks for Ctrl-C and reads the clock.

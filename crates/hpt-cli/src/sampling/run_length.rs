@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use hpt_core::{Instant, measure::Wake};
+use hpt_core::Instant;
+use hpt_instrument::measure::Wake;
 
 use crate::arguments::{at_least_one, duration_in};
 
@@ -98,7 +99,8 @@ impl ThreadProgress {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::{Instant, measure::Wake};
+    use hpt_core::Instant;
+    use hpt_instrument::measure::Wake;
 
     use super::{RunLength, ThreadProgress, long, period};
 

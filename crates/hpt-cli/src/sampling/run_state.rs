@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::{Instant, measure::Interrupter};
+use hpt_core::Instant;
+use hpt_instrument::measure::Interrupter;
 
 use super::trace_marker::Trace;
 use crate::context::continue_if;

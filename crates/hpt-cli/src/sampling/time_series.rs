@@ -116,8 +116,9 @@ impl TimeSeries {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::{Instant, measure::Wake};
+    use hpt_core::Instant;
     use hpt_document::wake_latency::TimeSeriesInterval;
+    use hpt_instrument::measure::Wake;
 
     use super::{LateDeadlines, MOST, SHORTEST_NS, TimeSeries};
 

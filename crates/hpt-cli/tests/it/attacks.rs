@@ -15,7 +15,7 @@ use std::{
     thread,
 };
 
-use hpt_core::host::{Capture, Entry};
+use hpt_sys::host::{Capture, Entry};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 

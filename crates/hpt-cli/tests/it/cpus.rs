@@ -1,7 +1,7 @@
 //! CPUs that the affinity leaves out, as it leaves out isolated CPUs: a named CPU is used, and a refused one is reported
 //! with its cause.
 
-use hpt_core::realtime::allowed_cpus;
+use hpt_realtime::allowed_cpus;
 
 use crate::support::{code, command, hpt, json, run, stderr, stdout, words};
 

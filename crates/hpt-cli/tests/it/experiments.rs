@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use hpt_core::realtime::allowed_cpus;
+use hpt_realtime::allowed_cpus;
 use serde_json::Value;
 
 use crate::{

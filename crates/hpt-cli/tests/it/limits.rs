@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-use hpt_core::host::{Capture, Entry, ReadRefused};
+use hpt_sys::host::{Capture, Entry, ReadRefused};
 
 use crate::support::{
     capture_of, code, copied_for_everybody, is_root, json, run, runner, set, stderr, stdout, words, written,

@@ -55,7 +55,7 @@ impl Drop for Killed {
 fn parent_of_worker(kind: &str, mark: &str) -> Killed {
     let mut command = Command::new("sh");
     command.args(["-c", r#""$1" __load $$ "$2" "$3" 1048576 /tmp & wait"#, "sh", env!("CARGO_BIN_EXE_hpt"), kind]);
-    command.arg(hpt_core::realtime::allowed_cpus()[0].to_string()).env("HPT_TEST_MARK", mark);
+    command.arg(hpt_realtime::allowed_cpus()[0].to_string()).env("HPT_TEST_MARK", mark);
     Killed(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a shell"))
 }
 

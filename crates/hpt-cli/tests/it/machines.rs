@@ -8,10 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hpt_core::{
-    Host,
-    host::{Capture, Cpu, CpuList},
-};
+use hpt_core::Host;
+use hpt_sys::host::{Capture, Cpu, CpuList};
 use serde_json::Value;
 
 use crate::support::{code, json, run};

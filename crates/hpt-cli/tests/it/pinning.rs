@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use hpt_core::realtime::allowed_cpus;
+use hpt_realtime::allowed_cpus;
 use serde_json::Value;
 
 use crate::{

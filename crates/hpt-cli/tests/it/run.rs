@@ -151,7 +151,7 @@ fn an_error_of_hpt_itself_is_125_and_starts_no_program() {
 
 #[test]
 fn the_program_has_the_policy_and_cpu_and_hpt_no_longer_has_them() {
-    let cpu = hpt_core::realtime::allowed_cpus()[0].to_string();
+    let cpu = hpt_realtime::allowed_cpus()[0].to_string();
     // The fields of /proc/PID/stat: 40 is the real-time priority, 41 the policy.
     let script = "cut -d ' ' -f 40,41 /proc/self/stat; grep Cpus_allowed_list /proc/self/status; cut -d ' ' -f 40,41 /proc/$PPID/stat";
     for (class, expected) in
@@ -188,7 +188,7 @@ fn the_program_has_the_policy_and_cpu_and_hpt_no_longer_has_them() {
 fn a_program_may_change_its_policy_and_cpu_without_affecting_hpt() {
     let installed =
         |program: &str| Command::new(program).arg("--help").output().is_ok_and(|help| help.status.success());
-    let allowed = hpt_core::realtime::allowed_cpus();
+    let allowed = hpt_realtime::allowed_cpus();
     if !installed("taskset") || !installed("chrt") || allowed.len() < 2 {
         return skipped!("it takes two CPUs, taskset and chrt");
     }
@@ -202,7 +202,7 @@ fn a_program_may_change_its_policy_and_cpu_without_affecting_hpt() {
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!((code(&output), lines[0], lines[1]), (6, one.as_str(), other.as_str()), "{said}{}", stderr(&output));
     if runner().is_empty() {
-        let list = hpt_core::host::CpuList::parse(lines[2]).expect("a list");
+        let list = hpt_sys::host::CpuList::parse(lines[2]).expect("a list");
         assert_eq!(list.iter().collect::<Vec<_>>(), allowed, "hpt has what it had");
     }
     let script = "chrt -r -p 5 $$ >/dev/null || exit 9; cut -d ' ' -f 40,41 /proc/$$/stat; cut -d ' ' -f 40,41 /proc/$PPID/stat; exit 6";

@@ -1,6 +1,6 @@
 //! Output on a terminal: narrow terminals, progress, and Ctrl-C.
 
-use hpt_core::realtime::allowed_cpus;
+use hpt_realtime::allowed_cpus;
 
 use crate::support::{
     at_a_terminal::{AtATerminal, screen},
@@ -185,7 +185,7 @@ fn percentages(shown: &str) -> Vec<f64> {
 
 #[test]
 fn a_measuring_doctor_shows_its_progress_while_it_polls() {
-    if hpt_core::realtime::allowed_cpus().len() < 2 {
+    if hpt_realtime::allowed_cpus().len() < 2 {
         return skipped!("the progress is drawn on another CPU, and there is only one");
     }
     let output = AtATerminal::start(hpt().args(["doctor", "--measure", "--json"])).output();

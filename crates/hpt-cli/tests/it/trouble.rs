@@ -13,7 +13,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use hpt_core::host::{Capture, Entry};
+use hpt_sys::host::{Capture, Entry};
 use serde_json::Value;
 
 use crate::support::{

@@ -3,10 +3,9 @@
 
 use std::cmp::Ordering;
 
-use crate::{
-    source::Pair,
-    units::{Frequency, FrequencyRange},
-};
+use hpt_sys::units::{Frequency, FrequencyRange};
+
+use crate::source::Pair;
 
 /// A frequency and the limits that follow from the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,19 +18,32 @@ pub struct Fit {
 }
 
 /// The reason a set of pairs does not yield a frequency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FitError {
     /// No two pairs are far enough apart to bound the rate from both sides.
-    #[error("the window is too short: no two readings are further apart than their uncertainty")]
     TooShort,
     /// No constant rate fits all brackets.
-    #[error("no constant rate fits the readings: the source or the reference was stepped, or changed its rate")]
     NotConstant,
     /// The rate is outside the range of [`Frequency`] (1 µHz to 18.4 THz).
-    #[error("the rate is out of range")]
     OutOfRange,
 }
+
+impl std::fmt::Display for FitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooShort => {
+                f.write_str("the window is too short: no two readings are further apart than their uncertainty")
+            }
+            Self::NotConstant => f.write_str(
+                "no constant rate fits the readings: the source or the reference was stepped, or changed its rate",
+            ),
+            Self::OutOfRange => f.write_str("the rate is out of range"),
+        }
+    }
+}
+
+impl std::error::Error for FitError {}
 
 /// The granules of the two counters. A reading lags behind the true count by less than one granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +165,8 @@ mod tests {
     };
 
     use super::{FitError, Granules, fit};
-    use crate::{source::Pair, units::Frequency};
+    use crate::source::Pair;
+    use hpt_sys::units::Frequency;
 
     const EXACT: Granules = Granules { source_ticks: 0, reference_ns: 0 };
 

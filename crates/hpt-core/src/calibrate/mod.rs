@@ -13,7 +13,9 @@ pub use self::{
 use crate::{
     scale::Scale,
     source::{Nominal, Pair, Reference, Scope, SourceId, TimeSource},
-    sys::process,
+};
+use hpt_sys::{
+    process,
     units::{Frequency, FrequencyRange, saturating_nanos},
 };
 
@@ -109,20 +111,12 @@ impl Calibration {
 }
 
 /// The reason a source cannot be calibrated.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CalibrateError {
     /// The source counts CPU time or core cycles, not elapsed time.
-    #[error(
-        "it is a per-{} counter that does not count elapsed time, so it has no rate relative to a clock",
-        .0.name()
-    )]
     NotATimeCounter(Scope),
     /// The reference counts CPU time or core cycles, not elapsed time.
-    #[error(
-        "the reference {id} is a per-{} counter that does not count elapsed time; choose one of the kernel's clocks",
-        scope.name()
-    )]
     ReferenceNotATimeCounter {
         /// The reference.
         id: SourceId,
@@ -130,17 +124,51 @@ pub enum CalibrateError {
         scope: Scope,
     },
     /// The reference does not advance.
-    #[error("the reference {0} does not advance")]
     ReferenceStandsStill(SourceId),
     /// The reference has no nominal frequency, so its ticks cannot be converted to time.
-    #[error("the reference {0} has no stated frequency; choose one of the kernel's clocks")]
     ReferenceWithoutRate(SourceId),
     /// A reading was lower than the previous one.
-    #[error("it stepped back during the window")]
     SteppedBack,
     /// The readings do not yield a frequency.
-    #[error(transparent)]
-    Fit(#[from] FitError),
+    Fit(FitError),
+}
+
+impl std::fmt::Display for CalibrateError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotATimeCounter(scope) => write!(
+                f,
+                "it is a per-{} counter that does not count elapsed time, so it has no rate relative to a clock",
+                scope.name()
+            ),
+            Self::ReferenceNotATimeCounter { id, scope } => write!(
+                f,
+                "the reference {id} is a per-{} counter that does not count elapsed time; choose one of the kernel's clocks",
+                scope.name()
+            ),
+            Self::ReferenceStandsStill(id) => write!(f, "the reference {id} does not advance"),
+            Self::ReferenceWithoutRate(id) => {
+                write!(f, "the reference {id} has no stated frequency; choose one of the kernel's clocks")
+            }
+            Self::SteppedBack => f.write_str("it stepped back during the window"),
+            Self::Fit(cause) => std::fmt::Display::fmt(cause, f),
+        }
+    }
+}
+
+impl std::error::Error for CalibrateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Fit(cause) => std::error::Error::source(cause),
+            _ => None,
+        }
+    }
+}
+
+impl From<FitError> for CalibrateError {
+    fn from(cause: FitError) -> Self {
+        Self::Fit(cause)
+    }
 }
 
 /// Calibrates one source against `reference` over the duration `window`.
@@ -292,11 +320,14 @@ fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, b
     fitted.or(first)
 }
 
-/// Returns the granules of the source and of the reference. If the reference has no nominal frequency, each of its
-/// ticks counts as one nanosecond.
-pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> Granules {
-    let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
-    Granules { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
+impl Granules {
+    /// Returns the granules of a source and of a reference. If the reference has no nominal frequency, each of its ticks
+    /// counts as one nanosecond.
+    #[must_use]
+    pub fn of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Self {
+        let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+        Self { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
+    }
 }
 
 fn reference_granule_ns(reference: &dyn TimeSource, scale: Scale) -> u64 {

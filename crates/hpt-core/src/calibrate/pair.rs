@@ -3,12 +3,15 @@
 
 use std::hint::black_box;
 
-use crate::{
+use hpt_sys::{
     cast::signed,
+    units::{Frequency, Width},
+};
+
+use crate::{
     scale::Scale,
     source::{Pair, TimeSource},
     stats::granule,
-    units::{Frequency, Width},
 };
 
 /// The number of parts into which the window is divided. Each part contributes two pairs: those that limit the line
@@ -225,10 +228,8 @@ fn steps<S: TimeSource + ?Sized>(source: &S) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Collector, PARTS};
-    use crate::{
-        source::Pair,
-        units::{Frequency, Width},
-    };
+    use crate::source::Pair;
+    use hpt_sys::units::{Frequency, Width};
 
     #[test]
     fn each_part_of_the_window_keeps_its_tightest_pairs() {

@@ -1,11 +1,10 @@
 //! Calibrates sources without a measurement, from their nominal frequency. Does not check how accurate that frequency
 //! is.
 
+use hpt_sys::units::FrequencyRange;
+
 use super::{Calibration, Method};
-use crate::{
-    source::{SourceInfo, StatedBy},
-    units::FrequencyRange,
-};
+use crate::source::{SourceInfo, StatedBy};
 
 /// Returns the calibration of a source based on its nominal frequency; `None` if the source has no nominal frequency.
 ///
@@ -32,10 +31,8 @@ pub fn stated(info: &SourceInfo) -> Option<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::stated;
-    use crate::{
-        source::{Nominal, SourceId, SourceInfo, StatedBy},
-        units::Frequency,
-    };
+    use crate::source::{Nominal, SourceId, SourceInfo, StatedBy};
+    use hpt_sys::units::Frequency;
 
     #[test]
     fn a_defined_rate_has_a_bound_and_a_stated_rate_has_none() {

@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
+use hpt_sys::clock::{Clock, ClockId, Route};
+
 use super::report::{ClockSource, SourceRefused, Status};
-use crate::{
-    source::{Opened, PosixId},
-    sys::clock::{Clock, ClockId, Route},
-};
+use crate::source::{Opened, PosixId};
 
 /// Returns the time of the operating system's monotonic clock in nanoseconds since its first reading in this process.
 #[inline]

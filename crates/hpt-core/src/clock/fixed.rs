@@ -7,10 +7,11 @@ use std::{
     time::Duration,
 };
 
+use hpt_sys::units::{Frequency, Spaced, Width};
+
 use crate::{
     scale::Scale,
     source::{Pair, Reference, SourceId, TimeSource, wraps_soon},
-    units::{Frequency, Spaced, Width},
 };
 
 /// A clock that consists of a source, a fixed scale, and an anchor. Each reading costs one read of the source and one
@@ -49,11 +50,10 @@ pub struct FixedRateClock<S> {
 }
 
 /// The reason why a source cannot be used as a clock.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClockError {
     /// The source's counter wraps too soon.
-    #[error("{source_id} has {width} bits and wraps every {}: widen it to use it as a clock", Spaced(*.wraps_after))]
     TooNarrow {
         /// The source.
         source_id: SourceId,
@@ -63,6 +63,20 @@ pub enum ClockError {
         wraps_after: Duration,
     },
 }
+
+impl std::fmt::Display for ClockError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooNarrow { source_id, width, wraps_after } => write!(
+                f,
+                "{source_id} has {width} bits and wraps every {}: widen it to use it as a clock",
+                Spaced(*wraps_after)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ClockError {}
 
 impl<S: TimeSource> FixedRateClock<S> {
     /// Creates a clock from a source that ticks at `frequency`. The epoch of the clock is now.
@@ -260,8 +274,8 @@ mod tests {
     use crate::{
         source::{SourceId, SourceInfo},
         testing::ManualSource,
-        units::{Frequency, Width},
     };
+    use hpt_sys::units::{Frequency, Width};
 
     #[test]
     fn a_clock_starts_at_zero_for_any_counter_value() {

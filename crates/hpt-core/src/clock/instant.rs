@@ -6,13 +6,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use hpt_sys::{
+    cast::{signed, unsigned},
+    clock::ClockId,
+};
+
 #[cfg(feature = "testing")]
 use super::frozen;
 use super::system;
-use crate::{
-    cast::{signed, unsigned},
-    sys::clock::ClockId,
-};
 
 /// A point in time on `CLOCK_MONOTONIC`. Reading the current time costs about as much as reading a hardware counter.
 ///
@@ -305,6 +306,7 @@ impl Instant {
     }
 
     /// Returns the instant for a reading of the kernel's clock, which stays below 292 years.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) const fn from_kernel_nanos(nanos: u64) -> Self {
         Self { nanos: signed(nanos) }
     }

@@ -55,20 +55,16 @@ pub struct Status {
 }
 
 /// The reason why [`use_source`](super::use_source) rejected a source. The previous source stays in use.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SourceRefused {
     /// The source cannot be opened.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(Unavailable),
     /// The source can be read only by the thread that opened it.
-    #[error("only the thread that opened {0} can read it")]
     ThreadBound(SourceId),
     /// The source can be stepped, or its rate changes.
-    #[error("{0} is not constant-rate, or can be stepped")]
     NotSteady(SourceId),
     /// The source counts CPU time or events, or each core has a counter of its own.
-    #[error("{source_id} counts per {}, not for the whole system", scope.name())]
     NotSystemWide {
         /// The source.
         source_id: SourceId,
@@ -76,17 +72,13 @@ pub enum SourceRefused {
         scope: Scope,
     },
     /// Read access to the source can be revoked.
-    #[error("access to {0} can be revoked while it is in use")]
     Revocable(SourceId),
     /// The source ticks at less than 1 MHz, or wraps within ten years.
-    #[error("{0} is too coarse or too narrow; widen a narrow counter")]
     TooCoarse(SourceId),
     /// The nominal frequency of the source is not known, so its granularity and the time until it wraps are not known
     /// either.
-    #[error("the nominal frequency of {0} is unknown")]
     NoRate(SourceId),
     /// The source failed the self-test.
-    #[error("{source_id} failed the self-test: {failure}")]
     SelfTest {
         /// The source.
         source_id: SourceId,
@@ -94,15 +86,47 @@ pub enum SourceRefused {
         failure: source::SelfTestFailure,
     },
     /// This target has no source but the clock of the operating system.
-    #[error("on this target, the clock of the operating system is the only source")]
     OnlyClock,
     /// Another thread is changing the source, or was stopped while it made a segment, and did not finish within a
     /// second.
-    #[error("another thread is changing the source")]
     Busy,
     /// This process has used too many different sources.
-    #[error("a process can use at most {MOST_SOURCES} sources one after another")]
     TooMany,
+}
+
+impl std::fmt::Display for SourceRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unavailable(cause) => std::fmt::Display::fmt(cause, f),
+            Self::ThreadBound(id) => write!(f, "only the thread that opened {id} can read it"),
+            Self::NotSteady(id) => write!(f, "{id} is not constant-rate, or can be stepped"),
+            Self::NotSystemWide { source_id, scope } => {
+                write!(f, "{source_id} counts per {}, not for the whole system", scope.name())
+            }
+            Self::Revocable(id) => write!(f, "access to {id} can be revoked while it is in use"),
+            Self::TooCoarse(id) => write!(f, "{id} is too coarse or too narrow; widen a narrow counter"),
+            Self::NoRate(id) => write!(f, "the nominal frequency of {id} is unknown"),
+            Self::SelfTest { source_id, failure } => write!(f, "{source_id} failed the self-test: {failure}"),
+            Self::OnlyClock => f.write_str("on this target, the clock of the operating system is the only source"),
+            Self::Busy => f.write_str("another thread is changing the source"),
+            Self::TooMany => write!(f, "a process can use at most {MOST_SOURCES} sources one after another"),
+        }
+    }
+}
+
+impl std::error::Error for SourceRefused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unavailable(cause) => std::error::Error::source(cause),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unavailable> for SourceRefused {
+    fn from(cause: Unavailable) -> Self {
+        Self::Unavailable(cause)
+    }
 }
 
 /// The source of the system's clock, and the reason why it is in use.

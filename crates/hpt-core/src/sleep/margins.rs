@@ -10,8 +10,10 @@
 
 use std::time::Duration;
 
+use hpt_sys::units::saturating_nanos;
+
 use super::lateness::{self, Lateness};
-use crate::{stats::Spread, units::saturating_nanos};
+use crate::stats::Spread;
 
 /// The longest margin, of either stage. No margin covers a hypervisor that takes the CPU away for milliseconds.
 const LONGEST_NS: f64 = 500_000.0;

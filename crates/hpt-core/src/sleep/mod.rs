@@ -30,13 +30,13 @@ use self::{
 use crate::clock::frozen;
 use crate::{
     clock::{Instant, kernels_clock},
-    slack::{KnownSlack, NoSlack},
     stats::Spread,
-    sys::{
-        clock::{Clock, ClockId, Route},
-        wait::{self, Till},
-    },
+};
+use hpt_sys::{
+    clock::{Clock, ClockId, Route},
+    slack::{KnownSlack, NoSlack},
     units::saturating_nanos,
+    wait::{self, Till},
 };
 
 /// If the margin leaves no time to block, one in this many sleeps blocks for half of its length anyway. Otherwise, the
@@ -680,7 +680,7 @@ fn until(deadline: SystemTime) -> Duration {
 /// this time.
 fn waited_ns() -> Option<u64> {
     #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-    return crate::host::waited_ns(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?);
+    return hpt_sys::host::waited_ns(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?);
     #[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
     return None;
 }
@@ -804,7 +804,8 @@ mod tests {
     use std::{sync::mpsc, thread, time::Duration};
 
     use super::{Sleeper, Strategy, is_late_by_itself};
-    use crate::{clock::Instant, slack::NoSlack};
+    use crate::clock::Instant;
+    use hpt_sys::slack::NoSlack;
 
     const RESERVE_NS: u64 = 60_000;
     const MS: u64 = 1_000_000;

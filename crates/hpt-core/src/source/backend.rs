@@ -1,18 +1,16 @@
 //! The [`Backend`] trait and its result types: reports, opened sources, and reasons for unavailability. This file does
 //! not depend on any particular source.
 
-use std::{fmt, io};
+use std::fmt;
+
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+use hpt_sys::host::ClockSources;
+use hpt_sys::{
+    OsError,
+    host::{Architecture, Host},
+};
 
 use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-use crate::{
-    host::ClockSources,
-    sys::{arch::CounterRefused, mmio},
-};
-use crate::{
-    host::{Architecture, Host},
-    os_error::OsError,
-};
 
 mod sealed {
     pub trait Sealed {}
@@ -152,29 +150,25 @@ pub struct ProbeReport {
 }
 
 /// The reason why a source cannot be used. [`remedy`](Self::remedy) returns the fix, if there is one.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// The counter belongs to another architecture.
-    #[error("this counter does not exist on {}", have.name())]
     OtherArchitecture {
         /// The architecture of the machine.
         have: Architecture,
     },
     /// The processor does not have the counter.
-    #[error("the processor does not have this counter: {evidence}")]
     NoCounter {
         /// The evidence.
         evidence: &'static str,
     },
     /// The machine has no such device.
-    #[error("the system does not have this device: {evidence}")]
     NoDevice {
         /// The evidence.
         evidence: String,
     },
     /// The source exists, but this process has no permission to read it.
-    #[error("{path}: {right}")]
     NoRight {
         /// The file, the I/O port or the setting to which the permission applies.
         path: String,
@@ -182,7 +176,6 @@ pub enum Unavailable {
         right: MissingRight,
     },
     /// The machine has no hardware counter for core cycles that the kernel can use.
-    #[error("no hardware counter for core cycles: {evidence}")]
     NoPmu {
         /// The evidence.
         evidence: String,
@@ -190,7 +183,6 @@ pub enum Unavailable {
         have: Architecture,
     },
     /// The counter exists, but is not open to programs.
-    #[error("the counter is closed to user programs: {evidence}")]
     Closed {
         /// The evidence.
         evidence: String,
@@ -198,16 +190,13 @@ pub enum Unavailable {
         remedy: String,
     },
     /// The core's counters are in use, by other users or by another source of this process.
-    #[error("the core's counters are in use: {evidence}")]
     InUse {
         /// The evidence.
         evidence: String,
         /// The error that the kernel returned, if it refused the counters.
-        #[source]
         cause: Option<OsError>,
     },
     /// Because of its build or boot options, the kernel does not offer the source to programs.
-    #[error("the kernel does not offer this source to programs: {evidence}")]
     NotOffered {
         /// The evidence.
         evidence: String,
@@ -215,7 +204,6 @@ pub enum Unavailable {
         remedy: Option<&'static str>,
     },
     /// The device is in use, and does not allow another user at the same time.
-    #[error("{path} is busy: {evidence}")]
     Taken {
         /// The device file.
         path: String,
@@ -223,7 +211,6 @@ pub enum Unavailable {
         evidence: String,
     },
     /// The description of the counter, or the counter itself, is invalid.
-    #[error("{path} has invalid contents: {evidence}")]
     Malformed {
         /// The file.
         path: String,
@@ -231,40 +218,31 @@ pub enum Unavailable {
         evidence: String,
     },
     /// A read of the counter requires a write, which would disturb other users.
-    #[error("the counter cannot be read without a write: {evidence}")]
     NeedsWrite {
         /// The write that a read would require.
         evidence: &'static str,
     },
     /// `prctl(PR_SET_TSC)` has forbidden this thread to read the counter: a read raises SIGSEGV.
-    #[error("prctl forbids this thread to read the counter: PR_GET_TSC returns PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
     /// A forked child executed the instruction and was killed by a signal.
-    #[error("the instruction is not permitted: a child process that tried it was killed by a signal")]
     IllegalInstruction,
     /// The kernel or a sandbox returned an error when the source was opened or first read.
-    #[error("the source cannot be read: {what}")]
     Refused {
         /// The file or the system call that returned the error, or the reason why the source was not tried.
         what: String,
         /// The error that the system returned; `None` if the source was not tried.
-        #[source]
         cause: Option<OsError>,
     },
     /// This build cannot read the source, because a feature of this crate is not enabled.
-    #[error("this program was built without the feature `{feature}` of hpt-core")]
     NotBuilt {
         /// The feature.
         feature: &'static str,
     },
     /// The host is a system snapshot, whose sources cannot be opened.
-    #[error("this is a system snapshot: its counters cannot be read here")]
     Captured,
     /// The source was opened, but did not behave like a counter.
-    #[error("the source failed the self-test: {0}")]
     SelfTest(SelfTestFailure),
     /// No source has this name.
-    #[error("unknown source {name:?}")]
     Unknown {
         /// The requested name.
         name: String,
@@ -273,36 +251,83 @@ pub enum Unavailable {
     },
 }
 
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::OtherArchitecture { have } => write!(f, "this counter does not exist on {}", have.name()),
+            Self::NoCounter { evidence } => write!(f, "the processor does not have this counter: {evidence}"),
+            Self::NoDevice { evidence } => write!(f, "the system does not have this device: {evidence}"),
+            Self::NoRight { path, right } => write!(f, "{path}: {right}"),
+            Self::NoPmu { evidence, .. } => write!(f, "no hardware counter for core cycles: {evidence}"),
+            Self::Closed { evidence, .. } => write!(f, "the counter is closed to user programs: {evidence}"),
+            Self::InUse { evidence, .. } => write!(f, "the core's counters are in use: {evidence}"),
+            Self::NotOffered { evidence, .. } => {
+                write!(f, "the kernel does not offer this source to programs: {evidence}")
+            }
+            Self::Taken { path, evidence } => write!(f, "{path} is busy: {evidence}"),
+            Self::Malformed { path, evidence } => write!(f, "{path} has invalid contents: {evidence}"),
+            Self::NeedsWrite { evidence } => write!(f, "the counter cannot be read without a write: {evidence}"),
+            Self::ForbiddenByPrctl => {
+                f.write_str("prctl forbids this thread to read the counter: PR_GET_TSC returns PR_TSC_SIGSEGV")
+            }
+            Self::IllegalInstruction => {
+                f.write_str("the instruction is not permitted: a child process that tried it was killed by a signal")
+            }
+            Self::Refused { what, .. } => write!(f, "the source cannot be read: {what}"),
+            Self::NotBuilt { feature } => {
+                write!(f, "this program was built without the feature `{feature}` of hpt-core")
+            }
+            Self::Captured => f.write_str("this is a system snapshot: its counters cannot be read here"),
+            Self::SelfTest(failure) => write!(f, "the source failed the self-test: {failure}"),
+            Self::Unknown { name, .. } => write!(f, "unknown source {name:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Unavailable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InUse { cause, .. } | Self::Refused { cause, .. } => Some(cause.as_ref()?),
+            _ => None,
+        }
+    }
+}
+
 /// A missing permission to access the registers of a device or to count the process's own cycles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissingRight {
     /// The mode of the file denies access (EACCES).
-    #[error("this user does not have permission to open the file")]
     FileMode,
     /// The process lacks the capability CAP_SYS_RAWIO.
-    #[error("this process lacks the capability CAP_SYS_RAWIO")]
     Capability,
     /// The kernel is locked down and returns EPERM, even to root.
-    #[error("kernel lockdown denies access, even to root")]
     Lockdown,
     /// The kernel does not map this page and returns EPERM, even to root.
-    #[error(
-        "the kernel does not map this page: a driver has claimed it, it counts as RAM (STRICT_DEVMEM), or the process is root only inside a container"
-    )]
     Page,
     /// The kernel returned EPERM from ioperm, but neither a missing capability nor kernel lockdown is visible.
-    #[error(
-        "the kernel denies access to the port: the kernel is locked down, or the process is root only inside a container"
-    )]
     Ports,
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
-    #[error("kernel.perf_event_paranoid denies perf events to processes without the capability CAP_PERFMON")]
     PerfEvents {
         /// The highest value that allows the events.
         highest: i32,
     },
 }
+
+impl std::fmt::Display for MissingRight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::FileMode => f.write_str("this user does not have permission to open the file"),
+            Self::Capability => f.write_str("this process lacks the capability CAP_SYS_RAWIO"),
+            Self::Lockdown => f.write_str("kernel lockdown denies access, even to root"),
+            Self::Page => f.write_str("the kernel does not map this page: a driver has claimed it, it counts as RAM (STRICT_DEVMEM), or the process is root only inside a container"),
+            Self::Ports => f.write_str("the kernel denies access to the port: the kernel is locked down, or the process is root only inside a container"),
+            Self::PerfEvents { .. } => write!(f, "kernel.perf_event_paranoid denies perf events to processes without the capability CAP_PERFMON"),
+        }
+    }
+}
+
+impl std::error::Error for MissingRight {}
 
 impl MissingRight {
     /// Returns how to obtain this permission for `path`.
@@ -335,35 +360,7 @@ impl MissingRight {
     }
 }
 
-/// Checks that this build can map the registers of a device.
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub(super) fn require_mapping() -> Result<(), Unavailable> {
-    if mmio::IS_BUILT { Ok(()) } else { Err(Unavailable::NotBuilt { feature: mmio::FEATURE }) }
-}
-
 impl Unavailable {
-    /// Returns the reason that applies if no child process could be started to try a read.
-    pub(super) fn not_tried() -> Self {
-        Self::Refused {
-            what: "could not start a child process to try the read; try again later".to_owned(),
-            cause: None,
-        }
-    }
-
-    /// Returns the reason for an `error` that the system returned. `what` is the file or the system call.
-    pub(super) fn refused(what: impl Into<String>, error: io::Error) -> Self {
-        Self::Refused { what: what.into(), cause: Some(error.into()) }
-    }
-
-    /// Returns the reason why the processor's own counter cannot be read.
-    #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-    pub(crate) fn of_counter(refused: CounterRefused) -> Self {
-        match refused {
-            CounterRefused::NotReadable => Self::IllegalInstruction,
-            CounterRefused::NotTried => Self::not_tried(),
-        }
-    }
-
     /// Returns the fix, if there is one.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
@@ -428,23 +425,5 @@ impl Unavailable {
             Self::SelfTest(_) => "self-test",
             Self::Unknown { .. } => "unknown",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{error::Error, io};
-
-    use super::{OsError, Unavailable};
-
-    #[test]
-    fn a_refusal_keeps_its_cause_and_does_not_repeat_it() {
-        let refused = Unavailable::refused("perf_event_open", io::Error::from_raw_os_error(libc::EMFILE));
-        assert_eq!(refused.to_string(), "the source cannot be read: perf_event_open");
-        let cause = refused.source().and_then(|cause| cause.downcast_ref::<OsError>()).expect("a cause");
-        assert_eq!(cause.raw_os_error(), Some(libc::EMFILE));
-        assert_eq!(refused.clone(), refused);
-        assert_ne!(refused, Unavailable::refused("perf_event_open", io::Error::from_raw_os_error(libc::EIO)));
-        assert!(Unavailable::not_tried().source().is_none());
     }
 }

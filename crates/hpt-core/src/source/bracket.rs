@@ -1,11 +1,10 @@
 //! One reading of a source between two readings of a reference. The conclusions from such readings are drawn in
 //! `self_test` and `calibrate`.
 
+use hpt_sys::units::{Frequency, Width};
+
 use super::TimeSource;
-use crate::{
-    scale::Scale,
-    units::{Frequency, Width},
-};
+use crate::scale::Scale;
 
 /// A bracketed reading: the source returned `ticks` when the reference was between `before_ns` and `after_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +28,7 @@ impl Pair {
 /// A reference clock whose readings are extended to 64 bits and converted to nanoseconds. It must be read at least
 /// twice per wrap of its source.
 #[derive(Debug)]
-pub(crate) struct Reference<'a, R: ?Sized> {
+pub struct Reference<'a, R: ?Sized> {
     source: &'a R,
     scale: Scale,
     width: Width,
@@ -41,7 +40,7 @@ pub(crate) struct Reference<'a, R: ?Sized> {
 impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     /// Creates a reference that starts at the current reading of `source`. If `source` has no nominal frequency, its
     /// ticks are taken to be nanoseconds.
-    pub(crate) fn new(source: &'a R) -> Self {
+    pub fn new(source: &'a R) -> Self {
         let info = source.info();
         let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
         let now = source.ticks_end();
@@ -51,7 +50,7 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     /// Reads the reference, `source`, and the reference again; each read is ordered after the previous one. The read of
     /// the source needs no fence after it, because the second read of the reference waits for it.
     #[inline]
-    pub(crate) fn pair<S: TimeSource + ?Sized>(&mut self, source: &S) -> Pair {
+    pub fn pair<S: TimeSource + ?Sized>(&mut self, source: &S) -> Pair {
         let before = self.source.ticks_end();
         let ticks = source.ticks_start();
         let after = self.source.ticks_end();
@@ -60,13 +59,14 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     }
 
     /// Returns the current reading of the reference, in nanoseconds.
-    pub(crate) fn now_ns(&mut self) -> u64 {
+    pub fn now_ns(&mut self) -> u64 {
         let now = self.source.ticks_end();
         self.nanos(now)
     }
 
     /// Returns whether the reference has not advanced for at least `pairs` consecutive pairs.
-    pub(crate) const fn stood_still_for(&self, pairs: u32) -> bool {
+    #[must_use]
+    pub const fn stood_still_for(&self, pairs: u32) -> bool {
         self.unchanged >= pairs
     }
 
@@ -85,8 +85,8 @@ mod tests {
     use crate::{
         source::{SourceId, SourceInfo},
         testing::ManualSource,
-        units::Width,
     };
+    use hpt_sys::units::Width;
 
     #[test]
     fn a_narrow_reference_is_followed_across_its_wrap() {

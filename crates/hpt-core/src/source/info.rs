@@ -2,10 +2,9 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use crate::{
-    scale::Scale,
-    units::{Frequency, Width},
-};
+use hpt_sys::units::{Frequency, Width};
+
+use crate::scale::Scale;
 
 /// The name of a source, for example `tsc`, `monotonic-raw` or `ptp0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -377,7 +376,8 @@ impl SourceInfo {
 
     /// Returns whether the stated resolution is more than one tick of the nominal frequency. Such a source advances
     /// with the kernel's timer tick: if that tick is late, the source lags by the same amount.
-    pub(crate) fn is_moved_by_the_tick(&self) -> bool {
+    #[must_use]
+    pub fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
     }
 

@@ -1,126 +1,41 @@
 //! Time sources: their definition, the list of all sources, and functions to open a source by its name. This module
 //! does not convert ticks to time, and measures no quality beyond the self-test.
 
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod acpi_pm;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod arm_counter;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod arm_cycles;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod as_if_steady;
 mod backend;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod bcm_systimer;
 mod bracket;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod cycle_rate;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod event_page;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod hpet;
+#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+mod elsewhere;
 mod info;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod kinship;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod native;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod numbered;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod on_its_cpu;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod one_kind;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod perf_cycles;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod perf_time;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod pit;
-#[cfg_attr(not(all(target_os = "linux", target_has_atomic = "64")), path = "posix_elsewhere.rs")]
-mod posix;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod ptp;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod rights;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod riscv_time;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod rtc;
+mod linux;
 mod select;
 mod self_test;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod split_counter;
-#[cfg(all(target_os = "linux", target_has_atomic = "64", test))]
-mod test_world;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod tested;
 mod time_source;
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-mod tsc;
 #[cfg(target_has_atomic = "64")]
 mod widen;
 
+#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+use self::elsewhere::BACKENDS;
+#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+pub use self::elsewhere::{PosixClock, PosixId};
+pub(crate) use self::info::wraps_soon;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-#[cfg_attr(any(target_arch = "x86_64", target_arch = "x86"), allow(unused_imports, reason = "used only on ARM"))]
-pub(crate) use self::arm_counter::has_self_synchronized_reads;
+use self::linux::BACKENDS;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub(crate) use self::native::permitted_native;
-pub(crate) use self::{bracket::Reference, info::wraps_soon};
-
+pub(crate) use self::linux::permitted_native;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-use self::tested::tested;
+pub use self::linux::*;
 #[cfg(target_has_atomic = "64")]
 pub use self::widen::{WidenError, Widened};
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub use self::{
-    acpi_pm::AcpiPm,
-    arm_counter::ArmCounter,
-    arm_cycles::{ArmCycles, explain_refused_cycles},
-    bcm_systimer::{BcmSystimer, BcmSystimerLow},
-    cycle_rate::busy_rate,
-    hpet::{Hpet, HpetLow},
-    kinship::{are_one_reading, counter_of_clock_source},
-    perf_cycles::PerfCycles,
-    perf_time::PerfTime,
-    posix::ThreadCpuClock,
-    ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
-    riscv_time::RiscvTime,
-    rtc::RealTimeClock,
-    tsc::{Tsc, permit_counter},
-};
 pub use self::{
     backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
-    bracket::Pair,
+    bracket::{Pair, Reference},
     info::{Nominal, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
-    posix::{PosixClock, PosixId},
     select::{Candidate, Chosen, Fitness, Selection, SourceVerdict, choose, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
     time_source::TimeSource,
 };
-use crate::host::Host;
-
-/// The backends of all kinds of sources, in the order in which sources are listed. Add a new kind here and to the
-/// modules above.
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub(crate) const BACKENDS: &[&dyn Backend] = &[
-    &tsc::TscBackend,
-    &arm_counter::ArmCounterBackend,
-    &riscv_time::RiscvTimeBackend,
-    &bcm_systimer::BcmSystimerBackend,
-    &hpet::HpetBackend,
-    &acpi_pm::AcpiPmBackend,
-    &pit::PitBackend,
-    &arm_cycles::ArmCyclesBackend,
-    &perf_cycles::PerfCyclesBackend,
-    &perf_time::PerfTimeBackend,
-    &posix::PosixBackend,
-    &rtc::RtcBackend,
-    &ptp::PtpBackend,
-];
-
-/// The only sources of other targets.
-#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
-pub(crate) const BACKENDS: &[&dyn Backend] = &[&posix::PosixBackend];
+use hpt_sys::host::Host;
 
 /// Probes every source of every backend on this host.
 ///
@@ -200,7 +115,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(all(target_os = "linux", target_has_atomic = "64", test))]
 mod tests {
     use super::{edit_distance, names, nearest_names};
-    use crate::host::{Facts, Host};
+    use hpt_sys::host::{Facts, Host};
 
     #[test]
     fn names_are_unique() {

@@ -3,11 +3,12 @@
 
 use std::{error::Error, fmt, time::Duration};
 
+use hpt_sys::host::Host;
+
 use super::{
     KernelVerdict, Opened, PosixClock, PosixId, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo,
     TimeSource, Unavailable, open, outline, self_test,
 };
-use crate::host::Host;
 
 /// The coarsest resolution with which a source can be chosen, in nanoseconds. The Broadcom System Timer (1 µs) is fine
 /// enough; a clock that advances with the kernel's tick (1 to 10 ms) is not.
@@ -280,8 +281,8 @@ mod tests {
             StatedBy, Unavailable,
         },
         stats::Steps,
-        units::{Frequency, FrequencyRange, Width},
     };
+    use hpt_sys::units::{Frequency, FrequencyRange, Width};
 
     fn fit(name: &'static str, read_cost_ns: f64) -> Candidate {
         let info = SourceInfo::new(SourceId::new(name)).with_rate(RateKind::Constant).with_claimed_resolution_ns(1);

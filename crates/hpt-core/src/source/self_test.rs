@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
+use hpt_sys::units::{Frequency, FrequencyRange, Spaced};
+
 use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
-use crate::{
-    scale::Scale,
-    stats::Steps,
-    units::{Frequency, FrequencyRange, Spaced},
-};
+use crate::{scale::Scale, stats::Steps};
 
 /// The number of reads per timing, and the number of timings. The fastest timing is used.
 const READS: u32 = 64;
@@ -61,11 +59,10 @@ pub struct SelfTest {
 }
 
 /// The reason why a source failed the self-test.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SelfTestFailure {
     /// Every reading was the same.
-    #[error("the count did not advance from {at_ticks} within {}", Spaced(*.watched))]
     StandsStill {
         /// The unchanged reading.
         at_ticks: u64,
@@ -73,10 +70,8 @@ pub enum SelfTestFailure {
         watched: Duration,
     },
     /// The reference for the test does not advance.
-    #[error("the reference clock for the self-test does not advance")]
     ReferenceStandsStill,
     /// A later reading was lower than an earlier one.
-    #[error("the count ran backwards, from {from_ticks} to {to_ticks}")]
     RunsBackwards {
         /// The earlier, larger reading.
         from_ticks: u64,
@@ -84,11 +79,6 @@ pub enum SelfTestFailure {
         to_ticks: u64,
     },
     /// The source advances, but not at its nominal rate.
-    #[error(
-        "the measured frequency is {:.3} to {:.3}, but the stated frequency is {stated:.3}",
-        measured.lowest,
-        measured.highest
-    )]
     WrongRate {
         /// The nominal rate.
         stated: Frequency,
@@ -96,12 +86,35 @@ pub enum SelfTestFailure {
         measured: FrequencyRange,
     },
     /// The source should count the cycles of a core, but no core has such a rate.
-    #[error("the measured frequency is {rate:.3}, which is implausible for a core")]
     NoCoresRate {
         /// The measured rate.
         rate: Frequency,
     },
 }
+
+impl std::fmt::Display for SelfTestFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StandsStill { at_ticks, watched } => {
+                write!(f, "the count did not advance from {at_ticks} within {}", Spaced(*watched))
+            }
+            Self::ReferenceStandsStill => f.write_str("the reference clock for the self-test does not advance"),
+            Self::RunsBackwards { from_ticks, to_ticks } => {
+                write!(f, "the count ran backwards, from {from_ticks} to {to_ticks}")
+            }
+            Self::WrongRate { stated, measured } => write!(
+                f,
+                "the measured frequency is {:.3} to {:.3}, but the stated frequency is {stated:.3}",
+                measured.lowest, measured.highest
+            ),
+            Self::NoCoresRate { rate } => {
+                write!(f, "the measured frequency is {rate:.3}, which is implausible for a core")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SelfTestFailure {}
 
 impl SelfTestFailure {
     /// Returns the fix, if there is one.
@@ -305,8 +318,8 @@ mod tests {
         source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
         stats::Steps,
         testing::ManualSource,
-        units::{Frequency, Width},
     };
+    use hpt_sys::units::{Frequency, Width};
 
     fn steady(nominal_hertz: u64) -> SourceInfo {
         let mut info = SourceInfo::new(SourceId::new("scripted"));

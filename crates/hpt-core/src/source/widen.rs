@@ -6,13 +6,14 @@ use std::{
     time::Duration,
 };
 
-use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
-use crate::{
+use hpt_sys::{
     cast::signed,
     host::Host,
-    scale::Scale,
     units::{Frequency, Spaced, Width},
 };
+
+use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
+use crate::scale::Scale;
 
 /// The largest assumed drift between the counter and the system clock: one part in `ONE_IN`. The kernel slews its clock
 /// by at most 500 ppm, and a crystal with a frequency error of another 500 ppm is defective.
@@ -74,18 +75,15 @@ pub struct Widened<S, R = PosixClock> {
 }
 
 /// The reason why a counter cannot be widened.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WidenError {
     /// The counter's rate changes, so the elapsed time does not determine the number of wraps.
-    #[error("{0} is not constant-rate: the elapsed time does not determine how often it wrapped")]
     NotSteady(SourceId),
     /// The counter has no nominal frequency, or its nominal frequency is below 56 kHz.
-    #[error("{0} has no stated frequency of at least 56 kHz, which is required to count its wraps")]
     NoRate(SourceId),
     /// The counter wraps too quickly: the clock that would count its wraps may lag by half a wrap or more, or takes too
     /// long to read.
-    #[error("{source_id} wraps every {}: no system clock can reliably count its wraps", Spaced(*.wraps_after))]
     TooNarrow {
         /// The counter.
         source_id: SourceId,
@@ -93,8 +91,35 @@ pub enum WidenError {
         wraps_after: Duration,
     },
     /// The system clock that would count the wraps cannot be read.
-    #[error("the system clock for counting wraps cannot be read")]
-    NoClock(#[source] Unavailable),
+    NoClock(Unavailable),
+}
+
+impl std::fmt::Display for WidenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotSteady(id) => {
+                write!(f, "{id} is not constant-rate: the elapsed time does not determine how often it wrapped")
+            }
+            Self::NoRate(id) => {
+                write!(f, "{id} has no stated frequency of at least 56 kHz, which is required to count its wraps")
+            }
+            Self::TooNarrow { source_id, wraps_after } => write!(
+                f,
+                "{source_id} wraps every {}: no system clock can reliably count its wraps",
+                Spaced(*wraps_after)
+            ),
+            Self::NoClock(..) => write!(f, "the system clock for counting wraps cannot be read"),
+        }
+    }
+}
+
+impl std::error::Error for WidenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoClock(cause) => Some(cause),
+            _ => None,
+        }
+    }
 }
 
 impl<S: TimeSource> Widened<S> {
@@ -347,10 +372,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{WidenError, Widened};
-    use crate::{
-        source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
-        units::{Frequency, Width, saturating_nanos},
-    };
+    use crate::source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource};
+    use hpt_sys::units::{Frequency, Width, saturating_nanos};
 
     /// Simulated time in nanoseconds, seen as a counter of any width and rate.
     #[derive(Debug)]

@@ -32,7 +32,8 @@ impl Histogram {
     }
 
     /// Creates an empty histogram whose table holds samples up to `largest`, and is already in memory.
-    pub(crate) fn with_room(largest: u64) -> Self {
+    #[must_use]
+    pub fn with_room(largest: u64) -> Self {
         let mut histogram = Self::new();
         histogram.counts.record(largest).expect("the table grows to hold any 64-bit value");
         // Clearing writes each entry, so no sample waits for a page fault.
@@ -55,7 +56,7 @@ impl Histogram {
 
     /// Adds `count` samples, each of which is `step` smaller than the previous one. The first is `largest`. The time that
     /// this takes depends on the number of classes, and not on `count`.
-    pub(crate) fn record_descending(&mut self, largest: u64, step: u64, count: u64) {
+    pub fn record_descending(&mut self, largest: u64, step: u64, count: u64) {
         let (mut ticks, mut left) = (largest, count);
         while left > 0 {
             let above_the_class = ticks - self.counts.lowest_equivalent(ticks);

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use hpt_sys::{host::Host, units::Spaced};
+
 use super::EMPTY_LAPS;
 use crate::{
-    host::Host,
     source::{PosixClock, PosixId, SourceInfo, TimeSource},
     stats::median,
-    units::Spaced,
 };
 
 /// A stopwatch that measures pieces of work in ticks of its source. For [`PerfCycles`](crate::PerfCycles) and
@@ -78,15 +78,10 @@ pub struct CyclesStarted {
 }
 
 /// The reason the number of cycles in a lap is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LapRefused {
     /// The counter may have wrapped more than once.
-    #[error(
-        "the lap took {}, so the {bits}-bit counter may have wrapped more than once; the longest supported lap is {}",
-        Spaced(*.took),
-        Spaced(*.longest)
-    )]
     TooLong {
         /// The duration of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.
         took: Duration,
@@ -97,7 +92,6 @@ pub enum LapRefused {
     },
     /// The reading was lower at the end than at the start, although the counter never wraps in practice. The counter
     /// was reset, or access to it was revoked.
-    #[error("the counter ran backwards, from {from} to {to}: it was reset, or access to it was revoked")]
     WentBack {
         /// The reading at the start, in ticks.
         from: u64,
@@ -105,6 +99,24 @@ pub enum LapRefused {
         to: u64,
     },
 }
+
+impl std::fmt::Display for LapRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLong { took, longest, bits } => write!(
+                f,
+                "the lap took {}, so the {bits}-bit counter may have wrapped more than once; the longest supported lap is {}",
+                Spaced(*took),
+                Spaced(*longest)
+            ),
+            Self::WentBack { from, to } => {
+                write!(f, "the counter ran backwards, from {from} to {to}: it was reset, or access to it was revoked")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LapRefused {}
 
 impl<S: TimeSource> CycleStopwatch<S> {
     /// Creates a stopwatch and measures its overhead. The measurement takes a fraction of a millisecond.
@@ -218,8 +230,8 @@ mod tests {
     use crate::{
         source::{SourceId, SourceInfo},
         testing::ManualSource,
-        units::Width,
     };
+    use hpt_sys::units::Width;
 
     fn narrow() -> ManualSource {
         let mut info = SourceInfo::new(SourceId::new("narrow"));

@@ -8,13 +8,11 @@ use std::time::Duration;
 pub use self::cycles::{CycleLap, CycleStopwatch, CyclesStarted, LapRefused};
 use crate::{
     calibrate::{CalibrateError, calibrate},
-    host::Host,
     scale::Scale,
     source::{PosixClock, PosixId, StatedBy, TimeSource, Unavailable},
     stats::{Steps, median},
-    sys::process,
-    units::Frequency,
 };
+use hpt_sys::{host::Host, process, units::Frequency};
 
 /// The number of empty laps; their median is the overhead.
 const EMPTY_LAPS: usize = 1001;
@@ -53,15 +51,31 @@ pub struct Stopwatch<S> {
 }
 
 /// The reason a stopwatch cannot be created.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StopwatchError {
     /// The reference clock for the calibration cannot be read.
-    #[error("no reference clock is available for the calibration")]
-    NoReference(#[source] Unavailable),
+    NoReference(Unavailable),
     /// The rate of the source could not be determined.
-    #[error("the source could not be calibrated")]
-    NotCalibrated(#[source] CalibrateError),
+    NotCalibrated(CalibrateError),
+}
+
+impl std::fmt::Display for StopwatchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoReference(..) => write!(f, "no reference clock is available for the calibration"),
+            Self::NotCalibrated(..) => write!(f, "the source could not be calibrated"),
+        }
+    }
+}
+
+impl std::error::Error for StopwatchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoReference(cause) => Some(cause),
+            Self::NotCalibrated(cause) => Some(cause),
+        }
+    }
 }
 
 /// The start of a lap of a [`Stopwatch`].
@@ -240,7 +254,8 @@ mod tests {
     use std::time::Duration;
 
     use super::Stopwatch;
-    use crate::{testing::ManualSource, units::Frequency};
+    use crate::testing::ManualSource;
+    use hpt_sys::units::Frequency;
 
     #[test]
     fn a_lap_includes_the_cost_of_reading_and_reports_both() {

@@ -19,8 +19,8 @@ use crate::{
     clock::{Clock, Instant},
     scale::Scale,
     source::{RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
-    units::Frequency,
 };
+use hpt_sys::units::Frequency;
 
 /// A source whose readings the test sets.
 ///
@@ -92,13 +92,4 @@ impl Clock for ManualSource {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
         Instant::from_kernel_nanos(scale.nanos(self.ticks()))
     }
-}
-
-/// Returns the command line of the emulator that runs these tests, which is empty without an emulator, and the path of
-/// this program. Tests need both to start this program as another process.
-#[cfg(test)]
-pub(crate) fn own_program() -> (Vec<String>, std::path::PathBuf) {
-    let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
-    let program = std::env::current_exe().expect("Linux reports the path of this program");
-    (runner.split_whitespace().map(str::to_owned).collect(), program)
 }

@@ -1,76 +1,18 @@
 //! Every source on every captured machine: listed once, with a reason if it is not available. Opens
 //! no source.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 
+use hpt_core::{
+    Host, Unavailable,
+    source::{self, KernelVerdict, ProbeReport, Quantity, RateKind, StatedBy},
+};
+use hpt_sys::host::{Architecture, Capture, Entry, Facts, ReadRefused};
+use hpt_sys::testing::hosts::{all, capture_of, content, files, host, machine_of, write};
 use proptest::{
     collection::vec,
     prelude::{any, prop_assert, proptest},
 };
-
-use hpt_core::{
-    Host, Unavailable,
-    host::{Architecture, Capture, Entry, Facts, ReadRefused},
-    source::{self, KernelVerdict, ProbeReport, Quantity, RateKind, StatedBy},
-};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts")
-}
-
-/// Returns the file of a captured machine.
-pub(crate) fn path_of(name: &str) -> PathBuf {
-    folder().join(format!("{name}.capture"))
-}
-
-/// Returns a captured machine, including the files of the one it is derived from.
-pub(crate) fn capture_of(name: &str) -> Capture {
-    Capture::open(&path_of(name)).unwrap_or_else(|refused| panic!("{refused:?}"))
-}
-
-/// Returns the machine in a capture.
-pub(crate) fn machine_of(capture: Capture) -> Host {
-    let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt capture writes");
-    Host::captured(capture, facts)
-}
-
-pub(crate) fn host(name: &str) -> Host {
-    machine_of(capture_of(name))
-}
-
-/// Returns the paths of the files in a capture.
-pub(crate) fn files(capture: &Capture) -> Vec<String> {
-    let is_file = |entry: &Entry| matches!(entry, Entry::File(_));
-    capture.entries().filter(|(_, entry)| is_file(entry)).map(|(path, _)| path.to_owned()).collect()
-}
-
-/// Returns the content of a file in a capture.
-pub(crate) fn content<'a>(capture: &'a Capture, path: &str) -> &'a [u8] {
-    match capture.get(path) {
-        Some(Entry::File(content)) => content,
-        other => panic!("{path}: {other:?}"),
-    }
-}
-
-/// Writes a file in a capture.
-pub(crate) fn write(capture: &mut Capture, path: &str, content: impl AsRef<[u8]>) {
-    capture.insert(path, Entry::File(content.as_ref().to_vec())).expect("a sound path");
-}
-
-pub(crate) fn all() -> Vec<String> {
-    let entries = fs::read_dir(folder()).expect("the captured machines are beside the tests");
-    let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> =
-        names.map(|name| name.strip_suffix(".capture").expect("all of them are captures").to_owned()).collect();
-    names.sort();
-    assert!(names.len() >= 10, "{names:?}");
-    names
-}
 
 fn report(host_name: &str, id: &str) -> ProbeReport {
     let reports = source::probe(&host(host_name));

@@ -20,8 +20,8 @@ use hpt_core::{
     calibrate::{calibrate, calibrate_together},
     clock,
     source::{self, Quantity, ReadPath, Scope, SourceVerdict, StatedBy, self_test},
-    state::{Binding, StateError, Store},
 };
+use hpt_sys::process::CpuSet;
 
 use crate::support::unsafe_calls::{ChildEnd, in_a_child, with_the_counter_forbidden};
 
@@ -39,6 +39,10 @@ fn available() -> Vec<Opened> {
         source::names().into_iter().filter_map(|id| source::open(&host, id.as_str()).ok()).collect();
     assert!(opened.len() >= 10, "the kernel's own clocks are always there: {opened:?}");
     opened
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    CpuSet::of_this_thread().map(|set| set.cpus().collect()).unwrap_or_default()
 }
 
 #[test]
@@ -439,16 +443,16 @@ fn each_thread_counts_its_own_cycles_and_a_forked_child_survives() {
 fn core_cycles_are_counted_or_refused_without_a_signal() {
     let _turn = turn_with_cycle_counters();
     let host = Host::live();
-    let before = hpt_core::realtime::allowed_cpus();
+    let before = allowed_cpus();
     match ArmCycles::open(&host) {
         Ok(cycles) => {
-            assert_eq!(hpt_core::realtime::allowed_cpus(), [cycles.cpu()]);
+            assert_eq!(allowed_cpus(), [cycles.cpu()]);
             counts_work(&cycles);
             println!("arm-cycles: {} bits on CPU {}", cycles.info().width, cycles.cpu());
         }
         Err(reason) => skipped!("no arm-cycles: {reason}"),
     }
-    assert_eq!(hpt_core::realtime::allowed_cpus(), before);
+    assert_eq!(allowed_cpus(), before);
 }
 
 /// For an emulated board (see boards/): changes the permissions of programs, and restores them.
@@ -711,21 +715,4 @@ fn with_the_counter_disabled_the_library_uses_system_calls() {
         None => skipped!("this kernel does not know PR_SET_TSC"),
         Some(end) => assert_eq!(end, ChildEnd::Exited(0)),
     }
-}
-
-#[test]
-fn state_is_saved_for_this_boot_and_replaced_atomically() {
-    let Some(binding) = Binding::new(&Host::live()) else {
-        return skipped!("/proc does not tell the boot's identity");
-    };
-    let folder = std::env::temp_dir().join(format!("hpt-state-test-{}", std::process::id()));
-    let store = Store::new(&folder);
-    assert!(matches!(store.load("any", &binding), Err(StateError::Missing { .. })));
-    store.save("any", &binding, b"first").expect("the temporary folder can be written");
-    store.save("any", &binding, b"second").expect("the temporary folder can be written");
-    assert_eq!(store.load("any", &binding).expect("just saved"), b"second");
-    // A killed write leaves data next to the file, never in it.
-    std::fs::write(folder.join(".any.1"), b"half").expect("the temporary folder can be written");
-    assert_eq!(store.load("any", &binding).expect("still whole"), b"second");
-    std::fs::remove_dir_all(folder).expect("it is ours");
 }

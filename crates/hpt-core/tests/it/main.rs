@@ -2,14 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own")]
 
-#[macro_use]
-#[cfg_attr(not(feature = "realtime"), allow(dead_code))]
+#[macro_use(skipped)]
+extern crate hpt_sys;
+
 mod support;
 
-#[cfg(all(feature = "diagnose", feature = "serde"))]
-mod captures;
-#[cfg(all(feature = "diagnose", feature = "serde"))]
-mod doctor;
 mod edges;
 mod features;
 #[cfg(feature = "serde")]
@@ -17,10 +14,5 @@ mod hosts;
 mod instants;
 #[cfg(all(feature = "serde", feature = "testing"))]
 mod laws;
-#[cfg(feature = "realtime")]
 mod live;
-#[cfg(all(feature = "diagnose", feature = "serde"))]
-mod rules;
 mod sleeps;
-#[cfg(all(feature = "diagnose", feature = "serde"))]
-mod strangers;

@@ -7,8 +7,6 @@ use std::time::Duration;
 use clap::Args;
 use hpt_core::{
     ArmCycles, Frequency, Instant, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
-    measure::{self, Instruments, NotRunWatch, ReadCost, read_cost},
-    realtime::Pinned,
     source::{self, ReadPath, Scope},
 };
 use hpt_document::{
@@ -17,6 +15,8 @@ use hpt_document::{
     not_run::NotRun,
     warm_up::DiscardedSamples,
 };
+use hpt_instrument::measure::{self, Instruments, NotRunWatch, ReadCost, read_cost};
+use hpt_realtime::Pinned;
 
 use self::terminal::{name, page};
 use crate::{
@@ -339,10 +339,10 @@ mod tests {
 
     use hpt_core::{
         Frequency, Spread,
-        measure::{NotRun, ReadBatches, ReadCost},
         source::{Nominal, Scope, StatedBy},
         testing::ManualSource,
     };
+    use hpt_instrument::measure::{NotRun, ReadBatches, ReadCost};
 
     use hpt_document::{
         bench::{BenchDocument, FrequencyOrigin},

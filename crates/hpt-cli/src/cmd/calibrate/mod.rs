@@ -11,16 +11,14 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
-    diagnose::Surroundings,
-    measure::NotRunWatch,
-    realtime::Pinned,
     source::{self, Scope, StatedBy, counter_of_clock_source},
-    state::StateError,
 };
 use hpt_document::{
     calibrate::{CalibrateDocument, CalibrationRow},
     not_run::NotRun,
 };
+use hpt_instrument::{diagnose::Surroundings, measure::NotRunWatch};
+use hpt_realtime::{Pinned, state::StateError};
 
 use self::terminal::page;
 use crate::{
@@ -297,7 +295,8 @@ fn measured(calibration: &Calibration) -> CalibrationRow {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{FrequencyEstimate, diagnose::Surroundings};
+    use hpt_core::FrequencyEstimate;
+    use hpt_instrument::diagnose::Surroundings;
 
     #[test]
     fn the_nominal_frequency_of_the_tsc_is_the_one_that_watch_uses() {

@@ -2,8 +2,9 @@
 //! the original clocksource.
 
 use clap::Args;
-use hpt_core::{measure::NotRunWatch, realtime::Pinned};
 use hpt_document::clocksource_cost::ClocksourceCostDocument;
+use hpt_instrument::measure::NotRunWatch;
+use hpt_realtime::Pinned;
 
 use super::costs::{CLOCKS, GUESSED_READ, MeasuringArguments, disturbances, run_page, with_ratios};
 use crate::{

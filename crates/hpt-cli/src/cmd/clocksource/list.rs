@@ -1,13 +1,11 @@
 //! `hpt clocksource`: lists every clocksource with its read overhead and its risks, the reasons why clocksources are
 //! missing, and the boot parameters that affect clocksources. This module changes nothing.
 
-use hpt_core::{
-    Host,
-    diagnose::{Finding, Goal, MachineFacts, Verdict, examine},
-    host::{BootParameter as SetParameter, KnownParameter, LogLine},
-    knobs::{ClockSourceOutline, KnownClockSource, outline_clock_sources},
-};
+use hpt_core::Host;
 use hpt_document::clocksource::{BootParameter, ClocksourceDocument, ClocksourceRow, KernelLogState};
+use hpt_instrument::diagnose::{Finding, Goal, MachineFacts, Verdict, examine};
+use hpt_realtime::knobs::{ClockSourceOutline, KnownClockSource, outline_clock_sources};
+use hpt_sys::host::{BootParameter as SetParameter, KnownParameter, LogLine};
 
 use crate::{
     document_head::{head_of, machine_facts},

@@ -1,12 +1,12 @@
 //! `hpt clocksource set`: changes the system-wide clocksource, and measures a clock before and after the change.
 
 use clap::Args;
-use hpt_core::{
-    knobs::{Knob, KnobError, KnownClockSource},
-    measure::NotRunWatch,
-    realtime::Pinned,
-};
 use hpt_document::clocksource_cost::{ClocksourceCostDocument, RefusedClocksource};
+use hpt_instrument::measure::NotRunWatch;
+use hpt_realtime::{
+    Pinned,
+    knobs::{Knob, KnobError, KnownClockSource},
+};
 
 use super::costs::{GUESSED_READ, MeasuringArguments, disturbances, run_page, with_ratios};
 use crate::{
@@ -164,7 +164,7 @@ pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>
 mod tests {
     use std::{io, path::PathBuf};
 
-    use hpt_core::knobs::KnobError;
+    use hpt_realtime::knobs::KnobError;
 
     use super::given_up;
 

@@ -1,12 +1,10 @@
 //! The document of `hpt doctor`, and the answer that follows from the verdicts. Prints nothing.
 
-use hpt_core::{
-    Host,
-    diagnose::{Examined, Finding, Goal, MachineFacts, Severity, Verdict},
-};
+use hpt_core::Host;
 use hpt_document::doctor::{
     DoctorDocument, DoctorEvidence, DoctorFix, DoctorGoal, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict,
 };
+use hpt_instrument::diagnose::{Examined, Finding, Goal, MachineFacts, Severity, Verdict};
 
 use crate::{document_head::head_of, output::Answer};
 
@@ -83,7 +81,7 @@ fn row(examined: &Examined) -> DoctorRule {
         Verdict::Unknown { why, .. } => (DoctorVerdict::Unknown, why.clone(), None),
     };
     let fixes = finding.map(|finding| finding.fixes.as_slice()).unwrap_or_default();
-    let fix = |fix: &hpt_core::diagnose::Fix| DoctorFix {
+    let fix = |fix: &hpt_instrument::diagnose::Fix| DoctorFix {
         text: fix.text.clone(),
         commands: fix.commands.clone(),
         commands_suffice: fix.commands_suffice,

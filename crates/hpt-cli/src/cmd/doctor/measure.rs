@@ -10,13 +10,15 @@ use std::{
 
 use hpt_core::{
     Host, Instant, PosixClock, PosixId, TimeSource,
-    diagnose::{Examined, Gap, Gaps, MachineFacts, Verdict, prove},
-    host::waited_ns,
-    measure::{Latencies, Waiting, Wakes},
-    realtime::{AwakeCpus, Fifo, Pinned},
     source::{ReadPath, self_test},
 };
 use hpt_document::doctor::DoctorMeasurement;
+use hpt_instrument::{
+    diagnose::{Examined, Gap, Gaps, MachineFacts, Verdict, prove},
+    measure::{Latencies, Waiting, Wakes},
+};
+use hpt_realtime::{AwakeCpus, Fifo, Pinned};
+use hpt_sys::host::waited_ns;
 
 use crate::{
     context::{Context, continue_if},

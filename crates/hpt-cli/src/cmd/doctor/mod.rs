@@ -12,10 +12,8 @@ use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
-use hpt_core::{
-    Host,
-    diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine, run_time_fixes},
-};
+use hpt_core::Host;
+use hpt_instrument::diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine, run_time_fixes};
 
 pub(crate) use self::trial::Prepares;
 use self::{
@@ -190,7 +188,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let measured = if arguments.measure {
         context.signals.listen()?;
         // Determine the allowed CPUs before pinning the thread, because pinning leaves only one allowed CPU.
-        let cpus = hpt_core::realtime::allowed_cpus();
+        let cpus = hpt_realtime::allowed_cpus();
         let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("the thread is pinned by default");
         let mut parts = Parts::of(Some(pinned.cpu()), context);
         let spare = cpus.into_iter().find(|cpu| *cpu != pinned.cpu());
@@ -259,7 +257,7 @@ mod tests {
 
     use hpt_document::doctor::{DoctorDocument, DoctorSeverity};
 
-    use hpt_core::diagnose::{Examined, Gap, Gaps, Goal, MachineFacts, Severity, Verdict, examine, prove};
+    use hpt_instrument::diagnose::{Examined, Gap, Gaps, Goal, MachineFacts, Severity, Verdict, examine, prove};
 
     use super::{
         Arguments, Document, Examination, answer, details, document, measure::measured, quoted, result, summary,
@@ -271,7 +269,7 @@ mod tests {
 
     /// The names of all captured machines.
     fn captured_machines() -> Vec<String> {
-        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-sys/tests/hosts");
         let names = fs::read_dir(hosts).expect("the directory exists").map(|entry| entry.expect("readable").path());
         names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
     }

@@ -12,11 +12,12 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use hpt_core::{measure::NotRunWatch, realtime::Behavior};
 use hpt_document::{
     experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState},
     not_run::NotRun,
 };
+use hpt_instrument::measure::NotRunWatch;
+use hpt_realtime::Behavior;
 
 use self::{
     document::{compared, data, of},

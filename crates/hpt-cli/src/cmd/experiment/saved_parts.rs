@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::state::{Binding, Locked, StateError, Store};
+use hpt_realtime::state::{Binding, Locked, StateError, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::{

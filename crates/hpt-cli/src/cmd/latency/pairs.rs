@@ -4,12 +4,7 @@ use std::{ops::ControlFlow, path::PathBuf, time::Duration};
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Instant, Opened, Sleeper, SourceId, Spread, TimeSource,
-    measure::{NotRunWatch, PairReads, PairStep, back_to_back_reads},
-    realtime::Pinned,
-    sleep::Strategy,
-    source,
-    stats::Histogram,
+    Frequency, Instant, Opened, Sleeper, SourceId, Spread, TimeSource, sleep::Strategy, source, stats::Histogram,
 };
 use hpt_document::{
     conditions::Conditions,
@@ -17,6 +12,8 @@ use hpt_document::{
     pairs::{PairsDocument, PairsRow},
     warm_up::DiscardedSamples,
 };
+use hpt_instrument::measure::{NotRunWatch, PairReads, PairStep, back_to_back_reads};
+use hpt_realtime::Pinned;
 
 use super::raw_pairs::{RawPair, RawPairs};
 use crate::{

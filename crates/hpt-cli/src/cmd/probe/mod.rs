@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::Args;
 use hpt_core::{
     Frequency, Host, Instant, PosixClock, PosixId, SourceInfo, Unavailable, clock,
-    measure::{Granularity, NotRunWatch},
     source::{self, Candidate, Fitness, ProbeReport, Scope, Selection, SelfTest, select, self_test},
 };
 use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceRecommendation};
+use hpt_instrument::measure::{Granularity, NotRunWatch};
 
 use self::terminal::{explanation, page};
 use crate::{

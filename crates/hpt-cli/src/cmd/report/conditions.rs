@@ -1,7 +1,8 @@
 //! The settings of the system that affect latency, and its load. Changes nothing.
 
-use hpt_core::{Host, host::CpuList};
+use hpt_core::Host;
 use hpt_document::report::ReportConditions;
+use hpt_sys::host::CpuList;
 
 /// Reads the settings, and the load before the measurement.
 pub(super) fn before(host: &Host) -> ReportConditions {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hpt_core::host::Cpu;
 use hpt_document::{
     Document,
     doctor::{DoctorDocument, DoctorSeverity, DoctorVerdict},
@@ -12,6 +11,7 @@ use hpt_document::{
     stall::StallDocument,
     wake_latency::WakeLatencyDocument,
 };
+use hpt_sys::host::Cpu;
 
 use super::{
     data_file::{Report, words},

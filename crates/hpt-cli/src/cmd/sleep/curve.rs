@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use hpt_core::{
     Sleeper, clock,
-    measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot},
-    realtime::Behavior,
     sleep::{Report, Target},
 };
 use hpt_document::{
     not_run::NotRun,
     sleep_curve::{SleepCurveDocument, SleepCurveRow, SleepRecommendation},
 };
+use hpt_instrument::measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot};
+use hpt_realtime::Behavior;
 
 use super::{curve_page::page, target};
 use crate::{

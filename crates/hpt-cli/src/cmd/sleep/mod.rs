@@ -10,8 +10,6 @@ use std::time::Duration;
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
     Instant, Sleeper, Spread, clock,
-    measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot},
-    realtime::Behavior,
     sleep::{Report, Target},
 };
 use hpt_document::{
@@ -22,6 +20,8 @@ use hpt_document::{
     sleep::{SleepDocument, SleepRow},
     warm_up::DiscardedSamples,
 };
+use hpt_instrument::measure::{NotRunWatch, SleepMethod, SleepOvershoot, sleep_overshoot};
+use hpt_realtime::Behavior;
 
 use self::terminal::page;
 use crate::{
@@ -377,15 +377,13 @@ fn row(duration: Duration, overshoot: &SleepOvershoot, report: Option<&Report>) 
 mod tests {
     use std::{ops::ControlFlow, time::Duration};
 
-    use hpt_core::{
-        Sleeper,
-        measure::{SleepMethod, sleep_overshoot},
-    };
+    use hpt_core::Sleeper;
     use hpt_document::{
         not_run::NotRun,
         sleep::{SleepDocument, SleepRow, TargetField},
         warm_up::DiscardedSamples,
     };
+    use hpt_instrument::measure::{SleepMethod, sleep_overshoot};
 
     use super::{page, row};
     use crate::{
@@ -463,6 +461,6 @@ mod tests {
 
     #[test]
     fn documents_list_every_method() {
-        assert_eq!(hpt_document::words::SLEEP_METHODS, hpt_core::measure::SleepMethod::NAMES);
+        assert_eq!(hpt_document::words::SLEEP_METHODS, hpt_instrument::measure::SleepMethod::NAMES);
     }
 }

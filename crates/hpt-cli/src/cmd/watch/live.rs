@@ -115,7 +115,7 @@ fn status(so_far: &Totals, duration: Option<Duration>, now_s: f64) -> String {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::diagnose::{Limits, Watch};
+    use hpt_instrument::diagnose::{Limits, Watch};
 
     use super::{LAYOUTS, layout, rows, status};
     use crate::{

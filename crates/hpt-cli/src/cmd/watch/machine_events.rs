@@ -6,14 +6,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hpt_core::{
-    Host, Opened, clock,
-    diagnose::{Suspends, suspended_between},
-    host::{CpuList, NewLogLines},
-    knobs::Knob,
-    source::counter_of_clock_source,
-};
+use hpt_core::{Host, Opened, clock, source::counter_of_clock_source};
 use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
+use hpt_instrument::diagnose::{Suspends, suspended_between};
+use hpt_realtime::knobs::Knob;
+use hpt_sys::host::{CpuList, NewLogLines};
 
 use crate::{context::Context, exit::Failure, output::rounded};
 
@@ -243,7 +240,8 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use hpt_core::{diagnose::Suspends, host::CpuList};
+    use hpt_instrument::diagnose::Suspends;
+    use hpt_sys::host::CpuList;
 
     use super::{Cpus, Snapshot, between};
     use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};

@@ -9,14 +9,13 @@ mod totals;
 use std::time::Duration;
 
 use clap::Args;
-use hpt_core::{
-    Opened, SourceId,
+use hpt_core::{Opened, SourceId};
+use hpt_document::watch::MachineEvent;
+use hpt_instrument::{
     diagnose::{Limits, Round, Surroundings, Watch},
     measure::{Burst, BurstReader, CoreOffset, NotRunWatch},
-    realtime::{PinWatch, Pinned, allowed_cpus},
 };
-
-use hpt_document::watch::MachineEvent;
+use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
 
 use self::{
     live::Screen,

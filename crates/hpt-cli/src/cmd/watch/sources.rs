@@ -4,11 +4,13 @@ use std::{io, time::Duration};
 
 use hpt_core::{
     FrequencyEstimate, Instant, Opened, SourceId, SourceInfo, TimeSource,
-    diagnose::{Expected, Surroundings},
-    host::CpuList,
-    measure::{BurstReader, CoreOffset, CpuPair, core_offset},
     source::{self, ReadPath, Scope, are_one_reading},
 };
+use hpt_instrument::{
+    diagnose::{Expected, Surroundings},
+    measure::{BurstReader, CoreOffset, CpuPair, core_offset},
+};
+use hpt_sys::host::CpuList;
 
 use crate::{
     context::{Context, continue_if},
@@ -198,10 +200,10 @@ mod tests {
     use hpt_core::{
         Frequency, Host, SourceId, SourceInfo,
         calibrate::Granules,
-        diagnose::{Expected, Surroundings},
-        host::{Capture, CpuList, Entry, ReadRefused},
         source::{self, RateKind, StatedBy},
     };
+    use hpt_instrument::diagnose::{Expected, Surroundings};
+    use hpt_sys::host::{Capture, CpuList, Entry, ReadRefused};
 
     use super::{Turns, pairs};
     use crate::context::Context;
@@ -254,7 +256,7 @@ mod tests {
     #[test]
     fn the_rate_that_the_kernel_uses_is_found_if_it_is_published() {
         let path =
-            |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-core/tests/hosts/{name}.capture"));
+            |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-sys/tests/hosts/{name}.capture"));
         let host = |name: &str| Context::captured(&path(name)).expect("it is there");
         // The rates come from the BogoMIPS of a kernel that was given the rate, from a kernel log, and from a machine
         // whose kernel log is not readable.

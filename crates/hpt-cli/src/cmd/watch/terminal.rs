@@ -1,7 +1,7 @@
 //! The output of `hpt watch`: a line for each source and interval, and the summary. Measures nothing.
 
-use hpt_core::diagnose::Limits;
 use hpt_document::watch::{CpuOffset, Synchronization, WatchDocument, WatchRow, WatchSummaryDocument, WatchSummaryRow};
+use hpt_instrument::diagnose::Limits;
 
 use crate::{
     context::Context,
@@ -297,7 +297,7 @@ pub(super) fn synchronized(is: &Synchronization) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use hpt_core::{
+    use hpt_instrument::{
         diagnose::{Fault, FrequencyErrorLimits, Interval, Limits, SourceEvent, SourceOffset},
         measure::{CoreOffset, CpuPair},
     };

@@ -2,12 +2,7 @@
 
 use std::io;
 
-use hpt_core::{
-    SourceId, TimeSource, clock,
-    diagnose::{EndedInterval, Expected, Fault, Interval, Limits, SourceEvent, Watch, core_fault},
-    measure::CoreOffset,
-    realtime::PinWatch,
-};
+use hpt_core::{SourceId, TimeSource, clock};
 use hpt_document::{
     SCHEMA,
     cpu_absence::CpuAbsence,
@@ -17,6 +12,11 @@ use hpt_document::{
         WatchRow, WatchSteps, WatchSummaryDocument, WatchSummaryRow,
     },
 };
+use hpt_instrument::{
+    diagnose::{EndedInterval, Expected, Fault, Interval, Limits, SourceEvent, Watch, core_fault},
+    measure::CoreOffset,
+};
+use hpt_realtime::PinWatch;
 
 use super::machine_events::{Cpus, MachineWatch};
 use crate::{
@@ -374,7 +374,7 @@ fn lasting(begin: Option<String>, end: impl FnOnce() -> Option<String>) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{
+    use hpt_instrument::{
         diagnose::Limits,
         measure::{CoreOffset, CpuPair},
     };

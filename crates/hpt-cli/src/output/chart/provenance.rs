@@ -1,6 +1,5 @@
 //! Lines that describe how the figures of a document were measured.
 
-use hpt_core::host::Cpu;
 use hpt_document::{
     Document,
     bench::BenchDocument,
@@ -17,6 +16,7 @@ use hpt_document::{
     wake_latency::WakeLatencyDocument,
     watch::WatchSummaryDocument,
 };
+use hpt_sys::host::Cpu;
 
 /// The conditions under which the figures of a document were measured.
 #[derive(Clone, Debug)]

@@ -176,11 +176,11 @@ fn rows(sample: &ExplainedSample, words: CauseWords<'_>) -> impl Iterator<Item =
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::trace::PartKind;
     use hpt_document::{
         Document,
         explain::{CauseKind, ExplainedPart, ExplainedSample, Explanation, TimelinePiece},
     };
+    use hpt_instrument::trace::PartKind;
 
     use super::{CauseWords, GROUPS, group, says, timeline};
     use crate::{

@@ -1,6 +1,6 @@
 //! The content of a latency file: the counts of each thread and the description of the run.
 
-use hpt_core::measure::Latencies;
+use hpt_instrument::measure::Latencies;
 
 /// The latencies of one thread.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ pub(crate) struct RunDescription<'a> {
 pub(crate) mod tests {
     use std::time::{Duration, SystemTime};
 
-    use hpt_core::{Instant, measure::Latencies};
+    use hpt_core::Instant;
+    use hpt_instrument::measure::Latencies;
 
     use super::{RunDescription, ThreadLatencies};
 
@@ -42,8 +43,8 @@ pub(crate) mod tests {
         ]
     }
 
-    pub(crate) fn wake(latency_ns: u64) -> hpt_core::measure::Wake {
-        hpt_core::measure::Wake::new(Instant::from_nanos(1_000_000_000), latency_ns)
+    pub(crate) fn wake(latency_ns: u64) -> hpt_instrument::measure::Wake {
+        hpt_instrument::measure::Wake::new(Instant::from_nanos(1_000_000_000), latency_ns)
     }
 
     pub(crate) fn about() -> RunDescription<'static> {

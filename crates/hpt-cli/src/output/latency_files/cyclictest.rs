@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use hpt_core::measure::Latencies;
+use hpt_instrument::measure::Latencies;
 use serde_json::{Map, Value, json};
 
 use super::counts::{RunDescription, ThreadLatencies};

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use hpt_core::{
-    Host,
-    trace::{self, CauseTotal, Explained, Part, PartKind, TraceError, TraceReport},
-};
+use hpt_core::Host;
 use hpt_document::explain::{
     CauseKind, Doubt, ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TimelinePiece, TraceRecording,
 };
+use hpt_instrument::trace::{self, CauseTotal, Explained, Part, PartKind, TraceError, TraceReport};
 
 use super::fix::{Fixes, Measured};
 use crate::{exit::causes, output::rounded_share};
@@ -176,7 +174,7 @@ const fn doubt(doubt: trace::Doubt) -> Doubt {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::trace::{CauseTotal, Doubt, PartKind, TraceReport};
+    use hpt_instrument::trace::{CauseTotal, Doubt, PartKind, TraceReport};
 
     use super::{doubt, kind, own_threads};
 

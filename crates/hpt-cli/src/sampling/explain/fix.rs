@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use hpt_core::{
-    Host,
+use hpt_core::Host;
+use hpt_document::thread::Thread;
+use hpt_instrument::{
     diagnose::{Fix, Goal, MachineFacts, Verdict, examine},
-    host::CpuList,
-    realtime::Behavior,
     trace::{CauseTotal, PartKind},
 };
-use hpt_document::thread::Thread;
+use hpt_realtime::Behavior;
+use hpt_sys::host::CpuList;
 
 use crate::output::cause_words::load_of;
 
@@ -337,11 +337,9 @@ fn general(cause: &CauseTotal) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{
-        host::CpuList,
-        realtime::Behavior,
-        trace::{CauseTotal, PartKind},
-    };
+    use hpt_instrument::trace::{CauseTotal, PartKind};
+    use hpt_realtime::Behavior;
+    use hpt_sys::host::CpuList;
 
     use super::{Fixes, Urgency};
 

@@ -1,9 +1,9 @@
 //! The option `--explain`, and the recording that it requests. Explains nothing itself: hpt-core does.
 
 use clap::Args;
-pub(crate) use hpt_core::trace::Feed;
-use hpt_core::trace::{Request, TraceError, Tracing};
 use hpt_document::explain::Explanation;
+pub(crate) use hpt_instrument::trace::Feed;
+use hpt_instrument::trace::{Request, TraceError, Tracing};
 
 use super::{document, fix::Measured};
 use crate::{

@@ -1,7 +1,8 @@
 //! Compares the rows of a result with limits: held, exceeded, or unknown. Prints nothing.
 
-use hpt_core::{measure::Latencies, stats::Histogram};
+use hpt_core::stats::Histogram;
 use hpt_document::limit::LimitRow;
+use hpt_instrument::measure::Latencies;
 
 use super::quantity::{Limit, Most, Quantile, Quantity};
 use crate::output::{Answer, one_or_many, rounded, short_time};
@@ -301,10 +302,8 @@ pub(crate) fn answer(limits: &[LimitRow]) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{
-        Instant,
-        measure::{Latencies, Wake},
-    };
+    use hpt_core::Instant;
+    use hpt_instrument::measure::{Latencies, Wake};
 
     use super::{Above, LimitedRow, SAMPLES, Seen, answer, of_both_phases, verdicts};
     use crate::{

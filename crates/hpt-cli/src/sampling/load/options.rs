@@ -1,7 +1,7 @@
 //! The options of a load. Starts nothing.
 
 use clap::Args;
-use hpt_core::realtime::allowed_cpus;
+use hpt_realtime::allowed_cpus;
 
 use super::{
     super::{

@@ -1,7 +1,6 @@
 //! An idle phase and a loaded phase of a measurement, in one document and one table. Measures nothing itself; the caller
 //! passes the measurement.
 
-use hpt_core::host::CpuList;
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
@@ -9,6 +8,7 @@ use hpt_document::{
     limit::LimitRow,
     load::{Load, LoadKind, LoadedPhase},
 };
+use hpt_sys::host::CpuList;
 
 use super::{
     options::LoadOptions,

@@ -9,8 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hpt_core::{Host, host::CpuList};
+use hpt_core::Host;
 use hpt_document::load::Load;
+use hpt_sys::host::CpuList;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{
@@ -245,10 +246,8 @@ fn loadavg(host: &Host) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{
-        Host,
-        host::{Capture, Entry, Facts},
-    };
+    use hpt_core::Host;
+    use hpt_sys::host::{Capture, Entry, Facts};
 
     use super::{Kind, Space, arguments_of_stress_ng, version_in};
 

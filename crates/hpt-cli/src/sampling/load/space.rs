@@ -118,10 +118,8 @@ pub(super) fn free_space(folder: &Path, memory: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{
-        Host,
-        host::{Capture, Entry, Facts},
-    };
+    use hpt_core::Host;
+    use hpt_sys::host::{Capture, Entry, Facts};
 
     use super::{available, cached, folder, free_memory, free_space, group_of, per_worker};
 

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::realtime::{Pinned, Policy, PolicyGuard};
+use hpt_realtime::{Pinned, Policy, PolicyGuard};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::kind::Kind;

@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hpt_core::host::{Capture, Entry};
+use hpt_sys::host::{Capture, Entry};
 use serde_json::Value;
 
 /// The words before the built command that run it: an emulator for binaries of other architectures
@@ -192,7 +192,7 @@ pub(crate) fn json(output: &Output) -> Value {
 }
 
 fn captures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-sys/tests/hosts")
 }
 
 /// Returns the number of wake-ups of a row of `hpt latency timer` or `poll`: the samples without the missed deadlines.

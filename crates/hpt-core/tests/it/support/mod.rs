@@ -1,16 +1,5 @@
 //! Helpers of the tests.
 
-/// Reports why a test, or a part of it, cannot run on this machine. Writes directly to standard
-/// error, because the test harness suppresses the output of `println!` and `eprintln!` in passing
-/// tests.
-macro_rules! skipped {
-    ($($why:tt)*) => {{
-        use std::io::Write as _;
-        // One write per line, so that tests do not mix their lines.
-        std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
-    }};
-}
-
 pub(crate) mod starter;
 pub(crate) mod unsafe_calls;
 

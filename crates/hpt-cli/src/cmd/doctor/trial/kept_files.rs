@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hpt_core::diagnose::boot_parameter;
 use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TriedSetting};
+use hpt_instrument::diagnose::boot_parameter;
 
 use crate::{
     exit::Failure,

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use hpt_core::diagnose::Goal;
+use hpt_instrument::diagnose::Goal;
 
 use crate::sampling::{
     limits::quantity::{Accepted, Limit, Quantity},
@@ -179,7 +179,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::diagnose::Goal;
+    use hpt_instrument::diagnose::Goal;
 
     use super::{Line, figure};
 

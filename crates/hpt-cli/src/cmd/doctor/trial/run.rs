@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use hpt_core::{
-    Host,
-    diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict},
-    knobs::{Journal, JournalError, KnobError},
-};
+use hpt_core::Host;
 use hpt_document::{
     doctor::DoctorGoal,
     doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
 };
+use hpt_instrument::diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict};
+use hpt_realtime::knobs::{Journal, JournalError, KnobError};
 
 use super::{
     child::measured,
@@ -205,7 +203,7 @@ fn shows_spinning(fixes: &[RunTimeFix]) -> bool {
 }
 
 fn has_a_free_cpu() -> bool {
-    hpt_core::realtime::allowed_cpus().len() > 1
+    hpt_realtime::allowed_cpus().len() > 1
 }
 
 /// Returns the measurement, with a duration if the line has none.
@@ -406,7 +404,7 @@ fn row(fix: &RunTimeFix) -> TriedFix {
         RunTimeChange::Settings(settings) => settings.as_slice(),
         _ => &[],
     };
-    let setting = |setting: &hpt_core::knobs::Setting| TriedSetting {
+    let setting = |setting: &hpt_realtime::knobs::Setting| TriedSetting {
         path: setting.knob().path().to_string_lossy().into_owned(),
         original_value: setting.knob().value().ok(),
         value: setting.value().to_owned(),
@@ -456,11 +454,11 @@ fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::diagnose::Goal;
     use hpt_document::{
         doctor::DoctorGoal,
         doctor_try::{TriedFix, TryVerdict},
     };
+    use hpt_instrument::diagnose::Goal;
 
     use super::{
         super::options::{Figure, TrialOptions},

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use hpt_core::{
-    diagnose::{RunTimeChange, RunTimeFix},
+use hpt_instrument::diagnose::{RunTimeChange, RunTimeFix};
+use hpt_realtime::{
+    AwakeCpus,
     knobs::{Change, Changing, KnobError, Setting},
-    realtime::AwakeCpus,
 };
 
 use super::{
@@ -326,7 +326,7 @@ impl Rounds {
 mod tests {
     use std::io;
 
-    use hpt_core::knobs::KnobError;
+    use hpt_realtime::knobs::KnobError;
 
     use super::Left;
 

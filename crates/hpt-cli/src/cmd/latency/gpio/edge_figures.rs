@@ -1,11 +1,9 @@
 //! The three latencies of an edge (output-to-IRQ, IRQ-to-user, and end-to-end), and their counts.
 
 use clap::ValueEnum;
-use hpt_core::{
-    Instant,
-    measure::{EdgeTimes, Latencies, Wake},
-};
+use hpt_core::Instant;
 use hpt_document::gpio_latency::GpioFigure;
+use hpt_instrument::measure::{EdgeTimes, Latencies, Wake};
 
 use crate::sampling::raw_samples::RawSample;
 
@@ -123,7 +121,7 @@ impl RawSample for EdgeSample {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use hpt_core::measure::EdgeTimes;
+    use hpt_instrument::measure::EdgeTimes;
 
     use super::{EdgeFigures, EdgeSample, Figure};
     use crate::sampling::raw_samples::RawSample;

@@ -1,7 +1,7 @@
 //! Descriptions of a GPIO line, for documents and as text.
 
-use hpt_core::gpio::{Chip, LineState};
 use hpt_document::gpio_line::GpioLine;
+use hpt_instrument::gpio::{Chip, LineState};
 
 /// Describes the line for a document.
 pub(super) fn line_of(chip: &Chip, line: &LineState) -> GpioLine {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use hpt_core::gpio::{Chip, LineState, chips};
 use hpt_document::gpio_line::{GpioChip, GpioListDocument, GpioListedLine};
+use hpt_instrument::gpio::{Chip, LineState, chips};
 
 use super::line::line_of;
 use crate::{

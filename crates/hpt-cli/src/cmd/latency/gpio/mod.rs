@@ -15,12 +15,7 @@ use std::{
 };
 
 use clap::Args;
-use hpt_core::{
-    Instant, PosixClock, PosixId, TimeSource,
-    gpio::{GpioError, LineName},
-    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, Loopback, NotRunWatch, ReadOverhead},
-    realtime::{Behavior, PinWatch},
-};
+use hpt_core::{Instant, PosixClock, PosixId, TimeSource};
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
@@ -30,6 +25,11 @@ use hpt_document::{
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
 };
+use hpt_instrument::{
+    gpio::{GpioError, LineName},
+    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, Loopback, NotRunWatch, ReadOverhead},
+};
+use hpt_realtime::{Behavior, PinWatch};
 
 use self::{
     document::rows,

@@ -1,13 +1,13 @@
 //! The two lines of a measurement, requested from the kernel. Measures nothing.
 
 use clap::ValueEnum;
-use hpt_core::{
-    Host, PosixClock,
+use hpt_core::{Host, PosixClock};
+use hpt_document::gpio_latency::GpioListening;
+use hpt_instrument::{
     gpio::{FoundLine, GpioError, Input, LevelInput, Output, PinLevel},
     measure::{EdgeWaiting, Loopback},
-    realtime::Behavior,
 };
-use hpt_document::gpio_latency::GpioListening;
+use hpt_realtime::Behavior;
 
 use crate::sampling::gpio_pulse::{CONSUMER, Drive};
 

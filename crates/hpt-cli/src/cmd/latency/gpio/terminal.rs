@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use hpt_core::measure::{EdgeCounts, Latencies};
 use hpt_document::{
     gpio_latency::{GpioLatencyDocument, GpioLatencyRow, GpioListening},
     gpio_line::GpioLine,
 };
+use hpt_instrument::measure::{EdgeCounts, Latencies};
 
 use super::{edge_figures::Figure, line::line_words};
 use crate::{
@@ -162,13 +162,13 @@ fn provenance(data: &GpioLatencyDocument) -> String {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::measure::EdgeCounts;
     use hpt_document::{
         gpio_latency::{GpioFigure, GpioLatencyDocument, GpioListening},
         gpio_line::GpioDrive,
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
         not_run::NotRun,
     };
+    use hpt_instrument::measure::EdgeCounts;
 
     use super::{page, what_was_wrong};
     use crate::{

@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeMap, time::SystemTime};
 
-use hpt_core::{
+use hpt_document::{cpu_absence::CpuAbsence, not_run::NotRun};
+use hpt_instrument::{
     diagnose::{Cause, Habits, stall_causes},
     measure::{Counter, CounterDeltas, PollCost, Stall, StallWatchStats, Stalls, UnreadableFile, Window},
-    realtime::Absence,
 };
-use hpt_document::{cpu_absence::CpuAbsence, not_run::NotRun};
+use hpt_realtime::Absence;
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
@@ -160,10 +160,8 @@ pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{
-        Instant,
-        measure::{CounterDeltas, Stall, Window},
-    };
+    use hpt_core::Instant;
+    use hpt_instrument::measure::{CounterDeltas, Stall, Window};
 
     use super::OnOtherCpus;
 

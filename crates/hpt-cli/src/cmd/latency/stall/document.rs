@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hpt_core::{
-    Instant,
-    diagnose::Cause,
-    measure::{Counter, CounterDelta, CounterKind, KeptStall, Recurrence},
-};
+use hpt_core::Instant;
 use hpt_document::{
     latency::MicrosecondCount,
     stall::{CounterIncrease, StallCauseRow, StallCounterKind, StallCounterRow, StallRow, StallThreadRow},
+};
+use hpt_instrument::{
+    diagnose::Cause,
+    measure::{Counter, CounterDelta, CounterKind, KeptStall, Recurrence},
 };
 
 use super::account::{Account, KEPT, StallDetails, ThreadOutcome, named_by};

@@ -18,16 +18,16 @@ use clap::Args;
 use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
-    measure::{
-        CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, StallWatchStats, Wake, Window, poll_cost,
-    },
-    realtime::{Behavior, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
 use hpt_document::{
     conditions::Conditions, cpu_absence::CpuAbsence, explain::Explanation, latency::LatencyThread, not_run::NotRun,
     stall::StallDocument,
 };
+use hpt_instrument::measure::{
+    CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, StallWatchStats, Wake, Window, poll_cost,
+};
+use hpt_realtime::{Behavior, PinWatch, Pinned, allowed_cpus};
 
 use self::{
     account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
@@ -572,10 +572,8 @@ mod tests {
         time::Duration,
     };
 
-    use hpt_core::{
-        Instant,
-        measure::{Latencies, Stall, Wake},
-    };
+    use hpt_core::Instant;
+    use hpt_instrument::measure::{Latencies, Stall, Wake};
 
     use super::{Copied, RawStall, ThreadLatencies, copies_of_all, limit};
     use crate::sampling::raw_samples::RawSample;

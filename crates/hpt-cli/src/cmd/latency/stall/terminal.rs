@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use hpt_core::measure::Latencies;
 use hpt_document::stall::{StallCauseRow, StallCounterRow, StallDocument, StallThreadRow};
+use hpt_instrument::measure::Latencies;
 
 use crate::{
     document_head::machine_line,
@@ -299,14 +299,13 @@ fn counters(data: &StallDocument) -> Option<Block> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use hpt_core::{
-        Frequency, Instant,
+    use hpt_core::{Frequency, Instant, testing::ManualSource};
+    use hpt_instrument::{
         diagnose::Cause,
         measure::{
             Counter, CounterDelta, CounterDeltas, CounterKind, Latencies, Stall, StallWatchStats, UnreadableFile,
             poll_cost,
         },
-        testing::ManualSource,
     };
 
     use hpt_document::{

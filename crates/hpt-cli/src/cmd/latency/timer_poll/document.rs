@@ -1,10 +1,10 @@
 //! The rows of the `hpt latency timer` and `hpt latency poll` documents.
 
-use hpt_core::measure::Latencies;
 use hpt_document::{
     not_run::NotRun,
     wake_latency::{QuantileInterval, WakeLatencyRow},
 };
+use hpt_instrument::measure::Latencies;
 
 use crate::{
     output::rounded,

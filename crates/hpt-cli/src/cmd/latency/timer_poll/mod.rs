@@ -10,14 +10,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use hpt_core::{
-    Instant, SourceId, clock,
-    measure::{
-        Interrupter, Latencies, NotRunWatch, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead,
-        wall_clock_read_overhead,
-    },
-    realtime::{Absence, Behavior, PinWatch},
-};
+use hpt_core::{Instant, SourceId, clock};
 use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
@@ -27,6 +20,11 @@ use hpt_document::{
     not_run::NotRun,
     wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument, WakeLatencyRow},
 };
+use hpt_instrument::measure::{
+    Interrupter, Latencies, NotRunWatch, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead,
+    wall_clock_read_overhead,
+};
+use hpt_realtime::{Absence, Behavior, PinWatch};
 use jiff::Zoned;
 
 use self::{
@@ -603,7 +601,8 @@ fn measure(
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::{Instant, measure::Wake};
+    use hpt_core::Instant;
+    use hpt_instrument::measure::Wake;
 
     use super::Found;
 

@@ -1,10 +1,10 @@
 //! The tables of `hpt latency timer` and `hpt latency poll`. Measures nothing.
 
-use hpt_core::measure::Latencies;
 use hpt_document::{
     latency::LatencyFigures,
     wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument},
 };
+use hpt_instrument::measure::Latencies;
 
 use crate::{
     document_head::machine_line,
@@ -133,13 +133,13 @@ fn provenance(data: &WakeLatencyDocument) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::measure::Latencies;
     use hpt_document::{
         gpio_line::GpioDrive,
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
         not_run::NotRun,
         wake_latency::{MissedDeadlines, WaitMethod, WakeLatencyDocument},
     };
+    use hpt_instrument::measure::Latencies;
 
     use super::page;
     use crate::{

@@ -253,11 +253,9 @@ mod tests {
     use std::{path::Path, time::Duration};
 
     use clap::Parser;
-    use hpt_core::{
-        Instant,
-        measure::{Latencies, Wake},
-    };
+    use hpt_core::Instant;
     use hpt_document::{Document, compare::CompareVerdict, not_run::NotRun, wake_latency::WakeLatencyRow};
+    use hpt_instrument::measure::{Latencies, Wake};
 
     use super::{Arguments, run};
     use crate::{

@@ -1,11 +1,11 @@
 //! The settings and the conditions that differ between sides, and the settings that separate the slow sides from the
 //! others.
 
-use hpt_core::host::Cpu;
 use hpt_document::{
     compare::{ComparedSettingRow, RankedSide},
     report::ReportConditions,
 };
+use hpt_sys::host::Cpu;
 use serde_json::Value;
 
 use super::{super::data_file::Report, sides::Side};

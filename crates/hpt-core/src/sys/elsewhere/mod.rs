@@ -1,6 +1,0 @@
-//! What the portable modules need from the operating system, provided by the standard library. Used on targets other than
-//! Linux, and on Linux without 64-bit atomics. Contains no unsafe code.
-
-pub(crate) mod clock;
-pub(crate) mod process;
-pub(crate) mod wait;

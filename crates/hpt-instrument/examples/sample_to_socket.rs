@@ -1,0 +1,1 @@
+../../../examples/sample_to_socket.rs

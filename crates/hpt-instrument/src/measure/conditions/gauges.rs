@@ -1,0 +1,187 @@
+//! The values that can change back during a measurement: frequency, temperature, throttling, clocksource and clock
+//! rate. This module accumulates readings. It does not decide when to read.
+
+use hpt_core::clock;
+use hpt_sys::{
+    adjtime,
+    host::{Host, KernelRelease, Supply},
+};
+
+use super::{
+    counts::{count_in, file_of},
+    data::{CURRENT, ClockSlew, ClocksourceUse, FirmwareStates, UNDER_VOLTAGE, ValueRange, ZoneTemperature},
+};
+
+/// The directory of thermal zones. Linux, Documentation/driver-api/thermal/sysfs-api.rst.
+const ZONES: &str = "/sys/class/thermal";
+/// Since this version, a read of `scaling_cur_freq` on x86-64 does not interrupt the CPU. Linux 5.18,
+/// arch/x86/kernel/cpu/aperfmperf.c: `arch_freq_get_on_cpu`.
+const FREQUENCY_WITHOUT_INTERRUPT: KernelRelease = KernelRelease::new(5, 18);
+
+/// The sum and the limits of several readings.
+#[derive(Clone, Copy, Debug)]
+struct Readings {
+    count: u32,
+    sum: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Readings {
+    const NONE: Self = Self { count: 0, sum: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    fn range(&self) -> Option<ValueRange> {
+        (self.count > 0).then(|| ValueRange { min: self.min, mean: self.sum / f64::from(self.count), max: self.max })
+    }
+}
+
+/// The accumulated readings.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    readings: u64,
+    frequencies: Vec<Readings>,
+    /// The name of each zone, its file, and its temperatures in degrees Celsius.
+    zones: Vec<(String, String, Readings)>,
+    /// The first and the last report of the firmware.
+    supply: Option<(Supply, Supply)>,
+    /// The states that were current at any reading.
+    seen: u32,
+    clocksource: ClocksourceUse,
+    rates: Readings,
+    /// The offset at the first and at the last reading, in nanoseconds.
+    offsets_ns: Option<(i64, i64)>,
+}
+
+impl Gauges {
+    /// Reads all values for the first time.
+    pub(super) fn first(host: &Host, cpus: &[usize]) -> Self {
+        let zones = host.devices_of_class("thermal").into_iter().filter(|name| name.starts_with("thermal_zone"));
+        let zones = zones.filter_map(|zone| {
+            let name = host.text(&format!("{ZONES}/{zone}/type"))?;
+            Some((name, format!("{ZONES}/{zone}/temp"), Readings::NONE))
+        });
+        let mut gauges = Self {
+            readings: 0,
+            frequencies: vec![Readings::NONE; cpus.len()],
+            zones: zones.collect(),
+            supply: host.supply().map(|supply| (supply, supply)),
+            seen: 0,
+            clocksource: ClocksourceUse::default(),
+            rates: Readings::NONE,
+            offsets_ns: None,
+        };
+        gauges.read(host, cpus, true);
+        gauges
+    }
+
+    /// Reads all values. `may_interrupt` permits reads that interrupt a measured CPU.
+    pub(super) fn read(&mut self, host: &Host, cpus: &[usize], may_interrupt: bool) {
+        if may_interrupt || !frequency_interrupts(host) {
+            for (&cpu, readings) in cpus.iter().zip(&mut self.frequencies) {
+                if let Some(khz) = count_in(host, &file_of(cpu, "cpufreq/scaling_cur_freq")).filter(|&khz| khz > 0) {
+                    readings.add(as_f64(khz) * 1e3);
+                }
+            }
+        }
+        for (_, file, readings) in &mut self.zones {
+            if let Some(&millidegrees) = host.number_in(file).is() {
+                readings.add(f64::from(i32::try_from(millidegrees).unwrap_or(i32::MAX)) / 1e3);
+            }
+        }
+        if let Some((_, last)) = &mut self.supply
+            && let Some(now) = host.supply()
+        {
+            *last = now;
+            self.seen |= match now {
+                Supply::Flags(flags) => flags & CURRENT,
+                Supply::TooLow(is_too_low) => u32::from(is_too_low) * UNDER_VOLTAGE,
+            };
+        }
+        self.read_clock(host);
+        self.readings += 1;
+    }
+
+    fn read_clock(&mut self, host: &Host) {
+        let source = host.clock_sources().current;
+        if self.readings == 0 {
+            self.clocksource.begin.clone_from(&source);
+        } else if source.is_some() && self.clocksource.end.is_some() && source != self.clocksource.end {
+            self.clocksource.changes += 1;
+        }
+        self.clocksource.end = source;
+        // The kernel's corrections are those of this machine, not of a machine in a snapshot.
+        if !host.is_live() {
+            return;
+        }
+        if let (Ok(discipline), Ok(slew)) = (clock::discipline(), adjtime::read_slew()) {
+            self.rates.add(discipline.frequency_ppm + discipline.tick_ppm);
+            let (first, _) = self.offsets_ns.unwrap_or((slew.offset_ns, slew.offset_ns));
+            self.offsets_ns = Some((first, slew.offset_ns));
+        }
+    }
+
+    pub(super) const fn readings(&self) -> u64 {
+        self.readings
+    }
+
+    pub(super) fn frequency_hz(&self, index: usize) -> Option<ValueRange> {
+        self.frequencies.get(index).and_then(Readings::range)
+    }
+
+    pub(super) fn temperatures(&self) -> Option<Vec<ZoneTemperature>> {
+        let zones = self.zones.iter();
+        let zones: Vec<_> = zones
+            .filter_map(|(zone, _, readings)| Some(ZoneTemperature { zone: zone.clone(), celsius: readings.range()? }))
+            .collect();
+        (!zones.is_empty()).then_some(zones)
+    }
+
+    pub(super) fn firmware(&self) -> Option<FirmwareStates> {
+        self.supply.map(|(begin, end)| FirmwareStates::of(begin, end, self.seen))
+    }
+
+    pub(super) fn clocksource(&self) -> ClocksourceUse {
+        self.clocksource.clone()
+    }
+
+    pub(super) fn slew(&self) -> Option<ClockSlew> {
+        let (offset_begin_ns, offset_end_ns) = self.offsets_ns?;
+        Some(ClockSlew { rate_ppm: self.rates.range()?, offset_begin_ns, offset_end_ns })
+    }
+}
+
+/// Returns whether reading the frequency of a CPU interrupts that CPU.
+fn frequency_interrupts(host: &Host) -> bool {
+    let facts = host.facts();
+    let is_without =
+        KernelRelease::parse(&facts.kernel_release).is_some_and(|release| release >= FREQUENCY_WITHOUT_INTERRUPT);
+    facts.architecture.is_x86() && !is_without
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a frequency in kilohertz is far below 2^53")]
+const fn as_f64(khz: u64) -> f64 {
+    khz as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frequency_interrupts;
+    use hpt_sys::host::{Architecture, Facts, Host};
+
+    #[test]
+    fn only_old_x86_kernels_interrupt_a_cpu_to_read_its_frequency() {
+        let of = |architecture, release: &str| {
+            let facts = Facts { architecture, kernel_release: release.to_owned(), ..Facts::live() };
+            frequency_interrupts(&Host::below("/nowhere", facts))
+        };
+        assert!(of(Architecture::X86_64, "5.10.0-30-amd64") && of(Architecture::X86_64, "unknown"));
+        assert!(!of(Architecture::X86_64, "6.1.0-13-amd64") && !of(Architecture::Aarch64, "5.10.0"));
+    }
+}
