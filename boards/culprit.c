@@ -256,22 +256,27 @@ static void begin_starving(void)
 	set_policy(SCHED_FIFO, 10);
 }
 
-/* Many timers of one CPU expire at once, again and again. */
+/* Many timers of one CPU expire at once, again and again. An interval would not suffice: without a read, a timer of this
+ * kind expires once. */
+static int timers[TIMERS];
+
 static void begin_timers(void)
 {
-	uint64_t when = now_ns() + 20 * MS;
-	struct itimerspec at = { .it_interval = { .tv_nsec = 100 * MS } };
 	int i;
 
-	at.it_value.tv_sec = when / 1000000000;
-	at.it_value.tv_nsec = when % 1000000000;
 	for (i = 0; i < TIMERS; i++)
-		must(!timerfd_settime(timerfd_create(CLOCK_MONOTONIC, 0), TFD_TIMER_ABSTIME, &at, NULL), "timer");
+		must((timers[i] = timerfd_create(CLOCK_MONOTONIC, 0)) >= 0, "timer");
 }
 
-static void wait_a_while(void)
+static void start_timers(void)
 {
-	pause_ns(20 * MS);
+	uint64_t when = now_ns() + 40 * MS;
+	struct itimerspec at = { .it_value = { when / 1000000000, when % 1000000000 } };
+	int i;
+
+	for (i = 0; i < TIMERS; i++)
+		must(!timerfd_settime(timers[i], TFD_TIMER_ABSTIME, &at, NULL), "timer");
+	pause_ns(50 * MS);
 }
 
 static void nothing(void)
@@ -295,7 +300,7 @@ static const struct {
 	{ "unmap", nothing, unmap, 20 * MS, 0 },
 	{ "exit", nothing, end_process, 20 * MS, 0 },
 	{ "tasks", nothing, list_tasks, 40 * MS, 0 },
-	{ "timers", begin_timers, wait_a_while, 0, 0 },
+	{ "timers", begin_timers, start_timers, 0, 0 },
 	{ "ordinary", nothing, busy, 0, 0 },
 	{ "throttled", begin_low_fifo, busy, 0, 0 },
 	{ "starved", begin_starving, busy, 0, 0 },
