@@ -81,7 +81,7 @@ pub(crate) struct Comparison {
 }
 
 /// The result of a comparison.
-pub(crate) struct Compared {
+pub(crate) struct ClocksourceCosts {
     pub(crate) results: Vec<ClockCost>,
     pub(crate) refused: Vec<RefusedClocksource>,
     /// The source that timed single reads.
@@ -141,12 +141,12 @@ impl Comparison {
         clocks: &[&'static str],
         (cpu, calls): (Option<usize>, u64),
         progress: &dyn Fn(&str, u64),
-    ) -> Result<Compared, Failure> {
+    ) -> Result<ClocksourceCosts, Failure> {
         let knob = Knob::clock_source();
         // Begin the change before measuring, so that no other hpt process can change the clocksource from here on.
         let mut change =
             if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
-        let timing = Timing::of(context, cpu)?;
+        let timing = ClockReadTiming::of(context, cpu)?;
         let (mut results, mut refused) = (Vec::new(), Vec::new());
         for name in &self.names {
             if context.interrupted() {
@@ -181,7 +181,7 @@ impl Comparison {
             warnings.push(if is_left_alone { told } else { format!("{told}; try `hpt restore`") });
         }
         let (stopwatch, after) = (timing.stopwatch_name(), knob.value().ok());
-        Ok(Compared { results, refused, stopwatch, after, warnings })
+        Ok(ClocksourceCosts { results, refused, stopwatch, after, warnings })
     }
 }
 
@@ -201,13 +201,13 @@ pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources)
 }
 
 /// The clock that times single reads: a counter that does not depend on the kernel's clocksource, if one exists.
-pub(crate) struct Timing {
+pub(crate) struct ClockReadTiming {
     /// The CPU that the thread is pinned to.
     cpu: Option<usize>,
     counter: Option<(Opened, Frequency)>,
 }
 
-impl Timing {
+impl ClockReadTiming {
     pub(crate) fn of(context: &Context, cpu: Option<usize>) -> Result<Self, Failure> {
         let reference = context.open("monotonic-raw")?;
         let counter = ["tsc", "arm-counter"].into_iter().find_map(|name| {
@@ -228,7 +228,7 @@ impl Timing {
 /// Measures the clocks under the current clocksource `name`.
 pub(crate) fn measure(
     context: &Context,
-    timing: &Timing,
+    timing: &ClockReadTiming,
     name: &str,
     clocks: &[&'static str],
     calls: u64,

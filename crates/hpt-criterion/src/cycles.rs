@@ -10,10 +10,10 @@ use crate::{
 /// Core cycles. On aarch64, with the kernel module `hpt_cycles`, they are read from the core's own counter; otherwise
 /// a perf event of the thread counts them in user mode. The event follows the thread from CPU to CPU.
 #[derive(Debug)]
-pub struct CoreCycles(Counter);
+pub struct CoreCycles(CycleCounter);
 
 #[derive(Debug)]
-enum Counter {
+enum CycleCounter {
     Perf(CycleStopwatch<PerfCycles>),
     Arm(CycleStopwatch<ArmCycles>),
 }
@@ -33,9 +33,9 @@ impl Event for CoreCycles {
         // The perf event cannot be opened while the module has opened the counter to programs, and the counter cannot
         // be read without the module. The reason of the event is the more useful one: no module is necessary for it.
         match PerfCycles::open(host) {
-            Ok(event) => Ok(Self(Counter::Perf(CycleStopwatch::new(event)))),
+            Ok(event) => Ok(Self(CycleCounter::Perf(CycleStopwatch::new(event)))),
             Err(refused) => match ArmCycles::open(host) {
-                Ok(counter) => Ok(Self(Counter::Arm(CycleStopwatch::new(counter)))),
+                Ok(counter) => Ok(Self(CycleCounter::Arm(CycleStopwatch::new(counter)))),
                 Err(_) => Err(refused.into()),
             },
         }
@@ -43,24 +43,24 @@ impl Event for CoreCycles {
 
     fn counter(&self) -> &'static str {
         match self.0 {
-            Counter::Perf(_) => "perf-cycles",
-            Counter::Arm(_) => "arm-cycles",
+            CycleCounter::Perf(_) => "perf-cycles",
+            CycleCounter::Arm(_) => "arm-cycles",
         }
     }
 
     #[inline]
     fn start(&self) -> CyclesStarted {
         match &self.0 {
-            Counter::Perf(stopwatch) => stopwatch.start(),
-            Counter::Arm(stopwatch) => stopwatch.start(),
+            CycleCounter::Perf(stopwatch) => stopwatch.start(),
+            CycleCounter::Arm(stopwatch) => stopwatch.start(),
         }
     }
 
     #[inline]
     fn stop(&self, started: CyclesStarted) -> Result<u64, String> {
         let lap = match &self.0 {
-            Counter::Perf(stopwatch) => stopwatch.stop(started),
-            Counter::Arm(stopwatch) => stopwatch.stop(started),
+            CycleCounter::Perf(stopwatch) => stopwatch.stop(started),
+            CycleCounter::Arm(stopwatch) => stopwatch.stop(started),
         };
         match lap.map(|lap| lap.cycles()) {
             // Even an empty lap executes instructions, which take cycles.

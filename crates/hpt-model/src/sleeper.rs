@@ -15,7 +15,7 @@ use super::word::Word;
 
 /// The word, and the kernel's list of threads that wait for it.
 #[derive(Default)]
-struct World {
+struct SleeperWorld {
     word: Word,
     waiting: Mutex<()>,
     woken: Condvar,
@@ -23,7 +23,7 @@ struct World {
     left: AtomicU32,
 }
 
-impl World {
+impl SleeperWorld {
     fn interrupt(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
         self.word.set(|_| {
@@ -62,7 +62,7 @@ impl World {
 /// done before it is visible.
 pub fn one_interruption_ends_one_sleep() {
     loom::model(|| {
-        let world = Arc::new(World::default());
+        let world = Arc::new(SleeperWorld::default());
         let other = Arc::clone(&world);
         let waker = thread::spawn(move || other.interrupt());
         let mut interrupted = 0;
@@ -81,7 +81,7 @@ pub fn one_interruption_ends_one_sleep() {
 /// interruption came later.
 pub fn no_interruption_is_lost() {
     loom::model(|| {
-        let world = Arc::new(World::default());
+        let world = Arc::new(SleeperWorld::default());
         let others = [(); 2].map(|()| {
             let world = Arc::clone(&world);
             thread::spawn(move || world.interrupt())
@@ -100,7 +100,7 @@ pub fn no_interruption_is_lost() {
 /// is blocked: each interruption ends one sleep.
 pub fn each_interruption_has_its_sleep() {
     loom::model(|| {
-        let world = Arc::new(World::default());
+        let world = Arc::new(SleeperWorld::default());
         for _ in 0..2 {
             let other = Arc::clone(&world);
             let waker = thread::spawn(move || other.interrupt());
@@ -118,7 +118,7 @@ pub fn an_interruption_in_any_stage_ends_the_sleep() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let world = Arc::new(World::default());
+        let world = Arc::new(SleeperWorld::default());
         let has_expired = Arc::new(AtomicU32::new(0));
         let (other, timer, clock) = (Arc::clone(&world), Arc::clone(&world), Arc::clone(&has_expired));
         let waker = thread::spawn(move || other.interrupt());
@@ -147,7 +147,7 @@ pub fn an_interruption_in_any_stage_ends_the_sleep() {
 /// sleeper never believes that nothing can interrupt it.
 pub fn a_dropped_waker_is_not_forgotten() {
     loom::model(|| {
-        let world = Arc::new(World::default());
+        let world = Arc::new(SleeperWorld::default());
         world.word.add_waker();
         let other = Arc::clone(&world);
         let interrupter = thread::spawn(move || {

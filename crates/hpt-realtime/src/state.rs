@@ -11,7 +11,7 @@ use std::{
 
 use hpt_sys::{
     file_lock::{FileLock, try_lock},
-    host::{About, BootId, Host, read_regular_file_and_about},
+    host::{BootId, FileOwner, Host, read_regular_file_and_about},
 };
 
 /// The first line of every file. It includes the version of the layout. A file with another version is refused with an
@@ -250,7 +250,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`StateError`] if the file is missing or unreadable.
-    pub(crate) fn content_and_about(&self, purpose: &str) -> Result<(Vec<u8>, About), StateError> {
+    pub(crate) fn content_and_about(&self, purpose: &str) -> Result<(Vec<u8>, FileOwner), StateError> {
         let path = self.path(purpose);
         read_regular_file_and_about(&path).map_err(|cause| match cause.kind() {
             // A dangling symbolic link does not count as a missing file, because its target may only be temporarily

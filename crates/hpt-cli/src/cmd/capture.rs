@@ -42,7 +42,7 @@ const NOTE: &str = "The snapshot contains no serial number, boot ID, host name, 
 /// name, and the only programs that it lists are time daemons. Review the snapshot before you send it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct CaptureArguments {
     /// File to write, or - for standard output
     ///
     /// A new file is readable only by its owner.
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-impl Arguments {
+impl CaptureArguments {
     /// Returns whether hpt prints the snapshot itself instead of a document about it.
     pub(crate) fn is_printed(&self) -> bool {
         self.file.as_os_str() == STANDARD_OUTPUT
@@ -72,7 +72,7 @@ pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
 }
 
 /// Writes the snapshot to a file, and returns a document that lists the captured files.
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &CaptureArguments, context: &Context) -> Result<Document, Failure> {
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     let replaces = may_replace(path, arguments.force)?;

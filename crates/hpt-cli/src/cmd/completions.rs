@@ -20,13 +20,13 @@ const EXAMPLES: &str = "  \
 /// each completion, it queries the machine again. The Debian package installs the scripts for all three shells.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
-pub(crate) struct Arguments {
+pub(crate) struct CompletionsArguments {
     /// Name of the shell
     #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(shell_completion::SHELLS))]
     shell: String,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Answer, Failure> {
     let script = shell_completion::script(&arguments.shell).map_err(Failure::Print)?;
     output::print_as_it_is(&script).map_err(Failure::Print)?;
     Ok(Answer::Yes)

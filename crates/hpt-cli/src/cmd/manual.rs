@@ -34,14 +34,14 @@ const EXAMPLES: &str = "  \
 /// pages.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
-pub(crate) struct Arguments {
+pub(crate) struct ManualArguments {
     /// Output directory, which is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 /// Writes the manual pages. `hpt` is the definition of the whole command line.
-pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &ManualArguments, hpt: Command) -> Result<Answer, Failure> {
     let failed = |cause| Failure::Write(WriteError { path: arguments.folder.clone(), cause });
     files::create_folders(&arguments.folder).map_err(failed)?;
     // `hpt help` has no page, because it prints the content of the pages.

@@ -38,7 +38,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// the end, so that printing delays no reading.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct ReadArguments {
     /// Sources to read (hpt probe lists them)
     #[arg(value_name = "SOURCE", required = true)]
     name: Vec<String>,
@@ -65,7 +65,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     duration_in(text, limits, ("between 1us and 1h", "200us or 1s"))
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &ReadArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     let opened = context.open_all(&arguments.name)?;
     let sources: Vec<&dyn TimeSource> = opened.iter().map(Opened::as_dyn).collect();
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 /// Reads all sources in each round, until a signal ends the run. Nothing but the reads happens within a round.
-fn read(arguments: &Arguments, context: &Context, sources: &[&dyn TimeSource]) -> Result<Vec<Vec<u64>>, Failure> {
+fn read(arguments: &ReadArguments, context: &Context, sources: &[&dyn TimeSource]) -> Result<Vec<Vec<u64>>, Failure> {
     let mut rounds = vec![vec![0; sources.len()]; arguments.count as usize];
     let waits = arguments.interval.unwrap_or_default().saturating_mul(arguments.count - 1);
     let progress = Progress::new(arguments.count.into(), waits);

@@ -32,7 +32,7 @@ const EXAMPLES: &str = "  \
 /// reboot.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(Some("a setting was not restored, because another program changed it")), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct RestoreArguments {
     /// List the recorded settings without restoring them
     #[arg(long)]
     list: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     journal: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &RestoreArguments, context: &Context) -> Result<Document, Failure> {
     let journal = context.journal(arguments.journal.as_deref())?;
     // The first change creates /run/hpt. A directory that the user specifies must already exist.
     let is_missing = || matches!(fs::metadata(journal.folder()), Err(error) if error.kind() == ErrorKind::NotFound);

@@ -58,7 +58,7 @@ Examples:
 /// to call mlockall itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP, args(without_documents()), mut_arg("mlockall", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
-pub(crate) struct Arguments {
+pub(crate) struct RunArguments {
     /// Run only on this CPU; any: not pinned [default: any]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, help_heading = SCHEDULING)]
     cpu: Option<CpuChoice>,
@@ -87,7 +87,7 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
 /// Runs the program, and returns its exit code, or the exit code of hpt if hpt failed.
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
+pub(crate) fn run(arguments: &RunArguments, context: &Context) -> ExitCode {
     match run_to_its_end(arguments, context) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
     }
 }
 
-fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failure> {
+fn run_to_its_end(arguments: &RunArguments, context: &Context) -> Result<u8, Failure> {
     if context.format != Format::Human {
         return Err(Failure::Usage("hpt run prints no result of its own and has no --format"));
     }
@@ -133,7 +133,7 @@ fn without(setting: &str, reason: &str) {
     message::warning(format!("without {setting}: {reason}"));
 }
 
-fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) -> Result<u8, Failure> {
+fn start_and_wait(arguments: &RunArguments, signals: &Signals, cpu: Option<usize>) -> Result<u8, Failure> {
     let options = &arguments.realtime;
     let pinned = match cpu.map(Pinned::new).transpose() {
         Err(refused) if options.is_by_best_effort() => {

@@ -18,13 +18,13 @@ const EXAMPLES: &str = "  \
 /// The key "kind" of a document names its schema (JSON Schema, draft 2020-12). Without NAME, hpt lists the kinds.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
-pub(crate) struct Arguments {
+pub(crate) struct SchemaArguments {
     /// Kind of document
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(schema::kinds()))]
     name: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &SchemaArguments) -> Result<Answer, Failure> {
     let text = match &arguments.name {
         Some(name) => {
             let schema = schema::of(name).expect("the kind is one of the possible values");

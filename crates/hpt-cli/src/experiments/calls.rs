@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
+    definition::{Experiment, ExperimentRun, Part, Published},
     figure::Measured,
     instruments::{Bench, preflight_of, register},
 };
@@ -43,7 +43,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
 };
 
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let bench = Bench::of(run)?;
     let mut found = Vec::new();
     let whats = EXPERIMENT.published.iter().map(|figure| figure.what).chain([ALL_BITS]);

@@ -30,14 +30,14 @@ struct Claim {
     source: Source,
     /// A few words of the publication in quotation marks, or the statement in other words.
     claim: &'static str,
-    measured: By,
+    measured: RepeatedBy,
     /// The differences between hpt's measurement and the publication; empty if the claim is measured by an experiment
     /// that states them, or if there are none.
     differs: &'static str,
 }
 
 /// The way to a value of this system.
-enum By {
+enum RepeatedBy {
     /// Published figures of an experiment. A second command, if any, measures the same in more detail.
     Experiment(&'static str, fn(&str) -> bool, &'static str),
     /// The published value, and the command or the program that measures or shows it.
@@ -46,10 +46,10 @@ enum By {
     Nothing(&'static str, &'static str),
 }
 
-use By::{Command, Experiment as Figures, Nothing};
+use RepeatedBy::{Command, Experiment as Figures, Nothing};
 use Source::{Article, Library, Manual, Paper, Post};
 
-const fn claim(source: Source, claim: &'static str, measured: By, differs: &'static str) -> Claim {
+const fn claim(source: Source, claim: &'static str, measured: RepeatedBy, differs: &'static str) -> Claim {
     Claim { source, claim, measured, differs }
 }
 

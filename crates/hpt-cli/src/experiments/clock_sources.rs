@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    definition::{Experiment, Part, Preflight, Published, Run, Ways},
+    definition::{Experiment, ExperimentRun, Part, Preflight, Published, RunOptions},
     figure::Measured,
     instruments::time_of,
 };
@@ -12,7 +12,7 @@ use hpt_document::clocksource_cost::ClockCost;
 use crate::{
     context::Context,
     exit::Failure,
-    kernel_clocksources::{Timing, measure as measure_clocks},
+    kernel_clocksources::{ClockReadTiming, measure as measure_clocks},
 };
 
 const fn published(what: &'static str, value: f64) -> Published {
@@ -85,13 +85,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
 };
 
-fn preflight(_: &Context, ways: &Ways) -> Result<Preflight, Failure> {
+fn preflight(_: &Context, ways: &RunOptions) -> Result<Preflight, Failure> {
     let under = ways.clock_sources.as_ref().map(|comparison| format!("under {}", comparison.names.join(", ")));
     Ok(Preflight { conditions: under.into_iter().collect(), ..Preflight::default() })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let sources = run.context.host.clock_sources();
     let current = sources.current.clone().unwrap_or_else(|| "unknown".to_owned());
     let under = run.ways.clock_sources.as_ref().map_or(1, |comparison| comparison.names.len());
@@ -105,7 +105,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
         refused = made.refused;
         (made.results, made.stopwatch)
     } else {
-        let (timing, mut results) = (Timing::of(run.context, run.ways.cpu)?, Vec::new());
+        let (timing, mut results) = (ClockReadTiming::of(run.context, run.ways.cpu)?, Vec::new());
         measure_clocks(run.context, &timing, &current, &CLOCKS, run.count, &progress, &mut results)?;
         (results, timing.stopwatch_name())
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hpt_core::{Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource};
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
+    definition::{Experiment, ExperimentRun, Part, Published},
     figure::Measured,
     instruments::{Bench, Chosen, in_one_line},
 };
@@ -90,7 +90,7 @@ impl TimeSource for Own {
     }
 }
 
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
     let bench = Bench::of(run)?;
     let by_call = PosixClock::open_by_system_call(&run.context.host, PosixId::Monotonic);

@@ -36,7 +36,7 @@ pub(crate) struct Experiment {
 }
 
 /// A function that determines the conditions of a measurement before the measurement starts.
-pub(crate) type Way = fn(&Context, &Ways) -> Result<Preflight, Failure>;
+pub(crate) type Way = fn(&Context, &RunOptions) -> Result<Preflight, Failure>;
 
 /// The conditions under which an experiment would run now.
 #[derive(Debug, Default)]
@@ -73,12 +73,12 @@ pub(crate) struct Part {
     pub(crate) each: Duration,
     /// Whether an interrupted run can be resumed. If so, its state is saved at regular intervals.
     pub(crate) continues: bool,
-    pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Measured>, Failure>,
+    pub(crate) measure: fn(&ExperimentRun<'_>) -> Result<Vec<Measured>, Failure>,
 }
 
 /// The requested settings of the thread and of the system.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct RunOptions {
     /// The CPU of the thread.
     pub(crate) cpu: Option<usize>,
     /// Settings for the thread on a dedicated core.
@@ -94,9 +94,9 @@ pub(crate) struct Ways {
 }
 
 /// The input of a part.
-pub(crate) struct Run<'a> {
+pub(crate) struct ExperimentRun<'a> {
     pub(crate) context: &'a Context,
-    pub(crate) ways: &'a Ways,
+    pub(crate) ways: &'a RunOptions,
     /// The number of samples to measure, in addition to the samples in `before`.
     pub(crate) count: u64,
     /// The result of an earlier run that was interrupted.

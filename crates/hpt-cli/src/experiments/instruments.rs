@@ -7,7 +7,7 @@ use hpt_document::read_cost::RepeatedReads;
 use hpt_instrument::measure::{Instruments, NotRunWatch, PollLoop, ReadCost, read_cost};
 
 use super::{
-    definition::{Preflight, Run},
+    definition::{ExperimentRun, Preflight},
     figure::{Measured, Tally},
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub(super) fn of(run: &Run<'_>) -> Result<Self, Failure> {
+    pub(super) fn of(run: &ExperimentRun<'_>) -> Result<Self, Failure> {
         let wall = run.context.open("monotonic-raw")?;
         let stopwatch = stopwatch(run.context, wall.as_dyn())?;
         Ok(Self { wall, stopwatch })
@@ -44,7 +44,7 @@ impl Bench {
     /// Reads the source the requested number of times. `(place, of)` contains the index of the
     /// source and the number of sources in the part.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-    pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> Timed {
+    pub(super) fn cost(&self, run: &ExperimentRun<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> Timed {
         let instruments = Instruments {
             wall: self.wall.as_dyn(),
             stopwatch: self.stopwatch.source.as_dyn(),
@@ -167,7 +167,7 @@ pub(super) fn preflight_of(
     Ok(Preflight { conditions: vec![system.how, compared], ..Preflight::default() })
 }
 
-impl Run<'_> {
+impl ExperimentRun<'_> {
     pub(super) fn goes_on(&self) -> bool {
         !self.context.interrupted()
     }
@@ -202,7 +202,7 @@ pub(super) struct Beat<'a> {
 /// contains the index of the loop and the number of loops in the part.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 pub(super) fn beats_of(
-    run: &Run<'_>,
+    run: &ExperimentRun<'_>,
     chosen: &Chosen,
     Beat { period, act }: Beat<'_>,
     (place, of): (usize, usize),

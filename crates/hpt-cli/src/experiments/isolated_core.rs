@@ -7,7 +7,7 @@ use hpt_instrument::measure::{Latencies, PollLoop, Waiting, Wakes};
 use hpt_realtime::Behavior;
 
 use super::{
-    definition::{Experiment, Part, Preflight, Published, Run, Ways},
+    definition::{Experiment, ExperimentRun, Part, Preflight, Published, RunOptions},
     figure::{Measured, Tally},
     instruments::Chosen,
 };
@@ -61,7 +61,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Applies the settings briefly to determine the conditions of a run, so that a refused setting is reported
 /// before the 18 hours begin.
-fn preflight(context: &Context, ways: &Ways) -> Result<Preflight, Failure> {
+fn preflight(context: &Context, ways: &RunOptions) -> Result<Preflight, Failure> {
     hpt_core::clock::prime();
     let (mut preflight, warnings) = held(context, ways, |settings| Preflight {
         conditions: conditions(context, ways, settings),
@@ -72,7 +72,7 @@ fn preflight(context: &Context, ways: &Ways) -> Result<Preflight, Failure> {
     Ok(preflight)
 }
 
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
     let how = |settings: &EffectiveSettings| conditions(run.context, run.ways, settings).join("; ");
     let (figures, warnings) = held(run.context, run.ways, |settings| count(run, &how(settings)))?;
@@ -84,7 +84,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 /// settings that could not be restored.
 fn held<T>(
     context: &Context,
-    ways: &Ways,
+    ways: &RunOptions,
     doing: impl FnOnce(&EffectiveSettings) -> T,
 ) -> Result<(T, Vec<String>), Failure> {
     let (machine, thread) = RealtimeOptions::of_a_core_of_its_own(&ways.alone, ways.journal.as_deref());
@@ -95,7 +95,7 @@ fn held<T>(
 }
 
 /// Returns the conditions of the run.
-fn conditions(context: &Context, ways: &Ways, settings: &EffectiveSettings) -> Vec<String> {
+fn conditions(context: &Context, ways: &RunOptions, settings: &EffectiveSettings) -> Vec<String> {
     let isolated = context.host.read(ISOLATED).unwrap_or_default();
     let isolated = String::from_utf8_lossy(&isolated).trim().to_owned();
     let isolated = if isolated.is_empty() { "no CPU is isolated".to_owned() } else { format!("isolated: {isolated}") };
@@ -145,7 +145,7 @@ impl Counted {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
+fn count(run: &ExperimentRun<'_>, how: &str) -> Vec<Measured> {
     let timer = system_timer(run.context);
     let (mut counted, mut done, mut kept) = (Counted::default(), 0_u64, std::time::Instant::now());
     counted.late.go_on(run.before, WORST, 1e3);

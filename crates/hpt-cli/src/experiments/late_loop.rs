@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
+    definition::{Experiment, ExperimentRun, Part, Published},
     figure::Measured,
     instruments::{Beat, Bench, Chosen, beats_of, in_one_line, preflight_of, register},
 };
@@ -43,7 +43,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
 };
 
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let system = run.context.open("monotonic").map(Chosen::of)?;
     let mut found = Vec::new();
     for (place, (by, chosen)) in
@@ -67,7 +67,7 @@ fn toggled(pulse: &Pulse) -> String {
     format!("{line} toggled at each period, {}", drive_words(drive))
 }
 
-fn beat(run: &Run<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Result<Vec<Measured>, String> {
+fn beat(run: &ExperimentRun<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Result<Vec<Measured>, String> {
     let pulse = run.ways.pulse.as_ref();
     let act = || {
         if let Some(pulse) = pulse {
@@ -86,7 +86,7 @@ fn beat(run: &Run<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Re
 /// Returns the longest time from an event until a loop that is never interrupted has a reading that shows it. The event
 /// may come just after a reading was taken: the rest of that read and the whole of the next one pass, and the clock may
 /// still show the time of its last step.
-fn reaction(run: &Run<'_>, chosen: &Chosen, place: usize, by: &str) -> Result<Option<Measured>, String> {
+fn reaction(run: &ExperimentRun<'_>, chosen: &Chosen, place: usize, by: &str) -> Result<Option<Measured>, String> {
     let bench = Bench::of(run).map_err(|failure| in_one_line(&failure))?;
     let (source, rate) = (chosen.opened.as_dyn(), run.rate(chosen.opened.as_dyn())?);
     let read = bench.cost(run, source, (place, 2)).mean("read", ("ns", 1.0), &chosen.how);

@@ -20,7 +20,7 @@ mod sleeps;
 mod steps;
 
 pub(crate) use self::{
-    definition::{Experiment, Part, Preflight, Run, Ways},
+    definition::{Experiment, ExperimentRun, Part, Preflight, RunOptions},
     figure::{Measured, decimals},
     frames::Frames,
     instruments::in_one_line,

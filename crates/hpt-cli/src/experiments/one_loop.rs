@@ -8,7 +8,7 @@ use hpt_instrument::gpio::PinLevel;
 use hpt_realtime::Behavior;
 
 use super::{
-    definition::{Experiment, Part, Preflight, Published, Run},
+    definition::{Experiment, ExperimentRun, Part, Preflight, Published},
     figure::{Measured, Tally},
     instruments::Chosen,
 };
@@ -49,7 +49,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     main: TWO_LATE,
     published: &[Published { what: TWO_LATE, value: 0.0, unit: "rounds" }],
     way: Some(|context, ways| {
-        let edge = Edges::open(context, ways.pulse.as_ref());
+        let edge = LoopEdges::open(context, ways.pulse.as_ref());
         Ok(Preflight { conditions: vec![edge.map_or_else(|row| row.how, |edges| edges.how())], ..Preflight::default() })
     }),
     parts: &[Part {
@@ -138,12 +138,12 @@ fn poll<E: Events>(events: &E, event: impl Fn(&E) -> Option<u64>) -> Option<u64>
 }
 
 /// A line that is driven, and the register of its level.
-struct Edges<'a> {
+struct LoopEdges<'a> {
     pulse: &'a Pulse,
     level: PinLevel,
 }
 
-impl<'a> Edges<'a> {
+impl<'a> LoopEdges<'a> {
     /// Returns the line of --pulse, or the row that states why there is no edge.
     fn open(context: &Context, pulse: Option<&'a Pulse>) -> Result<Self, Box<Measured>> {
         let missing = |why: String| Box::new(Measured::unavailable(PARTS[1], "µs", why));
@@ -167,14 +167,14 @@ impl<'a> Edges<'a> {
 }
 
 /// The events on this machine.
-struct Live<'a> {
+struct LiveLoop<'a> {
     wall: &'a dyn TimeSource,
-    edges: Option<&'a Edges<'a>>,
+    edges: Option<&'a LoopEdges<'a>>,
     /// The level to which the line was driven.
     driven: bool,
 }
 
-impl Events for Live<'_> {
+impl Events for LiveLoop<'_> {
     #[inline]
     fn now_ns(&self) -> u64 {
         Instant::now().nanos_since(Instant::EPOCH)
@@ -198,7 +198,7 @@ impl Events for Live<'_> {
 
 /// The latencies of all rounds.
 #[derive(Default)]
-struct Rounds {
+struct LoopRounds {
     parts: [Tally; 3],
     /// The number of late ones among the latencies of each part.
     late: [u64; 3],
@@ -210,7 +210,7 @@ struct Rounds {
     late_rounds: [u64; 2],
 }
 
-impl Rounds {
+impl LoopRounds {
     #[expect(clippy::cast_precision_loss, reason = "latencies are below 2^53 ns")]
     fn add(&mut self, round: Option<Round>, skipped: u64) {
         self.skipped += skipped;
@@ -272,10 +272,10 @@ impl Rounds {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
     let wall = run.context.open("realtime").map(Chosen::of)?;
-    let edges = Edges::open(run.context, run.ways.pulse.as_ref());
+    let edges = LoopEdges::open(run.context, run.ways.pulse.as_ref());
     let (_, thread) = RealtimeOptions::of_a_core_of_its_own(&Alone::default(), None);
     let held = thread.hold_thread(run.context, run.ways.cpu, Behavior::Spins, BY)?;
     let settings = held.settings().words(run.ways.cpu);
@@ -284,8 +284,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
         Ok(edges) => (format!("{how}; {}", edges.how()), None),
         Err(row) => (how, Some(&**row)),
     };
-    let mut events = Live { wall: wall.opened.as_dyn(), edges: edges.as_ref().ok(), driven: false };
-    let (mut all, mut done) = (Rounds::default(), 0);
+    let mut events = LiveLoop { wall: wall.opened.as_dyn(), edges: edges.as_ref().ok(), driven: false };
+    let (mut all, mut done) = (LoopRounds::default(), 0);
     rounds(&mut events, |round, skipped| {
         all.add(round, skipped);
         done += 1;
@@ -305,8 +305,8 @@ mod tests {
     use hpt_document::experiment::FigureState;
 
     use super::{
-        Events, LONGEST_NS, Measured, PARTS, PERIOD_NS, Round, Rounds, SUM_OF_WORST, TIME_OF_DAY_AFTER_NS, TWO_LATE,
-        WORST_SUM, one_round, rounds,
+        Events, LONGEST_NS, LoopRounds, Measured, PARTS, PERIOD_NS, Round, SUM_OF_WORST, TIME_OF_DAY_AFTER_NS,
+        TWO_LATE, WORST_SUM, one_round, rounds,
     };
 
     /// Clocks that advance by 10 ns with each reading, and by a stall when they reach its time.
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn the_worst_sum_is_that_of_a_round_and_not_of_the_parts() {
-        let mut all = Rounds::default();
+        let mut all = LoopRounds::default();
         let quiet = 1_000_u64;
         for (round, skipped) in [
             (Some([Some(41_000), Some(quiet), Some(quiet)]), 0),
@@ -428,13 +428,13 @@ mod tests {
         assert!((all.expected_with_two() - 11.0 / 9.0).abs() < 1e-9, "{}", all.expected_with_two());
         assert!(found.iter().all(|figure| figure.how.contains("2 rounds skipped, 1 disturbed")), "{found:?}");
         let no_edge = Measured::not_applicable(PARTS[1], "µs", "no chip");
-        let mut without = Rounds::default();
+        let mut without = LoopRounds::default();
         without.add(Some([Some(1_000), None, Some(2_000)]), 0);
         let found = without.figures(Some(&no_edge), "here");
         let edge = found.iter().find(|figure| figure.what == PARTS[1]).expect("a row");
         assert_eq!((edge.standing, edge.how.as_str()), (FigureState::NotApplicable, "no chip"));
         let sum = found.iter().find(|figure| figure.what == SUM_OF_WORST).and_then(|figure| figure.value);
         assert_eq!(sum, Some(3.0));
-        assert!(Rounds::default().figures(None, "here").is_empty());
+        assert!(LoopRounds::default().figures(None, "here").is_empty());
     }
 }

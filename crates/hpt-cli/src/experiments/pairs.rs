@@ -9,7 +9,7 @@ use hpt_core::{Frequency, Sleeper, sleep::Strategy, stats::Histogram};
 use hpt_instrument::measure::{PairReads, PairStep, back_to_back_reads, chained_reads};
 
 use super::{
-    definition::{Experiment, Part, Published, Run, published_ratio},
+    definition::{Experiment, ExperimentRun, Part, Published, published_ratio},
     figure::{Measured, Tally, ratio},
     instruments::{Chosen, cycles, cycles_remark, preflight_of},
 };
@@ -92,7 +92,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Reads each source 1000 times in a row, as in the paper: in the kernel if possible, and in the program. Ordered pairs
 /// follow as rows of their own.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn in_a_row(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn in_a_row(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let mut kernel = Kernel::of(run, IN_A_ROW);
     // There is one difference fewer than readings.
     kernel.read(run, &[Duration::ZERO], run.count.saturating_sub(1).max(1), &mut kernel_only());
@@ -122,11 +122,11 @@ fn in_a_row(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(found)
 }
 
-fn each_second(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn each_second(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     after_pauses(run, (EACH_SECOND, RATIOS[1]), &[Duration::from_secs(1)])
 }
 
-fn in_turn(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn in_turn(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     after_pauses(run, (IN_TURN, RATIOS[2]), &[Duration::from_secs(1), Duration::from_secs(5)])
 }
 
@@ -134,7 +134,7 @@ fn in_turn(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 type Named = (Chosen, String);
 
 /// Returns the system clock and the cycle counter, and rows for the reason why there is no cycle counter.
-fn sources(run: &Run<'_>, [clock, counter]: [String; 2]) -> Result<(Vec<Named>, Vec<Measured>), Failure> {
+fn sources(run: &ExperimentRun<'_>, [clock, counter]: [String; 2]) -> Result<(Vec<Named>, Vec<Measured>), Failure> {
     let mut chosen = vec![(run.context.open("monotonic").map(Chosen::of)?, clock)];
     let mut missing = Vec::new();
     match cycles(run.context) {
@@ -151,7 +151,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn of(run: &Run<'_>, what: [&'static str; 2]) -> Self {
+    fn of(run: &ExperimentRun<'_>, what: [&'static str; 2]) -> Self {
         let readers = in_kernel(run.context).unwrap_or_default().into_iter().zip(what).map(|(reader, what)| {
             let mut tally = Tally::default();
             tally.go_on(run.before, what, 1.0);
@@ -168,7 +168,7 @@ impl Kernel {
 
     /// Reads pairs, one counter after the other, and returns the smallest number of pairs of a counter. If the kernel
     /// refuses to read, for example because perf uses the counter, a warning states the reason.
-    fn read(&mut self, run: &Run<'_>, waits: &[Duration], count: u64, sleeper: &mut Sleeper) -> u64 {
+    fn read(&mut self, run: &ExperimentRun<'_>, waits: &[Duration], count: u64, sleeper: &mut Sleeper) -> u64 {
         let mut fewest = count;
         for (reader, tally) in &mut self.readers {
             let mut differences = Histogram::new();
@@ -199,7 +199,7 @@ impl Kernel {
 /// Reads pairs, each after a pause of its own, as the paper measured one source after the other.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 fn after_pauses(
-    run: &Run<'_>,
+    run: &ExperimentRun<'_>,
     (what, ratio_of): ([&'static str; 2], &str),
     waits: &[Duration],
 ) -> Result<Vec<Measured>, Failure> {

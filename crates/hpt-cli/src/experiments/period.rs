@@ -10,7 +10,7 @@ use hpt_instrument::measure::{FramePort, Wakes};
 use hpt_realtime::Behavior;
 
 use super::{
-    definition::{Experiment, Part, Published, Run, published_ratio},
+    definition::{Experiment, ExperimentRun, Part, Published, published_ratio},
     figure::{Measured, Tally, ratio, to_digits},
     frames::Frames,
     instruments::{Beat, Chosen, beats_of, cycles, cycles_remark, preflight_of},
@@ -75,11 +75,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
 };
 
-fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn short(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     measure(run, (SHORT, Some(SHORT_MEAN), RATIOS[0]), Duration::from_micros(100))
 }
 
-fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn long(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let period = Duration::from_millis(1);
     let mut found = measure(run, (LONG, None, RATIOS[1]), period)?;
     if let Some(frames) = run.ways.frames.as_ref().filter(|_| run.goes_on()) {
@@ -89,7 +89,7 @@ fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 }
 
 /// Measures the periods of a task that sends a frame at the start of each period and waits for its return.
-fn measure_with_frames(run: &Run<'_>, frames: &Frames, period: Duration) -> Result<Vec<Measured>, Failure> {
+fn measure_with_frames(run: &ExperimentRun<'_>, frames: &Frames, period: Duration) -> Result<Vec<Measured>, Failure> {
     let (port, device) = frames.open()?;
     let mut chosen = vec![run.context.open("monotonic").map(Chosen::of)?];
     chosen.extend(cycles(run.context).ok());
@@ -172,7 +172,7 @@ impl<'a> RoundTrips<'a> {
 
 /// Measures the periods of a task that sleeps, and then those of a loop that polls, as rows of its own.
 fn measure(
-    run: &Run<'_>,
+    run: &ExperimentRun<'_>,
     (errors, means, ratio_of): ([&str; 2], Option<[&str; 2]>, &str),
     period: Duration,
 ) -> Result<Vec<Measured>, Failure> {
@@ -215,7 +215,7 @@ fn measure(
 /// Also returns the settings of the thread.
 /// The task then calls `act`.
 fn sleep(
-    run: &Run<'_>,
+    run: &ExperimentRun<'_>,
     chosen: &[Chosen],
     (period, act): (Duration, &mut dyn FnMut()),
 ) -> Result<(Vec<Starts>, String), Failure> {

@@ -6,7 +6,7 @@ use hpt_core::Sleeper;
 use hpt_instrument::measure::{SleepMethod, SleepOvershoot, sleep_overshoot};
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
+    definition::{Experiment, ExperimentRun, Part, Published},
     figure::Measured,
 };
 use crate::{exit::Failure, output::exact_time};
@@ -82,7 +82,7 @@ fn evenly((shortest, longest): (Duration, Duration), count: u64) -> impl Iterato
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
     let mut sleeper = Sleeper::new();
     let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();

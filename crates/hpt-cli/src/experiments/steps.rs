@@ -5,7 +5,7 @@ use std::time::Duration;
 use hpt_core::Frequency;
 
 use super::{
-    definition::{Experiment, Part, Published, Run},
+    definition::{Experiment, ExperimentRun, Part, Published},
     figure::{Measured, Tally},
 };
 use crate::{exit::Failure, output::one_or_many, source_granularity::granularity};
@@ -36,7 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let reference = run.context.open("monotonic-raw")?;
     let mut found = Vec::new();
     for (place, name) in ["monotonic", "monotonic-coarse"].into_iter().enumerate() {

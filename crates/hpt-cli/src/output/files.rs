@@ -163,16 +163,16 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Opens a file for incremental writing without blocking, and keeps its old content. A newly created file is removed
-/// again unless [`Made::keep`] is called.
-pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
+/// again unless [`CreatedFile::keep`] is called.
+pub(crate) fn open(path: &Path) -> io::Result<(File, CreatedFile)> {
     let place = Place::of(path, Last::Followed)?;
     if place.found.is_some() {
         place.refuse_a_folder()?;
-        return Ok((place.open_found(OFlags::empty())?, Made(None)));
+        return Ok((place.open_found(OFlags::empty())?, CreatedFile(None)));
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&place.folder, &place.name, flags, mode_of_new_file())?;
-    Ok((file.into(), Made(Some((place.folder, place.name)))))
+    Ok((file.into(), CreatedFile(Some((place.folder, place.name)))))
 }
 
 /// A file that was opened without blocking. Writes to a full pipe are retried.
@@ -212,17 +212,17 @@ impl Write for Patient {
     }
 }
 
-/// A file that did not exist before. It is removed on drop, unless [`Made::keep`] is called.
+/// A file that did not exist before. It is removed on drop, unless [`CreatedFile::keep`] is called.
 #[derive(Debug)]
-pub(crate) struct Made(Option<(OwnedFd, OsString)>);
+pub(crate) struct CreatedFile(Option<(OwnedFd, OsString)>);
 
-impl Made {
+impl CreatedFile {
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedFile {
     fn drop(&mut self) {
         if let Some((folder, name)) = &self.0 {
             let _ = unlinkat(folder, name, AtFlags::empty());

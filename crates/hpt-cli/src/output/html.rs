@@ -37,12 +37,12 @@ pub(crate) enum Piece {
     /// A list of names and values.
     Facts(Vec<(String, String)>),
     Finding(Finding),
-    Table(Table),
+    Table(HtmlTable),
     /// A table that is collapsed at first.
-    Folded(Table),
+    Folded(HtmlTable),
     /// Pieces that are collapsed at first, below this heading. A printout does not contain them.
     Closed(String, Vec<Piece>),
-    Figure(Figure),
+    Figure(HtmlFigure),
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct Finding {
 
 /// A table with a header and rows. The first column contains the name of each row.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct HtmlTable {
     pub(crate) caption: String,
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
@@ -67,12 +67,12 @@ pub(crate) struct Table {
 
 /// A drawing in several widths, with text and a table for readers who cannot see the drawings.
 #[derive(Debug)]
-pub(crate) struct Figure {
+pub(crate) struct HtmlFigure {
     pub(crate) title: String,
     pub(crate) says: String,
     /// The drawings, of which the style sheet shows the one that fits the window.
     pub(crate) drawings: Vec<Markup>,
-    pub(crate) table: Table,
+    pub(crate) table: HtmlTable,
     /// Whether the table is a result of its own, which is open at first and printed.
     pub(crate) is_table_open: bool,
     pub(crate) provenance: String,
@@ -234,7 +234,7 @@ fn finding(finding: &Finding) -> Markup {
     }
 }
 
-fn figure(figure: &Figure) -> Markup {
+fn figure(figure: &HtmlFigure) -> Markup {
     html! {
         figure {
             h3 { (figure.title) }
@@ -287,7 +287,7 @@ fn is_left(rows: &[Vec<String>], column: usize) -> bool {
     words > 0 && 2 * words >= cells().count()
 }
 
-fn table(table: &Table) -> Markup {
+fn table(table: &HtmlTable) -> Markup {
     let lefts: Vec<bool> = (0..table.head.len()).map(|column| is_left(&table.rows, column)).collect();
     let is_left = |column: usize| lefts.get(column).copied().unwrap_or(false);
     let of_words: Vec<bool> = (0..table.head.len()).map(|column| is_of_words(&table.rows, column)).collect();

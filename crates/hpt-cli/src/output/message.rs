@@ -100,7 +100,7 @@ fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Opt
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MessageKind {
     Error,
     Warning,
     Hint,
@@ -109,7 +109,7 @@ enum Kind {
     Detail,
 }
 
-impl Kind {
+impl MessageKind {
     /// Returns the label and its color: red, yellow, cyan, or the terminal's default in bold.
     const fn label(self) -> (&'static str, &'static str) {
         match self {
@@ -131,7 +131,7 @@ pub(super) fn write_above(bar: Option<ProgressBar>) {
 }
 
 /// Writes a message with its label.
-fn tell(kind: Kind, text: &str) {
+fn tell(kind: MessageKind, text: &str) {
     let is_terminal = io::stderr().is_terminal();
     let line = line(kind, text, is_colored(is_terminal));
     let width = is_terminal.then(|| usize::from(Term::stderr().size().1));
@@ -194,7 +194,7 @@ pub(crate) fn erase_echo() {
     }
 }
 
-fn line(kind: Kind, text: &str, is_colored: bool) -> String {
+fn line(kind: MessageKind, text: &str, is_colored: bool) -> String {
     let (label, color) = kind.label();
     let text = without_escapes(text);
     if is_colored && !color.is_empty() {
@@ -206,7 +206,7 @@ fn line(kind: Kind, text: &str, is_colored: bool) -> String {
 
 /// Reports an error, which is the reason why there is no result.
 pub(crate) fn error(text: impl fmt::Display) {
-    tell(Kind::Error, &text.to_string());
+    tell(MessageKind::Error, &text.to_string());
 }
 
 /// Reports clap's message about an invalid command line, in the same format as all other messages.
@@ -225,31 +225,31 @@ pub(crate) fn wrong_usage(text: &str) {
 
 /// Reports a warning: a problem that did not prevent the result.
 pub(crate) fn warning(text: impl fmt::Display) {
-    tell(Kind::Warning, &text.to_string());
+    tell(MessageKind::Warning, &text.to_string());
 }
 
 /// Reports a hint on how to fix the problem.
 pub(crate) fn hint(text: impl fmt::Display) {
-    tell(Kind::Hint, &text.to_string());
+    tell(MessageKind::Hint, &text.to_string());
 }
 
 /// Reports a note, unless `--quiet` was given.
 pub(crate) fn note(text: impl fmt::Display) {
     if !is_quiet() {
-        tell(Kind::Note, &text.to_string());
+        tell(MessageKind::Note, &text.to_string());
     }
 }
 
 /// Reports a step if `--verbose` was given.
 pub(crate) fn detail(text: impl fmt::Display) {
     if manner().verbose {
-        tell(Kind::Detail, &text.to_string());
+        tell(MessageKind::Detail, &text.to_string());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ColorChoice, Kind, colors, line};
+    use super::{ColorChoice, MessageKind, colors, line};
 
     #[test]
     fn the_option_decides_before_the_environment() {
@@ -295,9 +295,9 @@ mod tests {
 
     #[test]
     fn a_message_has_a_label_and_no_foreign_escapes() {
-        assert_eq!(line(Kind::Error, "no \x1b[1msuch\x1b[0m", false).matches('\x1b').count(), 0);
-        assert_eq!(line(Kind::Hint, "try it", false), "hpt: hint: try it\n");
-        assert_eq!(line(Kind::Hint, "try it", true), "hpt: \x1b[36mhint: \x1b[0mtry it\n");
-        assert_eq!(line(Kind::Detail, "done", true), "hpt: done\n");
+        assert_eq!(line(MessageKind::Error, "no \x1b[1msuch\x1b[0m", false).matches('\x1b').count(), 0);
+        assert_eq!(line(MessageKind::Hint, "try it", false), "hpt: hint: try it\n");
+        assert_eq!(line(MessageKind::Hint, "try it", true), "hpt: \x1b[36mhint: \x1b[0mtry it\n");
+        assert_eq!(line(MessageKind::Detail, "done", true), "hpt: done\n");
     }
 }

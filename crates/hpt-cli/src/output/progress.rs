@@ -25,14 +25,14 @@ const DRAWN_HZ: u8 = 10;
 /// Standard error, as a terminal that is a few columns narrower. indicatif leaves the cursor after the last column. The
 /// `^C` that a terminal echoes therefore stays on the line of the bar, and is erased with it.
 #[derive(Debug)]
-struct Screen {
+struct ProgressScreen {
     terminal: Term,
     /// The column of the cursor. indicatif fills each line up to the width, and expects the next one to begin on the next
     /// row. As the terminal is wider than indicatif knows, it does not do so by itself.
     column: AtomicUsize,
 }
 
-impl Screen {
+impl ProgressScreen {
     fn new() -> Self {
         Self { terminal: Term::buffered_stderr(), column: AtomicUsize::new(0) }
     }
@@ -41,7 +41,7 @@ impl Screen {
 /// The number of columns that the bar leaves free.
 const FREE_COLUMNS: u16 = 4;
 
-impl TermLike for Screen {
+impl TermLike for ProgressScreen {
     fn width(&self) -> u16 {
         self.terminal.size().1.saturating_sub(FREE_COLUMNS).max(1)
     }
@@ -111,7 +111,7 @@ fn rough(left: Duration) -> String {
 fn bar(expected: Duration, template: &str) -> ProgressBar {
     let visible = message::can_draw(io::stderr().is_terminal()) && !is_quiet() && expected >= SHORTEST_RUN;
     let target = if visible {
-        ProgressDrawTarget::term_like_with_hz(Box::new(Screen::new()), DRAWN_HZ)
+        ProgressDrawTarget::term_like_with_hz(Box::new(ProgressScreen::new()), DRAWN_HZ)
     } else {
         ProgressDrawTarget::hidden()
     };
@@ -253,7 +253,7 @@ impl Progress {
 
     /// Returns the number of columns and of lines that are available above the bar.
     pub(crate) fn room(&self) -> (usize, usize) {
-        let screen = Screen::new();
+        let screen = ProgressScreen::new();
         // The bar has a line, and so has the shell's prompt above it.
         (screen.width().into(), usize::from(screen.height().saturating_sub(2)).max(1))
     }

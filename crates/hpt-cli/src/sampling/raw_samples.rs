@@ -21,7 +21,7 @@ use hpt_instrument::measure::Wake;
 
 use crate::{
     exit::Failure,
-    output::files::{self, Made, Patient, WriteError},
+    output::files::{self, CreatedFile, Patient, WriteError},
 };
 
 /// The number of samples that a thread can buffer while another thread reads the counts, or before it hands them over
@@ -101,7 +101,7 @@ pub(crate) struct Raw<S> {
     dropped: Arc<AtomicU64>,
     writer: thread::JoinHandle<io::Result<()>>,
     path: PathBuf,
-    made: Made,
+    made: CreatedFile,
 }
 
 /// Samples of one thread, and the channel that returns the empty vector.

@@ -198,12 +198,12 @@ impl Way {
 
 /// The ways to reach a level, with one stage and with two, if enough is known about second stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Ways {
+struct Choices {
     one: Way,
     two: Option<Way>,
 }
 
-impl Ways {
+impl Choices {
     fn cheapest(self) -> Way {
         self.two.filter(|two| two.cost_ns < self.one.cost_ns).unwrap_or(self.one)
     }
@@ -218,7 +218,7 @@ struct Learned {
     /// The CPU time of the first block.
     block_ns: f64,
     /// The ways to reach each level.
-    ways: [Ways; LEVELS.len()],
+    ways: [Choices; LEVELS.len()],
     /// The longest margin.
     longest: Way,
     /// The number of latencies since the ways were computed.
@@ -234,7 +234,7 @@ impl Learned {
         first: Lateness::NONE,
         second: Lateness::NONE,
         block_ns: FIRST_BLOCK_NS,
-        ways: [Ways { one: Way::UNKNOWN, two: None }; LEVELS.len()],
+        ways: [Choices { one: Way::UNKNOWN, two: None }; LEVELS.len()],
         longest: Way::UNKNOWN,
         since: 0,
         untried: 0,
@@ -367,7 +367,7 @@ impl Margins {
         let knows_second = learned.second.samples() >= ENOUGH;
         for (ways, level) in learned.ways.iter_mut().zip(LEVELS) {
             let two = || two_stages(first, second, level, allowed_ns, self.second_block_ns);
-            *ways = Ways { one: one_stage(first, level, allowed_ns), two: (knows_second && level > 0.0).then(two) };
+            *ways = Choices { one: one_stage(first, level, allowed_ns), two: (knows_second && level > 0.0).then(two) };
         }
         learned.longest = Way { first_ns: LONGEST_NS, second_ns: None, cost_ns: first.spin_ns(LONGEST_NS) };
     }
@@ -390,7 +390,7 @@ fn within_budget(target: Target, learned: &Learned, highest: usize, budget_ns: f
     let is_affordable = |way: &Way| way.cost_ns <= budget_ns;
     let affordable = (0..=highest).rev().find(|&level| is_affordable(&learned.ways[level].cheapest()));
     let level = affordable.unwrap_or(0).max(target.least_level());
-    let Ways { one, .. } = learned.ways[level];
+    let Choices { one, .. } = learned.ways[level];
     // At the same level, one wake-up is better than two: each of them can be late. The rest of the budget makes the
     // margin longer, unless the target is reached.
     if !is_affordable(&one) {

@@ -4,7 +4,7 @@
 use std::{io, time::Duration};
 
 use hpt_sys::{
-    gpio::{Event, Line, Use},
+    gpio::{EdgeEvent, Line, Use},
     host::Host,
 };
 
@@ -36,7 +36,7 @@ impl Edge {
 
 /// The state of a line before it was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum RequestedLine {
     Input,
     Output(bool),
 }
@@ -46,7 +46,7 @@ enum Found {
 struct Taken {
     line: Line,
     name: String,
-    found: Found,
+    found: RequestedLine,
     is_changed: bool,
 }
 
@@ -70,10 +70,10 @@ impl Taken {
             _ => GpioError::Refused { line: name.clone(), what: "cannot be requested", cause },
         })?;
         let found = match state.direction {
-            Direction::Input => Found::Input,
+            Direction::Input => RequestedLine::Input,
             Direction::Output => {
                 let level = line.level();
-                Found::Output(level.map_err(|cause| GpioError::Refused {
+                RequestedLine::Output(level.map_err(|cause| GpioError::Refused {
                     line: name.clone(),
                     what: "is an output whose level cannot be read, so it could not be restored",
                     cause,
@@ -88,8 +88,8 @@ impl Taken {
             return Ok(());
         }
         match self.found {
-            Found::Input => self.line.change(Use::Input),
-            Found::Output(level) => self.line.change(Use::Output(level)),
+            RequestedLine::Input => self.line.change(Use::Input),
+            RequestedLine::Output(level) => self.line.change(Use::Output(level)),
         }
     }
 
@@ -125,9 +125,9 @@ impl Output {
     pub fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let mut taken = Taken::request(chip, offset, consumer)?;
         let first = match taken.found {
-            Found::Output(level) => level,
+            RequestedLine::Output(level) => level,
             // If the level of an input cannot be read, it is assumed to be low.
-            Found::Input => taken.line.level().unwrap_or(false),
+            RequestedLine::Input => taken.line.level().unwrap_or(false),
         };
         taken.is_changed = true;
         taken.line.change(Use::Output(first)).map_err(|cause| GpioError::Refused {
@@ -231,7 +231,7 @@ impl Input {
     #[inline]
     pub fn edge(&self) -> io::Result<Option<Edge>> {
         let event = self.taken.line.event()?;
-        Ok(event.map(|Event { at_ns, rising, number }| Edge { at_ns, rising, number }))
+        Ok(event.map(|EdgeEvent { at_ns, rising, number }| Edge { at_ns, rising, number }))
     }
 
     /// Blocks in the kernel until an edge is available or `at_most`, rounded down to whole milliseconds, has elapsed. A

@@ -3,7 +3,7 @@
 use super::{
     events::{Decoder, Event, ThreadFacts, What, printable, softirq_name},
     part::{Addresses, Doubt, Explained, LateSample, Part, PartKind, Segment},
-    rules::{self, Case, Evidence},
+    rules::{self, Case, TraceEvidence},
     threads::Threads,
     track::{Piece, Running, Section, Span, Waker, follow},
 };
@@ -18,7 +18,7 @@ const FURTHER: &str = "(others)";
 
 /// The subject of a part: parts with the same subject are added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
+enum PartSubject {
     None,
     Section(Section, Option<u64>),
     Thread {
@@ -40,7 +40,7 @@ enum Subject {
 pub(super) fn divide<'a>(
     sample: LateSample,
     (events, next): (impl Iterator<Item = &'a Event> + Clone, Option<&'a Event>),
-    mut evidence: Evidence<'_>,
+    mut evidence: TraceEvidence<'_>,
     (decoder, threads): (&Decoder, &mut Threads),
 ) -> Explained {
     let helper = helper(sample.thread, events.clone(), decoder);
@@ -83,8 +83,8 @@ fn last_kind(case: Case<'_>, thread: i32) -> PartKind {
 }
 
 /// Returns the subject of a piece of this kind.
-fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
-    let of = |Running { pid, facts, run, inherits_from, .. }: Running| Subject::Thread {
+fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> PartSubject {
+    let of = |Running { pid, facts, run, inherits_from, .. }: Running| PartSubject::Thread {
         pid,
         facts,
         inherits_from,
@@ -93,23 +93,23 @@ fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> Subject {
     let (piece, span): (&Piece, &Span) = (case.piece, case.span);
     match kind {
         PartKind::HardInterrupt | PartKind::SoftInterrupt => {
-            piece.section.map_or(Subject::None, |section| Subject::Section(section, piece.function))
+            piece.section.map_or(PartSubject::None, |section| PartSubject::Section(section, piece.function))
         }
         PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::Thread | PartKind::NotPreemptible => {
-            piece.current.map_or(Subject::None, of)
+            piece.current.map_or(PartSubject::None, of)
         }
-        PartKind::IdleExit => Subject::Idle(piece.idle),
+        PartKind::IdleExit => PartSubject::Idle(piece.idle),
         PartKind::Stopped | PartKind::Traced | PartKind::Blocked => match span.waker {
             Some(Waker::Thread(pid) | Waker::Elsewhere { pid, is_interrupt: false }) if pid > 0 => {
-                Subject::Thread { pid, facts: decoder.thread(pid), inherits_from: None, run: Some(0) }
+                PartSubject::Thread { pid, facts: decoder.thread(pid), inherits_from: None, run: Some(0) }
             }
-            Some(Waker::Handler(Some(section))) => Subject::Section(section, None),
-            _ => Subject::None,
+            Some(Waker::Handler(Some(section))) => PartSubject::Section(section, None),
+            _ => PartSubject::None,
         },
-        PartKind::PageFault => span.fault.or_else(|| case.page()).map_or(Subject::None, Subject::Page),
-        PartKind::Paused => case.pause().map_or(Subject::None, Subject::Pause),
-        PartKind::Unexplained => Subject::Doubt(rules::doubt(case)),
-        _ => Subject::None,
+        PartKind::PageFault => span.fault.or_else(|| case.page()).map_or(PartSubject::None, PartSubject::Page),
+        PartKind::Paused => case.pause().map_or(PartSubject::None, PartSubject::Pause),
+        PartKind::Unexplained => PartSubject::Doubt(rules::doubt(case)),
+        _ => PartSubject::None,
     }
 }
 
@@ -127,14 +127,14 @@ fn stack(kind: PartKind, case: Case<'_>) -> Option<u32> {
 /// The parts of a latency so far.
 struct Parts {
     begin: u64,
-    parts: Vec<(Subject, Part)>,
+    parts: Vec<(PartSubject, Part)>,
     /// For each part, its longest piece with a stack: the length and the number of the stack.
     stacks: Vec<(u64, Option<u32>)>,
     segments: Vec<Segment>,
 }
 
 impl Parts {
-    fn add(&mut self, case: Case<'_>, (kind, subject): (PartKind, Subject), decoder: &Decoder) {
+    fn add(&mut self, case: Case<'_>, (kind, subject): (PartKind, PartSubject), decoder: &Decoder) {
         let (at_ns, duration_ns) = (case.piece.from - self.begin, case.piece.length());
         let known = self.parts.iter().position(|(of, part)| (part.kind, *of) == (kind, subject));
         let (index, is_new) = match known {
@@ -172,8 +172,8 @@ impl Parts {
     }
 
     /// Returns the index of the part that receives all pieces of a kind when there are too many parts.
-    fn further(&mut self, (kind, subject): (PartKind, Subject), at_ns: u64) -> usize {
-        let all = if subject == Subject::None { subject } else { Subject::Further };
+    fn further(&mut self, (kind, subject): (PartKind, PartSubject), at_ns: u64) -> usize {
+        let all = if subject == PartSubject::None { subject } else { PartSubject::Further };
         let known = self.parts.iter().position(|(of, part)| (part.kind, *of) == (kind, all));
         known.unwrap_or_else(|| {
             self.parts.push((all, part(kind, at_ns)));
@@ -235,18 +235,18 @@ pub(super) const fn part(kind: PartKind, at_ns: u64) -> Part {
 }
 
 /// Adds the name of the subject to a part.
-fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut Threads)) -> Part {
+fn named(mut part: Part, subject: PartSubject, (decoder, threads): (&Decoder, &mut Threads)) -> Part {
     match subject {
-        Subject::None => {}
-        Subject::Further => part.name = Some(FURTHER.to_owned()),
-        Subject::Section(section, function) => {
+        PartSubject::None => {}
+        PartSubject::Further => part.name = Some(FURTHER.to_owned()),
+        PartSubject::Section(section, function) => {
             part.addresses.function = function;
             part.name = section_name(section, decoder);
             if let Section::Hard(irq) = section {
                 part.irq = Some(irq);
             }
         }
-        Subject::Thread { pid, facts, inherits_from, .. } => {
+        PartSubject::Thread { pid, facts, inherits_from, .. } => {
             (part.pid, part.is_own) = (Some(pid), threads.is_own(pid));
             part.inherits_from = inherits_from.map(|waits| match (decoder.thread(waits), threads.name(waits)) {
                 (None, Some(name)) => format!("{name} (pid {waits})"),
@@ -257,10 +257,10 @@ fn named(mut part: Part, subject: Subject, (decoder, threads): (&Decoder, &mut T
                 None => part.name = threads.name(pid),
             }
         }
-        Subject::Idle(state) => part.idle_state = state,
-        Subject::Page(address) => part.name = threads.mapping(address),
-        Subject::Pause(by) => part.name = Some(by.to_owned()),
-        Subject::Doubt(doubt) => part.doubt = Some(doubt),
+        PartSubject::Idle(state) => part.idle_state = state,
+        PartSubject::Page(address) => part.name = threads.mapping(address),
+        PartSubject::Pause(by) => part.name = Some(by.to_owned()),
+        PartSubject::Doubt(doubt) => part.doubt = Some(doubt),
     }
     part
 }
@@ -334,7 +334,7 @@ fn words(event: Event, decoder: &Decoder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, divide};
+    use super::{TraceEvidence, divide};
     use crate::trace::{
         events::{Decoder, Event, ThreadFacts, What},
         format::Layout,
@@ -349,7 +349,7 @@ mod tests {
     const OTHER: i32 = 7;
     const READY: u8 = 0;
     const SLEEPS: u8 = 1;
-    const EVIDENCE: Evidence<'_> = Evidence::QUIET;
+    const EVIDENCE: TraceEvidence<'_> = TraceEvidence::QUIET;
 
     fn facts(name: &str, priority: i32) -> ThreadFacts {
         let mut bytes = [0; 16];
@@ -373,13 +373,13 @@ mod tests {
     }
 
     /// Divides a latency of `latency_us` with the deadline at one millisecond. Returns the kinds, names and microseconds.
-    fn parts(latency_us: u64, evidence: Evidence<'_>, events: &[Event]) -> Vec<(PartKind, Option<String>, u64)> {
+    fn parts(latency_us: u64, evidence: TraceEvidence<'_>, events: &[Event]) -> Vec<(PartKind, Option<String>, u64)> {
         parts_with(latency_us, evidence, events, &decoder("other"))
     }
 
     fn parts_with(
         latency_us: u64,
-        evidence: Evidence<'_>,
+        evidence: TraceEvidence<'_>,
         events: &[Event],
         decoder: &Decoder,
     ) -> Vec<(PartKind, Option<String>, u64)> {
@@ -423,7 +423,7 @@ mod tests {
         let unseen = &events[..6];
         assert_eq!(parts(45, EVIDENCE, unseen)[1], (PartKind::Scheduling, None, 11));
         // If the steal time rose, the long pause is the host's.
-        let stolen = Evidence { steal_ns: 20_000_000, ..EVIDENCE };
+        let stolen = TraceEvidence { steal_ns: 20_000_000, ..EVIDENCE };
         let later: Vec<_> =
             events.iter().map(|e| Event { time: if e.time > 1_000 { e.time + 100 } else { e.time }, ..*e }).collect();
         assert_eq!(parts(145, stolen, &later)[0], (PartKind::Host, None, 130));
@@ -475,7 +475,7 @@ mod tests {
             (0, (false, false), 15, PartKind::TimerDelivery),
             (20, (true, true), 15, PartKind::TimerDelivery),
         ] {
-            let evidence = Evidence { steal_ns: steal_ms * 1_000_000, is_virtual, host_unknown, ..EVIDENCE };
+            let evidence = TraceEvidence { steal_ns: steal_ms * 1_000_000, is_virtual, host_unknown, ..EVIDENCE };
             let found = parts(late + 5, evidence, &events(late)).remove(0);
             assert_eq!(found.0, expected, "{steal_ms} {is_virtual} {host_unknown} {late}");
             // Nothing but the wake-up proves that the thread waited for its timer.
@@ -485,7 +485,7 @@ mod tests {
         }
         // A thread that was ready waited for the other thread, with or without a host.
         let hog = [switch(900, T, true, HOG), switch(1_200, HOG, false, T)];
-        let unknown = Evidence { is_virtual: true, host_unknown: true, ..EVIDENCE };
+        let unknown = TraceEvidence { is_virtual: true, host_unknown: true, ..EVIDENCE };
         assert_eq!(parts(205, unknown, &hog)[0], (PartKind::Thread, named("hog"), 200));
     }
 
@@ -536,7 +536,7 @@ mod tests {
 
     #[test]
     fn a_late_edge_is_not_attributed_to_disabled_interrupts() {
-        let edge = Evidence { waits_for_timer: false, is_blocking: false, ..EVIDENCE };
+        let edge = TraceEvidence { waits_for_timer: false, is_blocking: false, ..EVIDENCE };
         let of = |name: &str| {
             let mut events = [
                 switch(900, 0, true, T),
@@ -620,13 +620,13 @@ mod tests {
             [switch(900, 0, true, T), event(1_100, T, What::HardBegins(3)), event(1_101, T, What::HardEnds(3))];
         assert_eq!(parts(300, EVIDENCE, &events)[0], (PartKind::OwnWork, None, 299));
         // The host may have paused it.
-        let unknown = Evidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
-        let stolen = Evidence { steal_ns: 10_000, is_virtual: true, ..EVIDENCE };
-        let quiet = Evidence { is_virtual: true, ..EVIDENCE };
+        let unknown = TraceEvidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
+        let stolen = TraceEvidence { steal_ns: 10_000, is_virtual: true, ..EVIDENCE };
+        let quiet = TraceEvidence { is_virtual: true, ..EVIDENCE };
         assert_eq!(parts(300, unknown, &events)[0], (PartKind::Unexplained, None, 299));
         assert_eq!(parts(300, stolen, &events)[0], (PartKind::Unexplained, None, 299));
         assert_eq!(parts(300, quiet, &events)[0], (PartKind::OwnWork, None, 299));
-        let polling = Evidence { is_blocking: false, ..EVIDENCE };
+        let polling = TraceEvidence { is_blocking: false, ..EVIDENCE };
         assert_eq!(parts(300, polling, &events)[0], (PartKind::Unexplained, None, 299));
     }
 

@@ -21,13 +21,13 @@ use super::{
     quota::Quotas,
     report::TraceReport,
     request::Request,
-    rules::{Evidence, MOST_SCHEDULING_NS},
-    shared::Shared,
+    rules::{MOST_SCHEDULING_NS, TraceEvidence},
+    shared::SharedSamples,
     steal::Steal,
     symbols,
     threads::Threads,
     wanted::{Change, WantedStacks},
-    window::Window,
+    window::EventWindow,
 };
 
 /// The time between two readings, with and without a CPU on which nothing is measured.
@@ -55,13 +55,13 @@ const PAGES: usize = 4_096;
 
 /// The events and the samples so far.
 pub(super) struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSamples>,
     request: Request,
     cpus: Vec<usize>,
     rings: Vec<Ring>,
-    windows: Vec<Window>,
+    windows: Vec<EventWindow>,
     /// The other CPUs, of which only the effects on the measured ones are recorded.
-    elsewhere: Vec<(Ring, Window)>,
+    elsewhere: Vec<(Ring, EventWindow)>,
     /// After the rings, which must be closed when the instances are removed.
     instances: Vec<Instance>,
     watched: Vec<i32>,
@@ -71,7 +71,7 @@ pub(super) struct Reader {
     quotas: Quotas,
     /// The latencies of the idle states of each CPU, in nanoseconds.
     idle_ns: Vec<Vec<u64>>,
-    machine: Machine,
+    machine: MachineTraits,
     /// The times of the switches in the first samples, in nanoseconds, in ascending order.
     switches: Vec<u64>,
     causes: Causes,
@@ -87,14 +87,14 @@ pub(super) struct Reader {
 
 /// The properties of the machine on which the rules depend.
 #[derive(Clone, Copy, Debug)]
-struct Machine {
+struct MachineTraits {
     is_virtual: bool,
     has_fair_server: bool,
 }
 
 impl Reader {
     /// Begins to record in private tracefs instances.
-    pub(super) fn new(shared: Arc<Shared>, request: Request) -> Result<Self, super::TraceError> {
+    pub(super) fn new(shared: Arc<SharedSamples>, request: Request) -> Result<Self, super::TraceError> {
         let cpus = request.cpus.clone();
         let (instance, decoder) = Instance::create(&cpus, Scope::Causes)?;
         let rings = cpus.iter().map(|&cpu| instance.ring(cpu)).collect::<Result<Vec<_>, _>>()?;
@@ -111,11 +111,11 @@ impl Reader {
             elsewhere,
             instances,
             watched: Vec::new(),
-            windows: rings.iter().map(|_| Window::new(most)).collect(),
+            windows: rings.iter().map(|_| EventWindow::new(most)).collect(),
             rings,
             quotas: Quotas::new(&host, now()),
             idle_ns: cpus.iter().map(|&cpu| idle_latencies(cpu)).collect(),
-            machine: Machine { is_virtual, has_fair_server },
+            machine: MachineTraits { is_virtual, has_fair_server },
             switches: Vec::new(),
             page: vec![0; decoder.layout().page_size],
             decoder,
@@ -193,8 +193,8 @@ impl Reader {
         let Some(place) = pinned.or_else(|| (0..self.windows.len()).max_by_key(last)) else { return };
         let cpu = self.cpus[place];
         let used_up = self.quotas.used_up(begin);
-        let Machine { is_virtual, has_fair_server } = self.machine;
-        let evidence = Evidence {
+        let MachineTraits { is_virtual, has_fair_server } = self.machine;
+        let evidence = TraceEvidence {
             steal_ns: self.steal.left_ns(cpu),
             throttled_ns: used_up.throttled_ns,
             sharing: &used_up.threads,
@@ -210,7 +210,7 @@ impl Reader {
         };
         let (events, next) = self.windows[place].around(sample.thread, begin, end);
         // If the thread ran on another CPU since, the events before the deadline do not show its state.
-        let ran = |window: &Window| window.last_of(sample.thread, begin);
+        let ran = |window: &EventWindow| window.last_of(sample.thread, begin);
         let is_stale = pinned.is_none() && self.windows.iter().any(|window| ran(window) > ran(&self.windows[place]));
         let events = events.skip_while(move |event| is_stale && event.time < begin);
         let inside = events.clone().filter(|event| (begin..end).contains(&event.time)).count() as u64;
@@ -345,14 +345,14 @@ fn is_large_in_kernel(part: &Part, latency_ns: u64) -> bool {
 }
 
 /// Begins to record the effects of the CPUs other than these. Without them, a wake-up by another CPU is not explained.
-fn other_cpus(cpus: &[usize], instances: &mut Vec<Instance>) -> Vec<(Ring, Window)> {
+fn other_cpus(cpus: &[usize], instances: &mut Vec<Instance>) -> Vec<(Ring, EventWindow)> {
     let others: Vec<usize> = online_cpus().into_iter().filter(|cpu| !cpus.contains(cpu)).collect();
     if others.is_empty() {
         return Vec::new();
     }
     let Ok((instance, _)) = Instance::create(&others, Scope::Elsewhere) else { return Vec::new() };
     let rings = others.iter().filter_map(|&cpu| instance.ring(cpu).ok());
-    let rings = rings.map(|ring| (ring, Window::new(EFFECTS))).collect();
+    let rings = rings.map(|ring| (ring, EventWindow::new(EFFECTS))).collect();
     instances.push(instance);
     rings
 }

@@ -8,9 +8,9 @@ use super::{
     format::{EventFormat, Layout},
     part::{Explained, LateSample, PartKind},
     ring,
-    rules::Evidence,
+    rules::TraceEvidence,
     threads::Threads,
-    window::Window,
+    window::EventWindow,
 };
 
 const KERNELS: [&str; 5] =
@@ -38,8 +38,8 @@ fn pages(kernel: &str, name: &str) -> Vec<Vec<u8>> {
 }
 
 /// Returns the events of a recording.
-fn recording(kernel: &str, name: &str) -> (Decoder, Window, Vec<Event>) {
-    let (mut decoder, mut window) = (decoder(kernel), Window::new(100_000));
+fn recording(kernel: &str, name: &str) -> (Decoder, EventWindow, Vec<Event>) {
+    let (mut decoder, mut window) = (decoder(kernel), EventWindow::new(100_000));
     pages(kernel, name).iter().for_each(|page| window.add_page(page, &mut decoder));
     let events = window.around(-2, 0, u64::MAX).0.copied().collect();
     (decoder, window, events)
@@ -51,9 +51,9 @@ fn injected(kernel: &str, name: &str) -> Vec<(u64, u64)> {
     pairs.map(|(begin, end)| (begin.parse().expect("a time"), end.parse().expect("a time"))).collect()
 }
 
-fn explain(sample: LateSample, decoder: &Decoder, window: &Window) -> Explained {
+fn explain(sample: LateSample, decoder: &Decoder, window: &EventWindow) -> Explained {
     let events = window.around(sample.thread, sample.deadline_ns, sample.end_ns());
-    let explained = divide(sample, events, Evidence::QUIET, (decoder, &mut Threads::new(false)));
+    let explained = divide(sample, events, TraceEvidence::QUIET, (decoder, &mut Threads::new(false)));
     check(&explained);
     explained
 }
@@ -213,7 +213,7 @@ fn every_truncation_of_a_page_is_parsed() {
             let mut whole = Vec::new();
             ring::parse(page, decoder.layout(), |time, content| whole.extend(decoder.decode(time, content)));
             for length in 0..page.len() {
-                let mut window = Window::new(1_000);
+                let mut window = EventWindow::new(1_000);
                 window.add_page(&page[..length], &mut decoder);
                 let found: Vec<_> =
                     window.around(-2, 0, u64::MAX).0.filter(|event| event.what != What::Lost).copied().collect();
@@ -230,7 +230,7 @@ fn damaged_pages_cause_neither_a_panic_nor_unlimited_memory() {
     for kernel in KERNELS {
         let recorded: Vec<_> =
             ["hog", "irqs_off", "irq_flood", "overrun"].iter().flat_map(|name| pages(kernel, name)).collect();
-        let (mut decoder, mut window) = (decoder(kernel), Window::new(5_000));
+        let (mut decoder, mut window) = (decoder(kernel), EventWindow::new(5_000));
         for _ in 0..count / KERNELS.len() {
             let mut page = recorded[numbers.index(recorded.len())].clone();
             for _ in 0..=numbers.below(8) {

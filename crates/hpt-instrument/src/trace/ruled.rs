@@ -5,7 +5,7 @@ use super::{
     events::{Decoder, Event, ThreadFacts, What, flags},
     format::Layout,
     part::{Doubt, Explained, LateSample, PartKind},
-    rules::{CAUSE_RULES, Evidence},
+    rules::{CAUSE_RULES, TraceEvidence},
     threads::Threads,
 };
 
@@ -28,7 +28,7 @@ const FAIR: i32 = 120;
 const HIGHER: i32 = 9;
 const DEADLINE: i32 = -1;
 
-const EVIDENCE: Evidence<'_> = Evidence { idle_ns: &[0, 20_000], ..Evidence::QUIET };
+const EVIDENCE: TraceEvidence<'_> = TraceEvidence { idle_ns: &[0, 20_000], ..TraceEvidence::QUIET };
 
 fn facts(name: &str, priority: i32) -> ThreadFacts {
     let mut bytes = [0; 16];
@@ -73,7 +73,7 @@ fn ring(parts: &[&[Event]]) -> Vec<Event> {
 }
 
 /// Divides a latency with its deadline one millisecond after the beginning of the ring. The thread runs at its end.
-fn explained(until_us: u64, evidence: Evidence<'_>, events: &[Event]) -> Explained {
+fn explained(until_us: u64, evidence: TraceEvidence<'_>, events: &[Event]) -> Explained {
     let mut decoder = Decoder::new(Layout { big_endian: false, commit_size: 8, data_offset: 16, page_size: 4_096 });
     decoder.name(IRQ, "eth0", "local_timer", (HELPER, facts("irq/27-eth0", 49)));
     let sample = LateSample::new((T, Some(1)), DEADLINE_US * 1_000, (until_us - 1_000) * 1_000);
@@ -85,14 +85,14 @@ fn explained(until_us: u64, evidence: Evidence<'_>, events: &[Event]) -> Explain
 
 /// Asserts that the largest part has this kind.
 #[track_caller]
-fn assert_kind(kind: PartKind, (until_us, evidence): (u64, Evidence<'_>), events: &[Event]) -> Explained {
+fn assert_kind(kind: PartKind, (until_us, evidence): (u64, TraceEvidence<'_>), events: &[Event]) -> Explained {
     let explained = explained(until_us, evidence, events);
     assert_eq!(explained.parts[0].kind, kind, "{:?}", explained.parts);
     explained
 }
 
 #[track_caller]
-fn assert_doubt(doubt: Doubt, (until_us, evidence): (u64, Evidence<'_>), events: &[Event]) {
+fn assert_doubt(doubt: Doubt, (until_us, evidence): (u64, TraceEvidence<'_>), events: &[Event]) {
     let first = explained(until_us, evidence, events).parts.remove(0);
     assert_eq!((first.kind, first.doubt), (PartKind::Unexplained, Some(doubt)), "{first:?}");
     assert!(first.after.is_some() && first.longest_ns > 0, "{first:?}");
@@ -134,7 +134,7 @@ fn its_event_shows_a_page_fault() {
     // A fault that needs no disk.
     let minor = [to(0, (0, RUNS), (T, FIFO)), at(999, T, What::Faults(0x1000))];
     assert_kind(PartKind::PageFault, (1_400, EVIDENCE), &minor);
-    assert_doubt(Doubt::Silent, (1_400, Evidence { is_blocking: false, ..EVIDENCE }), &minor[..1]);
+    assert_doubt(Doubt::Silent, (1_400, TraceEvidence { is_blocking: false, ..EVIDENCE }), &minor[..1]);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_thread_that_another_thread_wakes_did_not_wait_for_its_timer() {
         Event { flags: flags::HARD_INTERRUPT, ..at(31_000, X, What::WokenElsewhere { thread: T, priority: FIFO }) };
     assert_doubt(Doubt::OtherCpu, until, &wait(SLEEPS, &[by_interrupt]));
     assert_doubt(Doubt::NoWakeUp, until, &wait(SLEEPS, &[]));
-    let edge = Evidence { waits_for_timer: false, ..EVIDENCE };
+    let edge = TraceEvidence { waits_for_timer: false, ..EVIDENCE };
     assert_kind(PartKind::Unexplained, (31_020, edge), &wait(SLEEPS, &[woken(31_000, X, (T, FIFO))]));
 }
 
@@ -193,21 +193,21 @@ fn an_idle_state_is_left_as_fast_as_its_driver_states() {
     assert_kind(PartKind::IdleExit, (1_120, EVIDENCE), &late_timer(110, 0, &[]));
     assert_doubt(Doubt::Idle, (1_121, EVIDENCE), &late_timer(111, 0, &[]));
     assert_doubt(Doubt::Idle, (30_900, EVIDENCE), &late_timer(29_800, 0, &[]));
-    let is_virtual = Evidence { is_virtual: true, ..EVIDENCE };
+    let is_virtual = TraceEvidence { is_virtual: true, ..EVIDENCE };
     assert_kind(PartKind::IdleExit, (1_270, is_virtual), &late_timer(260, 0, &[]));
     assert_doubt(Doubt::Idle, (1_271, is_virtual), &late_timer(261, 0, &[]));
 }
 
 #[test]
 fn the_host_takes_no_more_than_was_counted() {
-    let stolen = |steal_ms: u64| Evidence { steal_ns: steal_ms * 1_000_000, is_virtual: true, ..EVIDENCE };
+    let stolen = |steal_ms: u64| TraceEvidence { steal_ns: steal_ms * 1_000_000, is_virtual: true, ..EVIDENCE };
     assert_kind(PartKind::Host, (20_100, stolen(20)), &late_timer(19_000, 0, &[]));
     assert_doubt(Doubt::Idle, (22_100, stolen(20)), &late_timer(21_000, 0, &[]));
     assert_doubt(Doubt::Idle, (20_100, stolen(0)), &late_timer(19_000, 0, &[]));
     assert_doubt(Doubt::Served, (20_100, stolen(20)), &late_timer(19_000, 0, &device(2_000, 0, 0)));
     // Two gaps in one sample share what was counted.
     let twice = [to(0, (0, RUNS), (T, FIFO)), at(13_000, T, What::HardBegins(IRQ)), at(13_001, T, What::HardEnds(IRQ))];
-    let polls = Evidence { is_blocking: false, ..stolen(20) };
+    let polls = TraceEvidence { is_blocking: false, ..stolen(20) };
     let parts = explained(25_001, polls, &twice).parts;
     assert_eq!((parts[0].kind, parts[0].duration_ns), (PartKind::Host, 12_000_000));
     assert_eq!((parts[1].kind, parts[1].duration_ns), (PartKind::Unexplained, 12_000_000));
@@ -247,10 +247,10 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     // It was to be preempted only later.
     assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &device(4_500, X, flags::RESCHEDULE), 4_000));
     // The host may have had the CPU.
-    let stolen = Evidence { steal_ns: 20_000_000, is_virtual: true, ..EVIDENCE };
+    let stolen = TraceEvidence { steal_ns: 20_000_000, is_virtual: true, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (5_010, stolen), &pending(X, FIFO, 4_000));
     // A hypervisor that does not report what it takes may have had it, unless an interrupt was served meanwhile.
-    let unknown = Evidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
+    let unknown = TraceEvidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (5_010, unknown), &pending(X, FIFO, 4_000));
     let served = ready(X, FIFO, &device(1_500, X, flags::RESCHEDULE), 4_000);
     assert_kind(PartKind::NotPreemptible, (5_010, unknown), &served);
@@ -259,14 +259,14 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     elsewhere[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
     assert_doubt(Doubt::LessImportant, until, &elsewhere);
     // A thread that is not pinned may have waited for another CPU.
-    let free = Evidence { is_pinned: false, ..EVIDENCE };
+    let free = TraceEvidence { is_pinned: false, ..EVIDENCE };
     assert_doubt(Doubt::OtherCpu, (5_010, free), &elsewhere);
     let mut important = ready(X, FIFO, &[to(1_500, (X, RUNS), (HOG, HIGHER))], 4_000);
     important[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
     assert_kind(PartKind::Thread, until, &important);
     assert_doubt(Doubt::OtherCpu, (5_010, free), &important);
     // On a slow machine, the scheduler itself takes that long.
-    let slow = Evidence { scheduling_ns: 20_000, ..EVIDENCE };
+    let slow = TraceEvidence { scheduling_ns: 20_000, ..EVIDENCE };
     assert_kind(PartKind::NotPreemptible, (1_060, EVIDENCE), &pending(X, FIFO, 40));
     assert_kind(PartKind::Scheduling, (1_042, slow), &ready(X, FIFO, &[], 40));
     assert_kind(PartKind::NotPreemptible, (1_060, slow), &pending(X, FIFO, 55));
@@ -350,7 +350,7 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     };
     assert_eq!(named(EVIDENCE, HOG).as_deref(), Some("real-time throttling"));
     // The fair server never leaves the CPU idle.
-    let fair = Evidence { has_fair_server: true, ..EVIDENCE };
+    let fair = TraceEvidence { has_fair_server: true, ..EVIDENCE };
     assert_eq!((named(fair, 0).as_deref(), named(fair, HOG)), (Some("real-time throttling"), None));
     // A thread that is as important is a cause of its own, and so is one that is more important.
     for priority in [FIFO, HIGHER, DEADLINE] {
@@ -389,7 +389,7 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
 
 #[test]
 fn the_throttled_time_of_its_group_shows_a_quota() {
-    let counted = |throttled_ms: u64| Evidence { throttled_ns: throttled_ms * 1_000_000, ..EVIDENCE };
+    let counted = |throttled_ms: u64| TraceEvidence { throttled_ns: throttled_ms * 1_000_000, ..EVIDENCE };
     for runs in [0, X] {
         let events = ready(runs, FAIR, &[], 25_000);
         assert_kind(PartKind::CpuQuota, (26_010, counted(27)), &events);
@@ -397,7 +397,7 @@ fn the_throttled_time_of_its_group_shows_a_quota() {
         assert_kind(without, (26_010, counted(20)), &events);
     }
     // A thread of the same group cannot run while the group is paused, and quotas do not concern real-time threads.
-    let sharing = Evidence { sharing: &[X], ..counted(27) };
+    let sharing = TraceEvidence { sharing: &[X], ..counted(27) };
     assert_kind(PartKind::Thread, (26_010, sharing), &ready(X, FAIR, &[], 25_000));
     let important = ready(X, FAIR, &[to(1_100, (X, RUNS), (HOG, HIGHER))], 25_000);
     assert_kind(PartKind::Thread, (26_010, counted(27)), &important);
@@ -412,7 +412,7 @@ fn a_thread_that_passes_the_interrupt_on_is_delayed_by_one_that_is_as_important(
         woken(6_005, HELPER, (T, FIFO)),
         to(6_007, (HELPER, SLEEPS), (T, FIFO)),
     ];
-    let edge = Evidence { waits_for_timer: false, is_blocking: false, ..EVIDENCE };
+    let edge = TraceEvidence { waits_for_timer: false, is_blocking: false, ..EVIDENCE };
     let raised = [woken(990, HOG, (HELPER, 49))];
     let explained = assert_kind(PartKind::Thread, (6_010, edge), &ring(&[&begin, &raised, &end]));
     assert_eq!(explained.parts[0].pid, Some(HOG));

@@ -29,7 +29,7 @@ const FIFO: i32 = 0;
 
 /// The facts about a sample that are not in its events.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence<'a> {
+pub(super) struct TraceEvidence<'a> {
     /// The time that can be attributed to the hypervisor, in nanoseconds: zero if the steal time of the CPU did not rise
     /// around the sample.
     pub(super) steal_ns: u64,
@@ -60,7 +60,7 @@ pub(super) struct Evidence<'a> {
 }
 
 #[cfg(test)]
-impl Evidence<'_> {
+impl TraceEvidence<'_> {
     /// A pinned, blocking thread on a machine of its own, without any evidence.
     pub(super) const QUIET: Self = Self {
         steal_ns: 0,
@@ -83,7 +83,7 @@ impl Evidence<'_> {
 pub(super) struct Case<'a> {
     pub(super) piece: &'a Piece,
     pub(super) span: &'a Span,
-    pub(super) evidence: Evidence<'a>,
+    pub(super) evidence: TraceEvidence<'a>,
 }
 
 /// The rule of one cause.

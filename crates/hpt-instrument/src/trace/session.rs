@@ -18,7 +18,7 @@ use super::{
     reader::{self, Reader},
     report::TraceReport,
     request::Request,
-    shared::{PENDING, Shared, touched},
+    shared::{PENDING, SharedSamples, touched},
 };
 
 /// The maximum number of samples that wait for the reader.
@@ -27,7 +27,7 @@ const WAITING: usize = 65_536;
 /// A recording. Dropping this value ends it and removes its tracefs instance.
 #[derive(Debug)]
 pub struct Tracing {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSamples>,
     reader: Option<JoinHandle<TraceReport>>,
 }
 
@@ -42,7 +42,7 @@ impl Tracing {
         if request.cpus.is_empty() {
             request.cpus = online_cpus();
         }
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(SharedSamples::new());
         let reader = Reader::new(Arc::clone(&shared), request)?;
         let reader = reader::start(reader)
             .map_err(|cause| TraceError::Refused { file: "trace_pipe_raw (no thread)".to_owned(), cause })?;
@@ -78,7 +78,7 @@ impl Drop for Tracing {
 /// The means by which a thread offers its samples. Never blocks for the reader while it measures.
 #[derive(Debug)]
 pub struct Feed {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSamples>,
     /// The thread, and its CPU.
     thread: (i32, Option<usize>),
     pending: Vec<LateSample>,

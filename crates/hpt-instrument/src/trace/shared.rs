@@ -22,7 +22,7 @@ pub(super) fn touched() -> Vec<LateSample> {
 
 /// The state that the measuring threads share with the reader.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedSamples {
     /// The latency from which on a sample is of interest, in nanoseconds.
     pub(super) least_ns: AtomicU64,
     pub(super) samples: Mutex<Vec<LateSample>>,
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     end: (Mutex<bool>, Condvar),
 }
 
-impl Shared {
+impl SharedSamples {
     pub(super) fn new() -> Self {
         Self {
             least_ns: AtomicU64::new(0),

@@ -12,7 +12,7 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A large cause in the kernel.
 #[derive(Clone, Debug)]
-struct Cause {
+struct WantedCause {
     kind: PartKind,
     name: Option<String>,
     /// The number of further samples in which a stack is sought. One that has a stack counts several times.
@@ -30,7 +30,7 @@ pub(super) enum Change {
 /// The causes whose stacks are wanted.
 #[derive(Debug, Default)]
 pub(super) struct WantedStacks {
-    causes: Vec<Cause>,
+    causes: Vec<WantedCause>,
     /// The time since which stacks are recorded, in nanoseconds.
     since: Option<u64>,
 }
@@ -47,13 +47,13 @@ impl WantedStacks {
         let is_recorded = self.since.is_some_and(|since| explained.sample.deadline_ns >= since);
         let mut is_missing = false;
         for part in explained.parts.iter().filter(|part| is_large(part)) {
-            let is_same = |cause: &Cause| (cause.kind, &cause.name) == (part.kind, &part.name);
+            let is_same = |cause: &WantedCause| (cause.kind, &cause.name) == (part.kind, &part.name);
             if let Some(cause) = self.causes.iter_mut().find(|cause| is_same(cause)) {
                 let cost = if part.addresses.stacks.is_empty() { 1 } else { TRIES / STACKS };
                 cause.tries = cause.tries.saturating_sub(if is_recorded { cost } else { 0 });
                 is_missing |= cause.tries > 0;
             } else if self.causes.len() < CAUSES {
-                self.causes.push(Cause { kind: part.kind, name: part.name.clone(), tries: TRIES });
+                self.causes.push(WantedCause { kind: part.kind, name: part.name.clone(), tries: TRIES });
                 is_missing = true;
             }
         }

@@ -17,7 +17,7 @@ const EFFECTS: usize = 10_000;
 
 /// The recent events of one CPU.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct EventWindow {
     events: VecDeque<Event>,
     /// The recent events that concern other CPUs: wake-ups of the watched threads, and inherited priorities.
     effects: VecDeque<Event>,
@@ -31,7 +31,7 @@ pub(super) struct Window {
     pub(super) shortest_ns: u64,
 }
 
-impl Window {
+impl EventWindow {
     pub(super) fn new(most: usize) -> Self {
         Self {
             events: VecDeque::new(),

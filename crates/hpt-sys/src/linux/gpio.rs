@@ -67,7 +67,7 @@ impl Use {
 
 /// An edge as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct EdgeEvent {
     /// The time at which the edge's interrupt handler ran, in nanoseconds on CLOCK_MONOTONIC.
     pub at_ns: u64,
     pub rising: bool,
@@ -199,17 +199,17 @@ impl Line {
     ///
     /// Returns the error from read(2), unless the error only means that there is no edge.
     #[inline]
-    pub fn event(&self) -> io::Result<Option<Event>> {
+    pub fn event(&self) -> io::Result<Option<EdgeEvent>> {
         let mut words = [0; WORDS];
         match read_event(&self.file, &mut words) {
-            Ok(read) => Event::from_words(&words[..read]).map(Some),
+            Ok(read) => EdgeEvent::from_words(&words[..read]).map(Some),
             Err(Error::Os(number)) if matches!(number.0, libc::EAGAIN | libc::EINTR) => Ok(None),
             Err(error) => Err(answer(error)),
         }
     }
 }
 
-impl Event {
+impl EdgeEvent {
     #[inline]
     fn from_words(words: &[u64]) -> io::Result<Self> {
         let event = LineEdgeEvent::from_slice(words).map_err(answer)?;
@@ -224,7 +224,7 @@ mod tests {
 
     use gpiocdev_uapi::v2::LineAttributeValue;
 
-    use super::{Device, Event, Line, LineFlags, Use, WORDS};
+    use super::{Device, EdgeEvent, Line, LineFlags, Use, WORDS};
 
     #[test]
     fn a_file_that_is_not_a_chip_is_an_error() {
@@ -263,11 +263,11 @@ mod tests {
             u64::from_ne_bytes(std::array::from_fn(|at| if at < 4 { first[at] } else { second[at - 4] }))
         };
         let mut words = [1_234_567_890_123, two(2, 17), two(5, 7), 0, 0, 0];
-        let falling = Event { at_ns: 1_234_567_890_123, rising: false, number: 7 };
-        assert_eq!(Event::from_words(&words).expect("a whole event"), falling);
+        let falling = EdgeEvent { at_ns: 1_234_567_890_123, rising: false, number: 7 };
+        assert_eq!(EdgeEvent::from_words(&words).expect("a whole event"), falling);
         words[1] = two(1, 17);
-        assert_eq!(Event::from_words(&words).expect("a whole event"), Event { rising: true, ..falling });
-        assert!(Event::from_words(&words[..WORDS - 1]).is_err());
+        assert_eq!(EdgeEvent::from_words(&words).expect("a whole event"), EdgeEvent { rising: true, ..falling });
+        assert!(EdgeEvent::from_words(&words[..WORDS - 1]).is_err());
     }
 
     #[test]

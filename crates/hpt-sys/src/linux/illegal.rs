@@ -151,7 +151,7 @@ mod tests {
         let (runner, program) = own_program();
         let mut words = runner.into_iter().map(Into::into).chain([program.into_os_string()]);
         let mut command = Command::new(words.next().expect("a program"));
-        let name = format!("sys::illegal::tests::{test}");
+        let name = format!("linux::illegal::tests::{test}");
         let output = command.args(words).args(["--exact", &name, "--ignored", "--nocapture"]).output();
         let output = output.expect("this program can be started");
         (output.status.signal(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -167,7 +167,7 @@ mod tests {
             }
         });
         if cfg!(target_arch = "x86_64") {
-            assert_eq!(child_sees_zero, trial::Trial::Lived);
+            assert_eq!(child_sees_zero, trial::Attempt::Lived);
         }
         assert_eq!(words[5].load(Ordering::Relaxed), 7);
     }

@@ -73,7 +73,7 @@ mod tests {
         });
         // User-mode emulators do not pass MADV_WIPEONFORK on to the kernel.
         if cfg!(target_arch = "x86_64") {
-            assert_eq!(child_is_another, trial::Trial::Lived);
+            assert_eq!(child_is_another, trial::Attempt::Lived);
         }
         assert!(Mark::new().is_some_and(|again| again.is_of_this_process() && again.own == mark.own));
     }

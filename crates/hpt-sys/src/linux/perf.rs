@@ -59,12 +59,12 @@ pub struct Wanted {
 
 /// A perf event of the thread that opened it, on any CPU.
 #[derive(Debug)]
-pub struct Event {
+pub struct PerfEvent {
     file: File,
     mark: Option<Mark>,
 }
 
-impl Drop for Event {
+impl Drop for PerfEvent {
     /// Stops the event, which releases its counter. Closing the file does not stop the event while a forked child has a
     /// copy of the file. A forked child leaves the event running, because the event still belongs to the parent.
     fn drop(&mut self) {
@@ -76,7 +76,7 @@ impl Drop for Event {
     }
 }
 
-impl Event {
+impl PerfEvent {
     /// Opens an event that counts the calling thread's cycles, starting now.
     ///
     /// # Errors
@@ -248,12 +248,12 @@ impl EventPage for Page {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, EventPage, Wanted};
+    use super::{EventPage, PerfEvent, Wanted};
     use crate::trial;
 
     #[test]
     fn an_event_counts_or_is_refused_with_an_error() {
-        match Event::open(Wanted { user_only: true, by_register: true }) {
+        match PerfEvent::open(Wanted { user_only: true, by_register: true }) {
             Ok(event) => assert!(event.count() <= event.count()),
             Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
         }
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_page_recognizes_its_process() {
-        let page = match Event::open(Wanted { user_only: true, by_register: true }).and_then(|event| event.map()) {
+        let page = match PerfEvent::open(Wanted { user_only: true, by_register: true }).and_then(|event| event.map()) {
             Ok(page) => page,
             Err(error) => return skipped!("no page of a perf event: {error}"),
         };
@@ -271,6 +271,6 @@ mod tests {
                 std::process::abort();
             }
         });
-        assert_eq!(child_leaves_it, trial::Trial::Lived);
+        assert_eq!(child_leaves_it, trial::Attempt::Lived);
     }
 }

@@ -10,7 +10,7 @@ use super::{process::keeping_errno, wait::pause};
 
 /// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trial {
+pub enum Attempt {
     /// The child completed.
     Lived,
     /// A signal killed the child, or the child ended early on its own.
@@ -26,11 +26,11 @@ pub enum Trial {
 /// The child has no exit signal. The program therefore gets no SIGCHLD, the kernel does not reap the child if SIGCHLD
 /// is ignored, and `waitpid(-1)` in another thread does not reap the child. Only a wait with `__WALL` or `__WCLONE`
 /// reaps it. QEMU's user-mode emulation cannot start such a child, so the child has SIGCHLD as its exit signal there.
-pub fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
+pub fn attempt_in_child(attempt: impl FnOnce()) -> Attempt {
     keeping_errno(|| attempt_within(LONGEST, attempt))
 }
 
-fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
+fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Attempt {
     // The child keeps all other signals blocked, so that it never runs a handler of the program, which might wait for a
     // lock that no thread of the child holds.
     let before = block_signals();
@@ -51,7 +51,7 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
         // The process ID of a child, or -1.
         child => {
             let child = libc::pid_t::try_from(child).ok().filter(|&child| child > 0);
-            child.map_or(Trial::NotTried, |child| end_of(child, longest))
+            child.map_or(Attempt::NotTried, |child| end_of(child, longest))
         }
     }
 }
@@ -65,7 +65,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Waits until `child` ends, and kills it if it has not ended after `longest`.
-fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
+fn end_of(child: libc::pid_t, longest: Duration) -> Attempt {
     let begun = Instant::now();
     let (mut status, mut is_killed) = (0, false);
     loop {
@@ -82,15 +82,15 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
             }
             ended if ended == child => {
                 return match (is_killed, libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0) {
-                    (_, true) => Trial::Lived,
-                    (false, false) => Trial::Died,
-                    (true, false) => Trial::NotTried,
+                    (_, true) => Attempt::Lived,
+                    (false, false) => Attempt::Died,
+                    (true, false) => Attempt::NotTried,
                 };
             }
             // A handler interrupted the wait.
             _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
             // The child's result is lost.
-            _ => return Trial::NotTried,
+            _ => return Attempt::NotTried,
         }
     }
 }
@@ -162,12 +162,12 @@ mod tests {
         time::Duration,
     };
 
-    use super::{Trial, attempt_in_child, attempt_within};
+    use super::{Attempt, attempt_in_child, attempt_within};
     use crate::testing::own_program;
 
     #[test]
     fn a_child_that_does_nothing_survives() {
-        assert_eq!(attempt_in_child(|| ()), Trial::Lived);
+        assert_eq!(attempt_in_child(|| ()), Attempt::Lived);
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             // SAFETY: the call takes two numbers. SIGILL ends the child. kill(2).
             let _ = unsafe { libc::syscall(libc::SYS_kill, own, libc::SIGILL) };
         };
-        assert_eq!(attempt_in_child(die), Trial::Died);
+        assert_eq!(attempt_in_child(die), Attempt::Died);
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
             let _ = unsafe { libc::raise(libc::SIGWINCH) };
         };
         // In the handler, the child would hang, and its result would be unknown.
-        assert_eq!(attempt_within(Duration::from_secs(2), raise), Trial::Lived);
+        assert_eq!(attempt_within(Duration::from_secs(2), raise), Attempt::Lived);
         // SAFETY: the previous action, as signal(2) returned it.
         let _ = unsafe { libc::signal(libc::SIGWINCH, before) };
     }
@@ -209,7 +209,7 @@ mod tests {
             // SAFETY: the call waits for a signal and touches nothing. pause(2).
             let _ = unsafe { libc::pause() };
         };
-        assert_eq!(attempt_within(Duration::from_millis(20), hang), Trial::NotTried);
+        assert_eq!(attempt_within(Duration::from_millis(20), hang), Attempt::NotTried);
     }
 
     /// Runs one test of this program in a separate process, because the test changes how the whole process handles its
@@ -241,7 +241,7 @@ mod tests {
         // SAFETY: ignoring a signal installs no handler. signal(2).
         let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
         assert_ne!(before, libc::SIG_ERR);
-        assert_eq!(attempt_in_child(|| ()), Trial::Lived);
+        assert_eq!(attempt_in_child(|| ()), Attempt::Lived);
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         // SAFETY: the handler does only what is async-signal-safe. signal(2).
         let before = unsafe { libc::signal(libc::SIGCHLD, reap as extern "C" fn(libc::c_int) as usize) };
         assert_ne!(before, libc::SIG_ERR);
-        assert!((0..100).all(|_| attempt_in_child(|| ()) == Trial::Lived));
+        assert!((0..100).all(|_| attempt_in_child(|| ()) == Attempt::Lived));
         assert_eq!(SIGNALS.load(Ordering::Relaxed), 0, "a trial sends no SIGCHLD");
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let strangers = supervisor.join().expect("a thread that only counts");
         // The supervisor has reaped `own`.
         assert!(own.wait().is_err());
-        assert!(outcomes.iter().all(|outcome| *outcome == Trial::Lived), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == Attempt::Lived), "{outcomes:?}");
         assert_eq!(strangers, 0, "children that the program did not start");
     }
 
@@ -315,6 +315,6 @@ mod tests {
         // SAFETY: `none` is live and only read. setrlimit(2).
         let answer = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
         assert_eq!(answer, 0);
-        assert_eq!(attempt_in_child(|| ()), Trial::NotTried);
+        assert_eq!(attempt_in_child(|| ()), Attempt::NotTried);
     }
 }

@@ -18,7 +18,7 @@ pub enum Till {
 
 /// A time in the kernel's format, with 64-bit seconds even if the C library uses 32 bits.
 #[repr(C)]
-struct Timespec64 {
+struct WakeTime64 {
     seconds: i64,
     nanoseconds: i64,
 }
@@ -47,11 +47,11 @@ pub fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
 #[cfg(target_pointer_width = "32")]
 const SYS_FUTEX_TIME64: libc::c_long = 422;
 
-fn timespec64(moment: Duration) -> Timespec64 {
+fn timespec64(moment: Duration) -> WakeTime64 {
     // If the nanoseconds do not fit into 64 bits, the kernel uses the last representable time instead. Linux,
     // include/linux/ktime.h, ktime_set.
     let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
-    Timespec64 { seconds, nanoseconds: moment.subsec_nanos().into() }
+    WakeTime64 { seconds, nanoseconds: moment.subsec_nanos().into() }
 }
 
 /// Makes the system call `number`, which must take its time as a `T`.
@@ -146,7 +146,7 @@ pub fn wake(word: &AtomicU32) {
             word.as_ptr(),
             libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
             i32::MAX,
-            std::ptr::null::<Timespec64>(),
+            std::ptr::null::<WakeTime64>(),
             std::ptr::null::<u32>(),
             0_u32,
         )

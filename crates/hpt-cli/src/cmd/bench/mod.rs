@@ -64,7 +64,7 @@ const WARM_UP_READS: u64 = 10_000;
 /// most 1 s one at a time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(BENCH_HELP).value_parser(of_bench)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// Sources to read, separated by commas [default: all]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
@@ -88,17 +88,17 @@ pub(crate) struct Arguments {
     pub(crate) chart: ChartOption,
 }
 
-impl Arguments {
+impl BenchArguments {
     pub(crate) fn limits(&self) -> &[Limit] {
         self.limits.limits()
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<Document, Failure> {
     in_phases(&arguments.load, context, (&[context.cpu(arguments.cpu)], 1), || run_once(arguments, context))
 }
 
-fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+fn run_once(arguments: &BenchArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
     let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
@@ -118,7 +118,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let warm_up = warm_up(arguments, (context, &progress), (&subjects, instruments));
     let (mut rows, mut cut_short) = (Vec::new(), Vec::new());
     let cpu = pinned.as_ref().map(Pinned::cpu);
-    let asked = Asked { arguments, context, cpu, stopwatch: &stopwatch, cycles, warm_up };
+    let asked = BenchRequest { arguments, context, cpu, stopwatch: &stopwatch, cycles, warm_up };
     let mut parts = Parts::of(cpu, context);
     let mut watch_of_source = NotRunWatch::of_spinning_thread(&context.host, cpu);
     let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
@@ -162,7 +162,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
 
 /// Reads the sources in turn until the warm-up is over.
 fn warm_up(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     (context, progress): (&Context, &Progress),
     (subjects, instruments): (&[Opened], Instruments<'_>),
 ) -> DiscardedSamples {
@@ -175,8 +175,8 @@ fn warm_up(
 }
 
 /// The request, and the instruments: the parts of the document that are known before the run.
-struct Asked<'a> {
-    arguments: &'a Arguments,
+struct BenchRequest<'a> {
+    arguments: &'a BenchArguments,
     context: &'a Context,
     cpu: Option<usize>,
     stopwatch: &'a Stopwatch,
@@ -184,7 +184,7 @@ struct Asked<'a> {
     warm_up: DiscardedSamples,
 }
 
-impl Asked<'_> {
+impl BenchRequest<'_> {
     /// Returns the document, at the end of the run or before. `remarks` are remarks on the state of the run.
     fn data(
         &self,
@@ -230,7 +230,7 @@ impl Asked<'_> {
 /// Returns the requested sources. By default, returns all available sources. If clock_gettime(CLOCK_MONOTONIC) or the
 /// cycle counter needs no system call, the default also contains a source that reads the same clock or counter with a
 /// system call.
-fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
+fn subjects(arguments: &BenchArguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
     }

@@ -44,7 +44,7 @@ const EXAMPLES: &str = "  \
 /// bound ten times tighter.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a source could not be calibrated, or nothing is saved")), EXAMPLES))]
-pub(crate) struct Arguments {
+pub(crate) struct CalibrateArguments {
     /// Sources to calibrate, separated by commas [default: all that count time]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
@@ -70,12 +70,12 @@ pub(crate) struct Arguments {
     state_dir: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &CalibrateArguments, context: &Context) -> Result<Document, Failure> {
     if arguments.saved { show(arguments, context) } else { measure(arguments, context) }
 }
 
 /// Returns the saved result, or an error if the result is not valid.
-fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+fn show(arguments: &CalibrateArguments, context: &Context) -> Result<Document, Failure> {
     for name in &arguments.source {
         context.known(name)?;
     }
@@ -97,7 +97,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+fn measure(arguments: &CalibrateArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
@@ -166,7 +166,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
 
 /// Returns the requested sources. By default, returns all available sources that count time, except the reference. Also
 /// returns the names of the sources that are skipped because their resolution is too coarse for the run time.
-fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
+fn sources(arguments: &CalibrateArguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     // Its readings would agree exactly, and the bound would mean nothing.
     if arguments.source.contains(&arguments.reference) {
         return Err(Failure::CalibratedByItself(arguments.reference.clone()));

@@ -57,7 +57,7 @@ const LARGEST: u64 = 1 << 20;
 /// limits from what this machine does now. Ready files are in /usr/share/hpt/check.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a limit was exceeded")), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArguments {
     /// File with the steps
     #[arg(value_name = "FILE", default_value = FILE)]
     file: PathBuf,
@@ -99,7 +99,7 @@ pub(crate) type Measures = Box<dyn Fn(&Context) -> Result<Document, Failure>>;
 /// A function that reads the command line of a step, or returns why it is no measurement with limits.
 pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Prepared, String>;
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &CheckArguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
     if arguments.init {
         return init(arguments, context, prepares);
     }
@@ -276,7 +276,7 @@ const fn verdict_of(answer: Answer) -> CheckVerdict {
 }
 
 /// Measures the usual steps, and writes a file with limits from the result.
-fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+fn init(arguments: &CheckArguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     if fs::symlink_metadata(path).is_ok() && !arguments.force {
@@ -331,7 +331,7 @@ fn init(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Res
 /// Measures all steps several times, in turns. Returns the last result with the duration of all rounds, the warnings,
 /// and the rows of each round.
 fn measure_rounds(
-    arguments: &Arguments,
+    arguments: &CheckArguments,
     (steps, prepared): (&[Step], &[Prepared]),
     context: &Context,
 ) -> (CheckDocument, Vec<String>, Vec<Vec<CheckRow>>) {

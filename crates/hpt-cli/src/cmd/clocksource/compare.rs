@@ -28,7 +28,7 @@ pub(super) const COMPARE_EXAMPLES: &str = "  \
 /// SIGHUP or a panic. After SIGKILL, `hpt restore` restores it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept a clocksource")), COMPARE_EXAMPLES))]
-pub(super) struct CompareArguments {
+pub(super) struct ClocksourceCompareArguments {
     /// Clocksources to compare, separated by commas [default: all available]
     #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
     source: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct CompareArguments {
     run: MeasuringArguments,
 }
 
-pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
+pub(super) fn compare_all(arguments: &ClocksourceCompareArguments, context: &Context) -> Result<Document, Failure> {
     let run = &arguments.run;
     let comparison = Comparison::asked(context, &arguments.source, run.yes, run.journal.as_deref())?;
     context.signals.listen_until_the_end()?;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use self::{
-    compare::{CompareArguments, compare_all},
+    compare::{ClocksourceCompareArguments, compare_all},
     list::list,
     set::{SetArguments, set_one},
 };
@@ -34,7 +34,7 @@ const EXAMPLES: &str = "  \
 /// -v, also the risks of each clocksource.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct ClocksourceArguments {
     #[command(subcommand)]
     action: Option<Action>,
     /// Read the system snapshot in FILE (see hpt capture)
@@ -48,10 +48,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     Set(SetArguments),
-    Compare(CompareArguments),
+    Compare(ClocksourceCompareArguments),
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &ClocksourceArguments, context: &Context) -> Result<Document, Failure> {
     match (&arguments.action, &arguments.host) {
         (Some(_), Some(_)) => {
             Err(Failure::Usage("--host reads a system snapshot, in which nothing can be set or measured"))

@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     document_head::head_of,
     exit::{Failure, causes},
-    kernel_clocksources::{Timing, begin, did_not_stay, measure, offered, sources},
+    kernel_clocksources::{ClockReadTiming, begin, did_not_stay, measure, offered, sources},
     output::{Answer, Document, progress::Progress},
     sampling::{cpu_absences::Parts, not_run},
 };
@@ -75,7 +75,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     let pinned = context.pin(run.cpu)?;
     let cpu = pinned.as_ref().map(Pinned::cpu);
     let mut parts = Parts::of(cpu, context);
-    let instruments = Timing::of(context, cpu)?;
+    let instruments = ClockReadTiming::of(context, cpu)?;
     let progress =
         Progress::new(2 * run.count, GUESSED_READ.saturating_mul(u32::try_from(run.count).unwrap_or(u32::MAX)));
     let mut results = Vec::new();

@@ -97,7 +97,7 @@ impl FailOn {
     after_long_help = after_help(Codes::measuring(Some("a problem was found (--fail-on), or --try was declined")), EXAMPLES),
     args([verbose_with("notes, reasons, all fixes, and the rules without a problem")])
 )]
-pub(crate) struct Arguments {
+pub(crate) struct DoctorArguments {
     /// Check only these rules, and print their details
     ///
     /// hpt doctor -v prints the names of all rules.
@@ -136,7 +136,7 @@ fn rules() -> impl Iterator<Item = PossibleValue> {
     THEMES.iter().flat_map(|theme| theme.rules).map(|rule| PossibleValue::new(rule.id).help(rule.title))
 }
 
-impl Arguments {
+impl DoctorArguments {
     fn goal(&self) -> Goal {
         match self.goal {
             Some(goal) => goal.goal(),
@@ -169,7 +169,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &DoctorArguments, context: &Context) -> Result<Document, Failure> {
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let facts = MachineFacts::new(host);
@@ -208,7 +208,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 /// Tries the fixes of the problems. `prepares` reads the command line of the measurement.
-pub(crate) fn try_fixes(arguments: &Arguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+pub(crate) fn try_fixes(
+    arguments: &DoctorArguments,
+    context: &Context,
+    prepares: Prepares<'_>,
+) -> Result<Document, Failure> {
     let facts = MachineFacts::new(&context.host);
     let named = arguments.cpu.or_else(|| arguments.trial.cpu());
     // Without a CPU on the command line, this is also the CPU of hpt latency.
@@ -228,7 +232,7 @@ pub(crate) fn try_fixes(arguments: &Arguments, context: &Context, prepares: Prep
 
 /// Returns the document with its text and its answer.
 fn result(
-    arguments: &Arguments,
+    arguments: &DoctorArguments,
     host: &Host,
     facts: &MachineFacts,
     examination: Examination<'_>,
@@ -247,7 +251,7 @@ fn result(
 }
 
 /// Returns the answer for scripts, which depends on the problems only with `--fail-on`.
-fn verdict(arguments: &Arguments, goal: Goal, examined: &[Examined]) -> Answer {
+fn verdict(arguments: &DoctorArguments, goal: Goal, examined: &[Examined]) -> Answer {
     arguments.fail_on.map_or(Answer::Yes, |fail_on| answer(examined, goal, fail_on.severity(), true))
 }
 
@@ -260,7 +264,7 @@ mod tests {
     use hpt_instrument::diagnose::{Examined, Gap, Gaps, Goal, MachineFacts, Severity, Verdict, examine, prove};
 
     use super::{
-        Arguments, Document, Examination, answer, details, document, measure::measured, quoted, result, summary,
+        DoctorArguments, Document, Examination, answer, details, document, measure::measured, quoted, result, summary,
     };
     use crate::{
         golden,
@@ -359,11 +363,11 @@ mod tests {
         Gaps { gaps: gaps.into(), window: Duration::from_millis(3_300) }
     }
 
-    fn arguments() -> Arguments {
+    fn arguments() -> DoctorArguments {
         #[derive(Debug, clap::Parser)]
         struct Line {
             #[command(flatten)]
-            arguments: Arguments,
+            arguments: DoctorArguments,
         }
         <Line as clap::Parser>::parse_from(["hpt", "--cpu", "1", "--measure"]).arguments
     }

@@ -28,7 +28,7 @@ use crate::{
     arguments::{Codes, CpuChoice, SYSTEM_WIDE, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     exit::Failure,
-    experiments::{EXPERIMENTS, Experiment, Frames, Part, Preflight, Run, Ways, in_one_line},
+    experiments::{EXPERIMENTS, Experiment, ExperimentRun, Frames, Part, Preflight, RunOptions, in_one_line},
     kernel_clocksources::Comparison,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, message, progress::Progress,
@@ -65,7 +65,7 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 /// Until the next boot, --resume can continue an interrupted run.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()), mut_arg("pulse", |pulse| pulse.help(PULSE).long_help(format!("{PULSE}\n\n{PULSE_MORE}")).requires("names")))]
-pub(crate) struct Arguments {
+pub(crate) struct ExperimentArguments {
     /// Experiments to run, or all; without NAME, hpt lists them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
     names: Vec<String>,
@@ -118,7 +118,7 @@ pub(crate) struct Arguments {
     pub(crate) chart: ChartOption,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &ExperimentArguments, context: &Context) -> Result<Document, Failure> {
     let experiments = arguments.experiments();
     if experiments.is_empty() {
         context.signals.listen()?;
@@ -187,7 +187,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     kept.tell(|note| message::note(note));
                 };
                 let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
-                let run = Run {
+                let run = ExperimentRun {
                     context,
                     ways: &ways,
                     count: planned.left(),
@@ -277,7 +277,7 @@ fn capabilities(context: &Context) -> String {
     status.lines().find_map(|line| line.strip_prefix("CapEff:")).map_or_else(String::new, |set| set.trim().to_owned())
 }
 
-impl Arguments {
+impl ExperimentArguments {
     fn experiments(&self) -> Vec<&'static Experiment> {
         let all = self.names.iter().any(|name| name == "all");
         let wanted = |experiment: &&&Experiment| all || self.names.iter().any(|name| name == experiment.name);
@@ -290,7 +290,7 @@ impl Arguments {
 
     /// Checks the options for system-wide settings, and asks for confirmation if necessary. This happens before the
     /// measurement, which may take an hour.
-    fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
+    fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<RunOptions, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {
             return Err(Failure::Usage(
@@ -313,7 +313,7 @@ impl Arguments {
         }
         let journal = self.journal.as_deref();
         let meant = |()| Comparison::asked(context, &[], self.yes, journal);
-        Ok(Ways {
+        Ok(RunOptions {
             cpu: None,
             alone: self.alone.clone(),
             pulse: None,
@@ -343,7 +343,7 @@ impl Arguments {
 }
 
 /// Lists the experiments with the published values.
-fn list(arguments: &Arguments, context: &Context) -> Document {
+fn list(arguments: &ExperimentArguments, context: &Context) -> Document {
     let part = |part: &'static Part| ExperimentPartRow {
         name: part.name.to_owned(),
         full_count: part.count,

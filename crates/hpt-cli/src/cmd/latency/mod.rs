@@ -29,7 +29,7 @@ const EXAMPLES: &str = "  \
 /// Measure wake-up, polling and GPIO latency, and CPU stalls
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), EXAMPLES))]
-pub(crate) struct Arguments {
+pub(crate) struct LatencyArguments {
     #[command(subcommand)]
     mode: Mode,
 }
@@ -38,13 +38,13 @@ pub(crate) struct Arguments {
 enum Mode {
     Timer(timer_poll::TimerArguments),
     Poll(timer_poll::PollArguments),
-    Stall(stall::Arguments),
-    Pairs(pairs::Arguments),
-    Gpio(gpio::Arguments),
-    Edges(edges::Arguments),
+    Stall(stall::StallArguments),
+    Pairs(pairs::PairsArguments),
+    Gpio(gpio::GpioArguments),
+    Edges(edges::EdgesArguments),
 }
 
-impl Arguments {
+impl LatencyArguments {
     /// Returns the kind of the resulting document.
     pub(crate) const fn kind(&self) -> &'static str {
         match &self.mode {
@@ -82,7 +82,7 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &LatencyArguments, context: &Context) -> Result<Document, Failure> {
     match &arguments.mode {
         Mode::Timer(arguments) => timer_poll::timer(arguments, context),
         Mode::Poll(arguments) => timer_poll::poll(arguments, context),

@@ -70,7 +70,7 @@ const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 /// different order each time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(PAIRS_HELP).value_parser(of_pairs)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)))]
-pub(crate) struct Arguments {
+pub(crate) struct PairsArguments {
     /// Sources to read, separated by commas [default: kernel clocks and counters]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
@@ -108,7 +108,7 @@ pub(crate) struct Arguments {
     pub(crate) chart: ChartOption,
 }
 
-impl Arguments {
+impl PairsArguments {
     pub(crate) fn limits(&self) -> &[Limit] {
         self.limits.limits()
     }
@@ -144,7 +144,7 @@ impl Waits {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
     let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
@@ -173,7 +173,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let warm_up = warm_up(arguments, (context, &progress), (&read, intervals[0]), &mut sleeper);
     let cpu = pinned.as_ref().map(Pinned::cpu);
     let counts_cycles = !kernel.is_empty() || sources.iter().any(|source| counts_cycles(*source));
-    let asked = Asked { arguments, context, cpu, counts_cycles, warm_up };
+    let asked = PairsRequest { arguments, context, cpu, counts_cycles, warm_up };
     let (mut measured, mut done, mut refused) = (Vec::new(), 0_u64, Vec::new());
     // The thread blocks during pauses, so the kernel counts the time for which it was ready.
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, cpu);
@@ -189,7 +189,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     for waits in intervals {
         progress.name(&waits.name());
         let mut raw_pairs = lines.as_mut().map(|lines| RawPairs::new(lines, &waits.0, &sources, &rates));
-        let mut pairs = Series::new(waits, arguments.count.into(), sources.len());
+        let mut pairs = PairSeries::new(waits, arguments.count.into(), sources.len());
         while pairs.left() > 0 && !context.interrupted() {
             pairs.measure(&read, raw_pairs.as_mut(), |wait| {
                 // Consecutive pairs should be disturbed as little as possible.
@@ -250,7 +250,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 /// The pairs of reads after the same pauses, measured in one or several pieces.
-struct Series<'a> {
+struct PairSeries<'a> {
     waits: &'a Waits,
     count: u64,
     /// The number of pairs of all sources.
@@ -259,7 +259,7 @@ struct Series<'a> {
     differences: Vec<Histogram>,
 }
 
-impl<'a> Series<'a> {
+impl<'a> PairSeries<'a> {
     fn new(waits: &'a Waits, count: u64, sources: usize) -> Self {
         Self { waits, count, made: 0, differences: vec![Histogram::new(); sources] }
     }
@@ -311,7 +311,7 @@ type Read<'a> = (&'a dyn TimeSource, PairReads);
 
 /// Reads pairs after the first of the pauses until the warm-up is over.
 fn warm_up(
-    arguments: &Arguments,
+    arguments: &PairsArguments,
     (context, progress): (&Context, &Progress),
     (sources, waits): (&[Read<'_>], &Waits),
     sleeper: &mut Sleeper,
@@ -329,8 +329,8 @@ fn warm_up(
 }
 
 /// The request: the parts of the document that are known before the run.
-struct Asked<'a> {
-    arguments: &'a Arguments,
+struct PairsRequest<'a> {
+    arguments: &'a PairsArguments,
     context: &'a Context,
     cpu: Option<usize>,
     /// Whether a source counts cycles.
@@ -338,7 +338,7 @@ struct Asked<'a> {
     warm_up: DiscardedSamples,
 }
 
-impl Asked<'_> {
+impl PairsRequest<'_> {
     /// Returns the document and the distribution of each row, at the end of the run or before. `remarks` are remarks on
     /// the state of the run.
     fn data(
@@ -384,7 +384,7 @@ impl Asked<'_> {
 }
 
 /// Returns the requested sources; by default, the sources that a program could use to time its work.
-fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
+fn subjects(arguments: &PairsArguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
     }
@@ -563,7 +563,7 @@ mod tests {
 
     use hpt_document::{not_run::NotRun, pairs::PairsDocument, warm_up::DiscardedSamples};
 
-    use super::{PairReads, Raw, RawPairs, Series, Waits, best, distinct, headline, page, ranked, row, waits};
+    use super::{PairReads, PairSeries, Raw, RawPairs, Waits, best, distinct, headline, page, ranked, row, waits};
     use crate::{golden, output::Document, sampling::conditions};
 
     #[test]
@@ -603,7 +603,7 @@ mod tests {
     fn a_series_in_pieces_has_every_pair_and_every_pause_once() {
         let source = ManualSource::new("source").stepping_by(3);
         let waits = waits("1s/2s/3s").expect("waits");
-        let mut series = Series::new(&waits, 8, 1);
+        let mut series = PairSeries::new(&waits, 8, 1);
         let (mut waited, mut asked) = (Vec::new(), 0);
         while series.left() > 0 {
             series.measure(&[(&source, PairReads::Ordered)], None, |wait| {
@@ -631,7 +631,7 @@ mod tests {
         for (text, count) in [("0s", 2), ("1s/5s", 1)] {
             let waits = waits(text).expect("waits");
             let mut pairs = RawPairs::new(&mut lines, &waits.0, &sources, &rates);
-            Series::new(&waits, count, 2).measure(
+            PairSeries::new(&waits, count, 2).measure(
                 &sources.map(|source| (source, PairReads::Ordered)),
                 Some(&mut pairs),
                 |_| ControlFlow::Continue(()),

@@ -32,7 +32,7 @@ const EXAMPLES: &str = "  \
 /// List time sources, and explain why each is available or not
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(Some("the source is not available (hpt probe SOURCE)")), EXAMPLES))]
-pub(crate) struct Arguments {
+pub(crate) struct ProbeArguments {
     /// Explain this source in detail
     #[arg(value_name = "SOURCE")]
     name: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     host: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<Document, Failure> {
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let wanted = arguments.name.as_deref().or(arguments.source.as_deref());

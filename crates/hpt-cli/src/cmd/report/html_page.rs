@@ -19,12 +19,12 @@ use super::{
 };
 use crate::output::{
     chart::{self, TitledChart, Unreadable, Width},
-    html::{Figure, Finding, Page, Piece, Section, Table},
+    html::{Finding, HtmlFigure, HtmlTable, Page, Piece, Section},
     one_or_many, short_time,
 };
 
 /// A page and its charts. Each chart consists of a file name and the content of the file.
-pub(super) struct Made {
+pub(super) struct RenderedPage {
     pub(super) page: Page,
     pub(super) charts: Vec<(String, String)>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Made {
 pub(super) const WAKES: [(&str, &str); 3] =
     [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")];
 
-pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
+pub(super) fn page(report: &Report) -> Result<RenderedPage, Unreadable> {
     // The top of the page describes the machine, so the captions do not.
     let machine_of_page = chart::on_machine(&report.0.machine, &report.0.hpt);
     let mut gallery = Gallery { machine: Some(machine_of_page), ..Gallery::default() };
@@ -92,7 +92,7 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
         sections,
         style: chart::style(),
     };
-    Ok(Made { page, charts: gallery.files })
+    Ok(RenderedPage { page, charts: gallery.files })
 }
 
 /// The charts of the page.
@@ -118,13 +118,13 @@ impl Gallery {
         };
         let id = format!("chart-{}", self.files.len() + 1);
         self.files.push((format!("{:02}-{}", self.files.len() + 1, chart.name), chart.file()));
-        Ok(vec![Piece::Figure(Figure {
+        Ok(vec![Piece::Figure(HtmlFigure {
             drawings: vec![
                 chart.in_page(Width::Broad, &format!("{id}-broad")),
                 chart.in_page(Width::Wide, &id),
                 chart.in_page(Width::Narrow, &format!("{id}-narrow")),
             ],
-            table: Table {
+            table: HtmlTable {
                 caption: format!("{}: values", chart.title),
                 head: chart.figures.head,
                 rows: chart.figures.rows,
@@ -248,7 +248,7 @@ fn sources(probe: &ProbeDocument) -> Section {
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), short_time);
     let table = |caption: &str, head: &[&str], rows: Vec<Vec<String>>| {
         let head = head.iter().map(|&name| name.to_owned()).collect();
-        Table { caption: caption.to_owned(), head, rows, marked: Vec::new() }
+        HtmlTable { caption: caption.to_owned(), head, rows, marked: Vec::new() }
     };
     let open = probe.sources.iter().filter(|source| source.available).map(|source| {
         vec![
@@ -325,7 +325,7 @@ fn made(report: &ReportDocument) -> Section {
             summary::date(&report.started_at),
             took(report.elapsed_s)
         )),
-        Piece::Table(Table { caption: "Parts of this report".to_owned(), head, rows: rows.collect(), marked }),
+        Piece::Table(HtmlTable { caption: "Parts of this report".to_owned(), head, rows: rows.collect(), marked }),
     ];
     pieces.extend(report.notes.iter().map(|note| Piece::Text(format!("Note: {note}"))));
     let documents = report.documents.iter().filter_map(|(part, value)| Some((part, Document::read(value).ok()?)));

@@ -61,7 +61,7 @@ const PAGE: &str = "hpt-report";
 /// --compare compares two or more reports, as hpt compare does.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct ReportArguments {
     /// HTML page to write [default: hpt-report.html]
     ///
     /// The data file has the same name with the extension .json. If the default page or its data file exists, hpt writes
@@ -120,7 +120,7 @@ pub(crate) struct Arguments {
 /// A function that runs a command line as a part of a report.
 pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, Failure>;
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &ReportArguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
     if !arguments.compare.is_empty() {
         let keeping = arguments.keeping(arguments.output.clone(), None);
         return compare::compare(&arguments.compare, None, &keeping, context);
@@ -164,13 +164,13 @@ fn default_page(is_replaced: bool) -> PathBuf {
     (2..1000).map(|number| format!("{PAGE}-{number}.html").into()).find(is_free).unwrap_or(first)
 }
 
-impl Arguments {
+impl ReportArguments {
     fn keeping(&self, page: Option<PathBuf>, data: Option<PathBuf>) -> ReportFiles<'_> {
         ReportFiles { page, data, charts: self.svg.as_deref(), force: self.force }
     }
 }
 
-fn measure(arguments: &Arguments, host: &Host, context: &Context, runs: Runs<'_>) -> Report {
+fn measure(arguments: &ReportArguments, host: &Host, context: &Context, runs: Runs<'_>) -> Report {
     let wanted = |plan: &&Plan| match arguments.part.as_slice() {
         [] if arguments.host.is_some() => plan::EXAMINING.contains(&plan.name),
         [] => plan.by_default,

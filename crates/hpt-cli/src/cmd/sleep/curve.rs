@@ -44,7 +44,7 @@ const LEAST_LEARNING: u64 = 2;
 const LIMITS_NS: [u64; 4] = [1_000, 5_000, 20_000, 100_000];
 
 /// A way to sleep with one setting.
-enum Way {
+enum CurveMethod {
     Std,
     Nanosleep,
     Fixed(Duration),
@@ -52,7 +52,7 @@ enum Way {
     Hpt(Box<Sleeper>),
 }
 
-impl Way {
+impl CurveMethod {
     fn hpt(target: Target) -> Self {
         Self::Hpt(Box::new(Sleeper::new().with_target(target)))
     }
@@ -81,7 +81,7 @@ impl Way {
 }
 
 /// The request.
-pub(super) struct Asked<'a> {
+pub(super) struct CurveRequest<'a> {
     pub(super) lengths: &'a [Duration],
     /// The number of sleeps per length and setting.
     pub(super) count: u32,
@@ -92,7 +92,7 @@ pub(super) struct Asked<'a> {
     pub(super) conditions: ConditionOptions,
 }
 
-pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Failure> {
+pub(super) fn run(asked: &CurveRequest<'_>, context: &Context) -> Result<Document, Failure> {
     asked.thread.listen(context)?;
     context.signals.listen_for_requests()?;
     let conditions = ConditionsThread::begin(context, &[asked.thread.cpu(context)]);
@@ -115,8 +115,8 @@ pub(super) fn run(asked: &Asked<'_>, context: &Context) -> Result<Document, Fail
         }
         progress.name(&exact_time(duration));
         let mut ways = ways(asked, blocking_share(duration, learning, context));
-        let labels: Vec<Option<String>> = ways.iter().map(Way::setting).collect();
-        let mut methods: Vec<SleepMethod<'_>> = ways.iter_mut().map(Way::method).collect();
+        let labels: Vec<Option<String>> = ways.iter().map(CurveMethod::setting).collect();
+        let mut methods: Vec<SleepMethod<'_>> = ways.iter_mut().map(CurveMethod::method).collect();
         // The sleepers learn. These sleeps do not count.
         sleep_overshoot(repeated(duration, learning), &mut methods, |so_far| {
             progress.at(sleeps * before + so_far.made());
@@ -176,17 +176,18 @@ fn blocking_share(duration: Duration, count: u64, context: &Context) -> Option<f
 
 /// Returns the settings to compare. `blocking` is the share of a CPU that a sleep takes which only blocks; `None` if the
 /// kernel does not report CPU time, for which there are then no targets.
-fn ways(asked: &Asked<'_>, blocking: Option<f64>) -> Vec<Way> {
+fn ways(asked: &CurveRequest<'_>, blocking: Option<f64>) -> Vec<CurveMethod> {
     let us = Duration::from_micros;
-    let fixed = FIXED_MARGINS_US.map(|margin| Way::Fixed(us(margin)));
-    let p99 = P99_TARGETS_US.map(|late| Way::hpt(Target::P99(us(late))));
+    let fixed = FIXED_MARGINS_US.map(|margin| CurveMethod::Fixed(us(margin)));
+    let p99 = P99_TARGETS_US.map(|late| CurveMethod::hpt(Target::P99(us(late))));
     let share = |factor: f64, blocking: f64| two_digits(factor * blocking).min(LARGEST_CPU_TARGET);
-    let of_factor = |blocking: f64| CPU_TARGETS.map(|factor| Way::hpt(Target::CpuShare(share(factor, blocking))));
+    let of_factor =
+        |blocking: f64| CPU_TARGETS.map(|factor| CurveMethod::hpt(Target::CpuShare(share(factor, blocking))));
     let cpu = blocking.into_iter().flat_map(of_factor);
-    let mut all = vec![("std", Way::Std), ("nanosleep", Way::Nanosleep)];
+    let mut all = vec![("std", CurveMethod::Std), ("nanosleep", CurveMethod::Nanosleep)];
     all.extend(fixed.map(|way| ("fixed", way)));
-    all.push(("busy", Way::Busy));
-    let default = Way::hpt(Target::Balanced);
+    all.push(("busy", CurveMethod::Busy));
+    let default = CurveMethod::hpt(Target::Balanced);
     all.extend([default].into_iter().chain(p99).chain(cpu).map(|way| ("hpt", way)));
     all.into_iter().filter(|(method, _)| (asked.wants)(method)).map(|(_, way)| way).collect()
 }
@@ -202,7 +203,7 @@ fn two_digits(value: f64) -> f64 {
 
 /// The request, and the settings of the thread: the parts of the document that are known before the run.
 struct Known<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a CurveRequest<'a>,
     context: &'a Context,
     cpu: Option<usize>,
     settings: EffectiveSettings,

@@ -37,7 +37,7 @@ use crate::{
         bins::bins_of_sorted,
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences::Parts,
-        explain::{self, Awaited, ExplainOptions, Measured},
+        explain::{self, Awaited, ExplainOptions, MeasuredThread},
         limits::{
             option::{LimitOptions, SLEEP_HELP, of_sleep},
             quantity::{Limit, Quantity},
@@ -74,7 +74,7 @@ const WARM_UP_ROUNDS: u64 = 100;
 /// then spinning).
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a quantity exceeded its --limit")), EXAMPLES), args(without_metrics()), mut_arg("limit", |limit| limit.long_help(SLEEP_HELP).value_parser(of_sleep)), mut_arg("warm_up", |warm_up| warm_up.long_help(COUNT_HELP)), mut_arg("explain", |explain| explain.long_help(explain::SLEEP_HELP)))]
-pub(crate) struct Arguments {
+pub(crate) struct SleepArguments {
     /// Sleep durations, separated by commas
     ///
     /// With --curve, the default is 1ms.
@@ -128,7 +128,7 @@ const MANY: u32 = 1_000;
 /// The sleeps of a duration so long that many would take minutes.
 const FEW: u32 = 200;
 
-impl Arguments {
+impl SleepArguments {
     /// Returns the number of sleeps of this duration with each method.
     fn count(&self, length: Duration) -> u32 {
         let by_default = if length <= Duration::from_millis(1) { MANY } else { FEW };
@@ -140,10 +140,10 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &SleepArguments, context: &Context) -> Result<Document, Failure> {
     if arguments.curve {
         let wants = |method: &str| arguments.wants(method);
-        let asked = curve::Asked {
+        let asked = curve::CurveRequest {
             lengths: &arguments.length,
             count: arguments.count.unwrap_or(MANY),
             wants: &wants,
@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     in_phases(&arguments.load, context, (&[arguments.thread.cpu(context)], 2), || run_once(arguments, context))
 }
 
-fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Document, Failure> {
     // No signal may end hpt before the trace is removed.
     if arguments.explain.is_requested() {
         context.signals.listen_until_the_end()?;
@@ -180,7 +180,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let expected = per_method.saturating_mul(u32::try_from(methods).unwrap_or(u32::MAX));
     let progress = Progress::new(sleeps.iter().map(|(_, count)| u64::from(*count) * methods).sum(), expected);
     let warm_up = warm_up(arguments, context, &progress);
-    let asked = Asked { arguments, context, cpu: held.cpu(), settings: held.settings(), warm_up };
+    let asked = SleepRequest { arguments, context, cpu: held.cpu(), settings: held.settings(), warm_up };
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
     let mut parts = Parts::of(held.cpu(), context);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
@@ -215,7 +215,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let not_run = not_run::field_of(&watch.read());
     let conditions = conditions.end();
     drop(feed);
-    let measured = Measured { cpus: &measured, thread: &asked.settings.thread, behavior: arguments.conduct() };
+    let measured = MeasuredThread { cpus: &measured, thread: &asked.settings.thread, behavior: arguments.conduct() };
     let explanation = explaining.end(context, measured);
     drop(progress);
     refused.dedup();
@@ -231,7 +231,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-impl Arguments {
+impl SleepArguments {
     /// Returns whether the thread blocks. Throttling affects only a thread that never does. If spinning alternates with
     /// other methods, the thread blocks often enough.
     fn conduct(&self) -> Behavior {
@@ -260,7 +260,7 @@ impl Arguments {
 
 /// Sleeps for the first of the durations until the warm-up is over. Its Sleeper is discarded, too, so that every
 /// duration is measured in the same way.
-fn warm_up(arguments: &Arguments, context: &Context, progress: &Progress) -> DiscardedSamples {
+fn warm_up(arguments: &SleepArguments, context: &Context, progress: &Progress) -> DiscardedSamples {
     let mut sleeper = arguments.sleeper();
     let mut methods = arguments.methods(&mut sleeper);
     let length = arguments.length.first().copied().unwrap_or_default();
@@ -275,15 +275,15 @@ fn warm_up(arguments: &Arguments, context: &Context, progress: &Progress) -> Dis
 }
 
 /// The request, and the settings of the thread: the parts of the document that are known before the run.
-struct Asked<'a> {
-    arguments: &'a Arguments,
+struct SleepRequest<'a> {
+    arguments: &'a SleepArguments,
     context: &'a Context,
     cpu: Option<usize>,
     settings: EffectiveSettings,
     warm_up: DiscardedSamples,
 }
 
-impl Asked<'_> {
+impl SleepRequest<'_> {
     /// Returns the document, at the end of the run or before. `remarks` are warnings, or remarks on the state of the
     /// run.
     fn data(&self, rows: Vec<SleepRow>, parts: &Parts<'_>, (not_run, remarks): (NotRun, Vec<String>)) -> SleepDocument {

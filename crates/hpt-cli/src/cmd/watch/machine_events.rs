@@ -16,13 +16,13 @@ use crate::{context::Context, exit::Failure, output::rounded};
 
 /// The online CPUs, and the times when other CPUs were offline.
 #[derive(Debug, Default)]
-pub(super) struct Cpus {
+pub(super) struct CpuStates {
     /// `None` if neither sysfs nor /proc lists the online CPUs.
     pub(super) running: Option<CpuList>,
     pub(super) offline: Vec<CpuOffline>,
 }
 
-impl Cpus {
+impl CpuStates {
     pub(super) fn is_running(&self, cpu: usize) -> bool {
         self.running.as_ref().is_none_or(|running| running.contains(cpu))
     }
@@ -60,9 +60,9 @@ pub(super) struct MachineWatch {
     pub(super) boottime: Opened,
     pub(super) timed_by: ClocksourceNotices,
     pub(super) begun_s: f64,
-    pub(super) last: Snapshot,
+    pub(super) last: MachineSnapshot,
     pub(super) tick_ppm: f64,
-    pub(super) cpus: Cpus,
+    pub(super) cpus: CpuStates,
 }
 
 /// The files that reveal a change of the clocksource.
@@ -75,7 +75,7 @@ pub(super) struct ClocksourceNotices {
 
 /// The state of the clocks and files at one time.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+pub(super) struct MachineSnapshot {
     suspends: Suspends,
     disruption: Option<u64>,
     clock_source: Option<String>,
@@ -96,13 +96,13 @@ impl MachineWatch {
         let setting = File::open(Knob::clock_source().path()).ok();
         let mut timed_by = ClocksourceNotices { log: context.host.new_log_lines().ok(), setting };
         let last = snapshot(&monotonic, &boottime, &mut timed_by, &context.host);
-        Ok(Self { monotonic, boottime, timed_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
+        Ok(Self { monotonic, boottime, timed_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: CpuStates::default() })
     }
 
     /// Starts watching.
     pub(super) fn begin(&mut self, context: &Context) {
         self.last = snapshot(&self.monotonic, &self.boottime, &mut self.timed_by, &context.host);
-        self.cpus = Cpus { running: context.host.online_cpus(), offline: Vec::new() };
+        self.cpus = CpuStates { running: context.host.online_cpus(), offline: Vec::new() };
         self.begun_s = self.now_s();
     }
 
@@ -161,7 +161,7 @@ pub(super) fn snapshot(
     boottime: &Opened,
     timed_by: &mut ClocksourceNotices,
     host: &Host,
-) -> Snapshot {
+) -> MachineSnapshot {
     let suspends = Suspends {
         before_ns: monotonic.as_dyn().ticks_end(),
         boottime_ns: boottime.as_dyn().ticks_end(),
@@ -175,7 +175,7 @@ pub(super) fn snapshot(
     let lines = timed_by.log.as_mut().map(NewLogLines::take).unwrap_or_default();
     let turned_to = lines.iter().filter_map(|line| line.turned_to_clock_source().map(str::to_owned)).collect();
     let maximum_error = clock::discipline().ok().map(|is| is.maximum_error);
-    Snapshot { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
+    MachineSnapshot { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
 }
 
 /// The maximum error that the kernel reports if its clock was never synchronized, was set, or switched to another
@@ -183,7 +183,7 @@ pub(super) fn snapshot(
 const NOTHING_KNOWN: Duration = Duration::from_secs(16);
 
 /// Returns the events between two states. The later state takes missing values from the earlier one.
-pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Vec<MachineEvent> {
+pub(super) fn between(earlier: &MachineSnapshot, later: &mut MachineSnapshot, at_s: f64) -> Vec<MachineEvent> {
     let mut events = Vec::new();
     let mut report = |kind, suspended_ns, message| events.push(MachineEvent { kind, at_s, suspended_ns, message });
     if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
@@ -243,7 +243,7 @@ mod tests {
     use hpt_instrument::diagnose::Suspends;
     use hpt_sys::host::CpuList;
 
-    use super::{Cpus, Snapshot, between};
+    use super::{CpuStates, MachineSnapshot, between};
     use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
 
     fn list(text: &str) -> CpuList {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn cpus_that_go_offline_and_online_are_reported_with_their_times() {
-        let mut cpus = Cpus { running: Some(list("0-3")), offline: Vec::new() };
+        let mut cpus = CpuStates { running: Some(list("0-3")), offline: Vec::new() };
         let kinds =
             |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.message)).collect::<Vec<_>>();
         assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
@@ -267,9 +267,9 @@ mod tests {
     }
 
     /// The state of a machine without events, this many seconds after boot.
-    fn snapshot(at_s: u64) -> Snapshot {
+    fn snapshot(at_s: u64) -> MachineSnapshot {
         let ns = at_s * 1_000_000_000;
-        Snapshot {
+        MachineSnapshot {
             suspends: Suspends { before_ns: ns, boottime_ns: ns + 20, after_ns: ns + 40 },
             disruption: Some(1),
             clock_source: Some("tsc".to_owned()),
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    fn told(earlier: &Snapshot, mut later: Snapshot) -> (Vec<MachineEventKind>, Option<String>) {
+    fn told(earlier: &MachineSnapshot, mut later: MachineSnapshot) -> (Vec<MachineEventKind>, Option<String>) {
         let events = between(earlier, &mut later, 1.0);
         (events.into_iter().map(|event| event.kind).collect(), later.clock_source)
     }
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn without_a_change_no_event_is_reported() {
         assert!(told(&snapshot(1), snapshot(2)).0.is_empty());
-        let nothing = |at_s| Snapshot {
+        let nothing = |at_s| MachineSnapshot {
             disruption: None,
             clock_source: None,
             maximum_error: None,
@@ -304,10 +304,10 @@ mod tests {
         let mut slept = snapshot(2);
         slept.suspends.boottime_ns += 6_000_000_000;
         assert_eq!(told(&snapshot(1), slept).0, [MachineEventKind::Suspend]);
-        let moved = Snapshot { disruption: Some(2), ..snapshot(2) };
+        let moved = MachineSnapshot { disruption: Some(2), ..snapshot(2) };
         assert_eq!(told(&snapshot(1), moved.clone()).0, [MachineEventKind::Migration]);
         // A marker that is being changed does not count, and is compared with the last valid one.
-        let mut changing = Snapshot { disruption: None, ..snapshot(2) };
+        let mut changing = MachineSnapshot { disruption: None, ..snapshot(2) };
         assert!(between(&snapshot(1), &mut changing, 1.0).is_empty());
         assert_eq!(told(&changing, moved).0, [MachineEventKind::Migration]);
     }
@@ -315,24 +315,24 @@ mod tests {
     #[test]
     fn a_clocksource_change_is_reported_once_by_the_log_or_by_sysfs() {
         let hpet = || Some("hpet".to_owned());
-        let by_sysfs = Snapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
+        let by_sysfs = MachineSnapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
         assert_eq!(told(&snapshot(1), by_sysfs), (vec![MachineEventKind::Clocksource], hpet()));
         // The file was read before the change, and the log after it.
-        let mut by_log = Snapshot { turned_to: vec!["hpet".to_owned()], ..snapshot(2) };
+        let mut by_log = MachineSnapshot { turned_to: vec!["hpet".to_owned()], ..snapshot(2) };
         let events = between(&snapshot(1), &mut by_log, 1.0);
         assert_eq!((events.len(), &by_log.clock_source), (1, &hpet()));
-        assert!(told(&by_log, Snapshot { clock_source: hpet(), ..snapshot(3) }).0.is_empty());
+        assert!(told(&by_log, MachineSnapshot { clock_source: hpet(), ..snapshot(3) }).0.is_empty());
     }
 
     #[test]
     fn a_temporary_clocksource_change_is_found_in_the_log() {
-        let turned = Snapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
+        let turned = MachineSnapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
         assert_eq!(told(&snapshot(1), turned), (vec![MachineEventKind::Clocksource], Some("tsc".to_owned())));
     }
 
     #[test]
     fn without_the_log_setting_the_same_clocksource_is_reported() {
-        let set = |log_is_read| Snapshot {
+        let set = |log_is_read| MachineSnapshot {
             set_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(9)),
             log_is_read,
             ..snapshot(2)
@@ -341,22 +341,22 @@ mod tests {
         // The log would show that the kernel switched to another one.
         assert!(told(&snapshot(1), set(true)).0.is_empty());
         // The change is reported once, even if it made the kernel lose its synchronization.
-        let forgot = Snapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
+        let forgot = MachineSnapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
         assert_eq!(told(&snapshot(1), forgot).0, [MachineEventKind::Clocksource]);
-        let other = Snapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
+        let other = MachineSnapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
         assert_eq!(told(&snapshot(1), other).0, [MachineEventKind::Clocksource]);
     }
 
     #[test]
     fn without_the_log_a_lost_synchronization_is_reported() {
         let forgot =
-            |log_is_read| Snapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
+            |log_is_read| MachineSnapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
         assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronized]);
         // The log would have shown another clocksource: the wall clock was set, which is not a reason to restart.
         assert!(told(&snapshot(1), forgot(true)).0.is_empty());
         // The error had this value before, and without a time daemon it grows until it reaches this value.
         assert!(told(&forgot(false), forgot(false)).0.is_empty());
-        let grown = Snapshot { maximum_error: Some(Duration::from_micros(15_999_500)), ..snapshot(1) };
+        let grown = MachineSnapshot { maximum_error: Some(Duration::from_micros(15_999_500)), ..snapshot(1) };
         assert!(told(&grown, forgot(false)).0.is_empty());
     }
 }

@@ -52,7 +52,7 @@ const ROUND: Duration = Duration::from_millis(10);
 /// table and updates it after each interval; otherwise, it prints a line per source and interval.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::watching(Some("a source has a fault")), EXAMPLES))]
-pub(crate) struct Arguments {
+pub(crate) struct WatchArguments {
     /// Sources to watch, separated by commas
     ///
     /// By default, hpt watches all constant-rate sources with a resolution of 1 µs or finer, and CLOCK_REALTIME.
@@ -91,14 +91,14 @@ pub(crate) struct Arguments {
     pub(crate) chart: ChartOption,
 }
 
-impl Arguments {
+impl WatchArguments {
     /// Returns whether only a signal ends the run.
     pub(crate) const fn is_endless(&self) -> bool {
         self.duration.is_none()
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &WatchArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     // Determine the allowed CPUs before pinning the thread, because pinning leaves only one allowed CPU.
     let cpus = allowed_cpus();

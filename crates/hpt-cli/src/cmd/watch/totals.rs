@@ -18,7 +18,7 @@ use hpt_instrument::{
 };
 use hpt_realtime::PinWatch;
 
-use super::machine_events::{Cpus, MachineWatch};
+use super::machine_events::{CpuStates, MachineWatch};
 use crate::{
     context::Context,
     document_head::head_of,
@@ -86,7 +86,7 @@ impl Totals {
     }
 
     /// Updates the times when the thread was not on its CPU, and when CPUs were offline.
-    pub(super) fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &Cpus) {
+    pub(super) fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &CpuStates) {
         self.absences = presence.map_or_else(Vec::new, cpu_absences::all_of);
         self.offline.clone_from(&cpus.offline);
     }

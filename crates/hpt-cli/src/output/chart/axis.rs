@@ -17,11 +17,11 @@ pub(super) struct Axis {
     pub(super) high: f64,
     /// The position and the label of each tick.
     pub(super) ticks: Vec<(f64, String)>,
-    kind: Kind,
+    kind: AxisKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum AxisKind {
     Linear,
     Log,
     Names,
@@ -46,7 +46,7 @@ impl Axis {
         let every = if most > 5.0 { 2.0 } else { 1.0 };
         let ticks = steps(0.0, most, every).map(|power| (power, text(10_f64.powf(power)))).collect();
         let high = most + 0.3 * (most - BELOW_ONE);
-        Self { title: title.to_owned(), low: BELOW_ONE, high, ticks, kind: Kind::Log }
+        Self { title: title.to_owned(), low: BELOW_ONE, high, ticks, kind: AxisKind::Log }
     }
 
     fn between(
@@ -62,7 +62,7 @@ impl Axis {
         let high = if high > low { high } else { low + 1.0 };
         let every = if high - low > 9.0 { 2.0 } else { 1.0 };
         let ticks = steps(low, high, every).map(|power| (power, text(10_f64.powf(power)))).collect();
-        Self { title: title.to_owned(), low, high, ticks, kind: Kind::Log }
+        Self { title: title.to_owned(), low, high, ticks, kind: AxisKind::Log }
     }
 
     /// Creates a linear axis with round ticks. The axis includes all values, and zero if `from_zero` is true.
@@ -82,7 +82,7 @@ impl Axis {
         let (low, high) = ((least / step).floor() * step, (most / step).ceil() * step);
         let high = if high > low { high } else { low + step };
         let ticks = steps(low, high, step).map(|value| (value, text(value))).collect();
-        Self { title: title.to_owned(), low, high, ticks, kind: Kind::Linear }
+        Self { title: title.to_owned(), low, high, ticks, kind: AxisKind::Linear }
     }
 
     /// Creates a time axis from zero to exactly the end of a run.
@@ -103,23 +103,23 @@ impl Axis {
     pub(super) fn names(names: Vec<String>) -> Self {
         let high = names.len().max(1) as f64;
         let ticks = (0_u32..).zip(names).map(|(place, name)| (high - f64::from(place) - 0.5, name)).collect();
-        Self { title: String::new(), low: 0.0, high, ticks, kind: Kind::Names }
+        Self { title: String::new(), low: 0.0, high, ticks, kind: AxisKind::Names }
     }
 
     /// Returns the position of a number, or of the name with this index.
     pub(super) fn at(&self, value: f64) -> f64 {
         let position = match self.kind {
-            Kind::Linear => value,
-            Kind::Log if value > 0.0 => value.log10(),
-            Kind::Log => self.low,
-            Kind::Names => self.high - value - 0.5,
+            AxisKind::Linear => value,
+            AxisKind::Log if value > 0.0 => value.log10(),
+            AxisKind::Log => self.low,
+            AxisKind::Names => self.high - value - 0.5,
         };
         if position.is_nan() { self.low } else { position.clamp(self.low, self.high) }
     }
 
     /// Returns whether this is an axis of names.
     pub(super) fn is_of_names(&self) -> bool {
-        self.kind == Kind::Names
+        self.kind == AxisKind::Names
     }
 }
 

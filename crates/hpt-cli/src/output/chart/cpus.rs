@@ -5,7 +5,7 @@ use hpt_document::wake_latency::{WakeLatencyDocument, WakeLatencyRow};
 use super::{
     axis::{Axis, time},
     provenance::about_all,
-    svg::{Cell, Chart, Mark, Panel, Series, shade},
+    svg::{Chart, GridCell, Mark, Panel, Series, shade},
     titled_chart::{Figures, TitledChart, Unreadable, count, whole},
 };
 
@@ -78,13 +78,13 @@ fn drawn(rows: &[WakeLatencyRow]) -> Vec<&WakeLatencyRow> {
 fn panel(name: &str, rows: &[&WakeLatencyRow], x: &Axis, most: u64) -> Panel {
     let places = || (0_u32..).map(f64::from).zip(rows);
     let cells = places().flat_map(|(place, row)| {
-        row.figures.histogram_ns.iter().map(move |bin| Cell {
+        row.figures.histogram_ns.iter().map(move |bin| GridCell {
             x: (whole(bin.0).max(1.0), whole(bin.1).max(1.0)),
             y: (place + CELLS.0, place + CELLS.1),
             shade: shade(bin.2, most),
         })
     });
-    let cells: Vec<Cell> = cells.collect();
+    let cells: Vec<GridCell> = cells.collect();
     let points = |figure: fn(&WakeLatencyRow) -> Option<u64>| {
         let points = places().filter_map(|(place, row)| Some((whole(figure(row)?).max(1.0), place + MARKERS)));
         Mark::Points(points.collect())

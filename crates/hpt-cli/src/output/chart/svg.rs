@@ -167,14 +167,14 @@ pub(super) enum Mark {
     /// dashed.
     Rule { x: f64, words: String, row: i32, is_limit: bool },
     /// The cells of a heat map.
-    Cells(Vec<Cell>),
+    Cells(Vec<GridCell>),
     /// A text that a browser shows while the pointer is in this area.
     Hover { x: (f64, f64), y: (f64, f64), words: String },
 }
 
 /// A cell of a heat map.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cell {
+pub(super) struct GridCell {
     pub(super) x: (f64, f64),
     pub(super) y: (f64, f64),
     /// The shade: the index of a color, from one sample to the most samples.
@@ -284,12 +284,12 @@ const NEVER_FULL: &str = "drawing to a string does not fail";
 
 /// A legend: lines of names, each drawn with its look.
 struct Legend {
-    lines: Vec<Vec<(i32, usize, String, Sample)>>,
+    lines: Vec<Vec<(i32, usize, String, LegendSample)>>,
 }
 
 /// The form in which the legend shows the look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sample {
+enum LegendSample {
     Marker,
     /// A line with a marker.
     Line,
@@ -297,7 +297,7 @@ enum Sample {
     Area,
 }
 
-impl Sample {
+impl LegendSample {
     fn of(series: &Series) -> Self {
         let has = |is_such: fn(&Mark) -> bool| series.marks.iter().any(is_such);
         if has(|mark| matches!(mark, Mark::Curve(_) | Mark::Stroke(_) | Mark::Line(_) | Mark::Outline(_))) {
@@ -316,12 +316,12 @@ const SAMPLE: i32 = 34;
 
 impl Legend {
     fn of(chart: &Chart, width: Width) -> Self {
-        let mut seen: Vec<(&str, usize, Sample)> = Vec::new();
+        let mut seen: Vec<(&str, usize, LegendSample)> = Vec::new();
         for series in chart.panels.iter().flat_map(|panel| &panel.series) {
             if let Some(name) = series.name.as_deref()
                 && !seen.iter().any(|entry| entry.0 == name)
             {
-                seen.push((name, series.look, Sample::of(series)));
+                seen.push((name, series.look, LegendSample::of(series)));
             }
         }
         let (mut lines, mut x): (Vec<Vec<_>>, i32) = (Vec::new(), i32::MAX);
@@ -352,16 +352,16 @@ impl Legend {
                 let (from, to) = ((x + 2) * FINE, (x + SAMPLE - 8) * FINE);
                 let middle = (from + to) / 2;
                 match sample {
-                    Sample::Area => {
+                    LegendSample::Area => {
                         let half = 6 * FINE;
                         let corners = [(middle - half, y - half), (middle + half, y + half)];
                         root.draw(&Rectangle::new(corners, color(*look).filled())).expect(NEVER_FULL);
                     }
-                    Sample::Line => {
+                    LegendSample::Line => {
                         stroke(root, vec![(from, y), (to, y)], *look);
                         marker(root, *look, (middle, y));
                     }
-                    Sample::Marker => marker(root, *look, (middle, y)),
+                    LegendSample::Marker => marker(root, *look, (middle, y)),
                 }
                 let style = text(&INK, HPos::Left, VPos::Center);
                 root.draw(&Text::new(name.clone(), ((x + SAMPLE) * FINE, y), style)).expect(NEVER_FULL);
@@ -731,8 +731,8 @@ mod tests {
     use plotters::style::RGBColor;
 
     use super::{
-        BY_NIGHT, CURVES, Cell, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, INK, MOST_PANELS, Mark, ON_A_BAR, Panel,
-        SHADES, Series, Width, dash, name, shade, shortened, width_of,
+        BY_NIGHT, CURVES, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, GridCell, INK, MOST_PANELS, Mark, ON_A_BAR,
+        Panel, SHADES, Series, Width, dash, name, shade, shortened, width_of,
     };
     use crate::output::chart::axis::{Axis, time};
 
@@ -857,7 +857,7 @@ mod tests {
             Mark::WordsBefore { x: f64::MAX, y: f64::NAN, words: String::new() },
             Mark::WordsAfter { x: f64::NAN, y: f64::MAX, words: "wide ".repeat(40) },
             Mark::Rule { x: f64::NAN, words: String::new(), row: 2, is_limit: true },
-            Mark::Cells(vec![Cell { x: (f64::NAN, f64::INFINITY), y: (1e300, -1.0), shade: 99 }]),
+            Mark::Cells(vec![GridCell { x: (f64::NAN, f64::INFINITY), y: (1e300, -1.0), shade: 99 }]),
             Mark::Hover { x: (f64::NAN, 1e300), y: (-1.0, 5.0), words: "<&>".to_owned() },
         ];
         let drawing = broken.draw(Width::Narrow);
@@ -936,10 +936,10 @@ mod tests {
         let mut map = chart(1);
         map.panels[0].series[0].marks = vec![
             Mark::Cells(vec![
-                Cell { x: (1e3, 1e4), y: (0.0, 0.5), shade: 0 },
-                Cell { x: (1e5, 1e6), y: (0.5, 1.0), shade: 5 },
-                Cell { x: (1e4, 1e5), y: (0.0, 0.5), shade: 0 },
-                Cell { x: (1e6, 2e6), y: (0.0, 0.5), shade: 0 },
+                GridCell { x: (1e3, 1e4), y: (0.0, 0.5), shade: 0 },
+                GridCell { x: (1e5, 1e6), y: (0.5, 1.0), shade: 5 },
+                GridCell { x: (1e4, 1e5), y: (0.0, 0.5), shade: 0 },
+                GridCell { x: (1e6, 2e6), y: (0.0, 0.5), shade: 0 },
             ]),
             Mark::Hover { x: (1e3, 1e4), y: (0.0, 0.5), words: "<1 & 2>".to_owned() },
         ];

@@ -8,7 +8,7 @@ use hpt_document::{
 use super::{
     axis::{Axis, time},
     provenance::about_all,
-    svg::{Cell, Chart, Mark, Panel, Series, shade},
+    svg::{Chart, GridCell, Mark, Panel, Series, shade},
     titled_chart::{Figures, TitledChart, Unreadable, count, counted},
 };
 
@@ -116,7 +116,7 @@ fn cells(row: &WakeLatencyRow, most: u64) -> Vec<Mark> {
     let mut areas = Vec::new();
     for HeatMapColumn(start, bins) in &row.heat_map {
         let ends = (*start as f64 / 1e9, start.saturating_add(row.heat_map_interval_ns) as f64 / 1e9);
-        cells.extend(bins.iter().map(|bin| Cell {
+        cells.extend(bins.iter().map(|bin| GridCell {
             x: ends,
             y: ((bin.0 as f64).max(1.0), (bin.1 as f64).max(1.0)),
             shade: shade(bin.2, most),

@@ -8,7 +8,7 @@ use hpt_document::explain::{
 };
 use hpt_instrument::trace::{self, CauseTotal, Explained, Part, PartKind, TraceError, TraceReport};
 
-use super::fix::{Fixes, Measured};
+use super::fix::{Fixes, MeasuredThread};
 use crate::{exit::causes, output::rounded_share};
 
 /// The latency from which on a sample counts toward the causes, in nanoseconds: the default of hpt-core.
@@ -26,7 +26,7 @@ pub(super) fn without_trace(error: &TraceError) -> Explanation {
 }
 
 /// Returns the fields of a run whose trace was recorded.
-pub(super) fn explanation(report: TraceReport, host: &Host, measured: Measured<'_>) -> Explanation {
+pub(super) fn explanation(report: TraceReport, host: &Host, measured: MeasuredThread<'_>) -> Explanation {
     let all_ns = report.latency_ns;
     // Without a cause, the machine need not be examined.
     let causes = if report.causes.is_empty() {

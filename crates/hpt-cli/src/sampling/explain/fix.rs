@@ -21,7 +21,7 @@ const HIGHEST: u8 = 99;
 
 /// The threads that were measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured<'a> {
+pub(crate) struct MeasuredThread<'a> {
     /// The CPU of each thread. `None` stands for a thread that is not pinned.
     pub(crate) cpus: &'a [Option<usize>],
     /// The settings that were in effect.
@@ -78,7 +78,7 @@ impl Urgency {
 
 impl Fixes {
     /// Examines the machine for the measured threads.
-    pub(super) fn of(host: &Host, measured: Measured<'_>) -> Self {
+    pub(super) fn of(host: &Host, measured: MeasuredThread<'_>) -> Self {
         let cpu = if let [cpu] = measured.cpus { *cpu } else { None };
         let examined = examine(&MachineFacts::new(host), cpu, Goal::Realtime);
         let problems = examined.into_iter().filter_map(|examined| match examined.verdict {

@@ -5,5 +5,5 @@ mod fix;
 mod options;
 pub(crate) mod terminal;
 
-pub(crate) use self::fix::Measured;
+pub(crate) use self::fix::MeasuredThread;
 pub(crate) use self::options::{Awaited, ExplainOptions, Explaining, Feed, SLEEP_HELP, STALL_HELP};

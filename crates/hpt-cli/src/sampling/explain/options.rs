@@ -5,7 +5,7 @@ use hpt_document::explain::Explanation;
 pub(crate) use hpt_instrument::trace::Feed;
 use hpt_instrument::trace::{Request, TraceError, Tracing};
 
-use super::{document, fix::Measured};
+use super::{document, fix::MeasuredThread};
 use crate::{
     context::Context,
     sampling::limits::quantity::{Limit, Most, Quantity},
@@ -92,7 +92,7 @@ impl Explaining {
     }
 
     /// Ends the recording, and returns its result.
-    pub(crate) fn end(self, context: &Context, measured: Measured<'_>) -> Explanation {
+    pub(crate) fn end(self, context: &Context, measured: MeasuredThread<'_>) -> Explanation {
         match self.0 {
             None => Explanation::default(),
             Some(Err(error)) => document::without_trace(&error),

@@ -5,7 +5,7 @@ use hpt_document::load::LoadKind;
 
 /// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum LoadGenerator {
     /// Computations that never pause
     Cpu,
     /// Writes to memory
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Timers,
 }
 
-impl Kind {
+impl LoadGenerator {
     /// Returns the kind as a document field.
     pub(super) const fn field(self) -> LoadKind {
         match self {
@@ -43,14 +43,14 @@ impl Kind {
 mod tests {
     use clap::ValueEnum;
 
-    use super::Kind;
+    use super::LoadGenerator;
 
     #[test]
     fn options_and_documents_use_the_same_words() {
-        for &kind in Kind::value_variants() {
+        for &kind in LoadGenerator::value_variants() {
             let value = kind.to_possible_value().expect("no kind is hidden");
-            assert_eq!((value.get_name(), Kind::named(kind.name())), (kind.name(), Some(kind)));
+            assert_eq!((value.get_name(), LoadGenerator::named(kind.name())), (kind.name(), Some(kind)));
         }
-        assert_eq!(Kind::named("none"), None);
+        assert_eq!(LoadGenerator::named("none"), None);
     }
 }

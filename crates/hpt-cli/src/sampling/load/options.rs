@@ -8,7 +8,7 @@ use super::{
         cpu_options::{Cpus, cpus},
         realtime_options::check_cpus,
     },
-    kind::Kind,
+    kind::LoadGenerator,
 };
 use crate::exit::Failure;
 
@@ -23,7 +23,7 @@ pub(crate) struct LoadOptions {
     /// and built-in loads otherwise. Memory and disk space are limited to a quarter of what is free. The load ends with
     /// hpt. Files of --write and --raw contain the loaded phase.
     #[arg(long, value_name = "KIND,...", value_enum, value_delimiter = ',', help_heading = LOAD, hide_short_help = true, hide_possible_values = true)]
-    load: Vec<Kind>,
+    load: Vec<LoadGenerator>,
     /// CPUs of the load: 0,2-5 or all [default: CPUs that are not measured]
     ///
     /// If every CPU is measured, the default is all CPUs.
@@ -33,7 +33,7 @@ pub(crate) struct LoadOptions {
 
 impl LoadOptions {
     /// Returns the kinds of load, each once; empty without `--load`.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
+    pub(super) fn kinds(&self) -> Vec<LoadGenerator> {
         let mut kinds = Vec::new();
         for &kind in &self.load {
             if !kinds.contains(&kind) {

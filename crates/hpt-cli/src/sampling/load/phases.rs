@@ -61,7 +61,7 @@ pub(crate) fn in_phases(
 fn only_idle(idle: Document, failure: &Failure) -> Document {
     let why = format!("there is no loaded phase: {}", failure.text());
     let Document { mut warnings, answer, mut data, blocks, .. } = idle;
-    let parts = Parts::of(blocks, data.limits());
+    let parts = PhaseParts::of(blocks, data.limits());
     let (limits, notes) = limits_and_notes(&mut data);
     doubt(limits, &why);
     notes.push(why.clone());
@@ -130,7 +130,7 @@ fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<Stri
         .filter_map(|(phase, data)| explanation_of(data).map(|of_phase| (phase, of_phase)))
         .flat_map(|(phase, (explanation, samples))| explain::terminal::blocks_of_phase(phase, explanation, samples))
         .collect();
-    let parts = (Parts::of(idle.blocks, idle_data.limits()), Parts::of(loaded.blocks, loaded_data.limits()));
+    let parts = (PhaseParts::of(idle.blocks, idle_data.limits()), PhaseParts::of(loaded.blocks, loaded_data.limits()));
     let mut data = with_phase(idle_data, loaded_data, load, notes);
     if let Some(why) = ended_early {
         doubt(limits_and_notes(&mut data).0, &why);
@@ -232,7 +232,7 @@ fn words(load: &Load) -> String {
 }
 
 /// Returns the headlines of both phases, one table with the rows of both, the load, and the details of both.
-fn side_by_side((idle, loaded): (Parts, Parts), load: String, keys: usize) -> Vec<Block> {
+fn side_by_side((idle, loaded): (PhaseParts, PhaseParts), load: String, keys: usize) -> Vec<Block> {
     let headline = |phase: &str, text: Option<String>| text.map(|text| Block::Headline(format!("{phase}: {text}")));
     let table = match (idle.table, loaded.table) {
         (Some(idle), Some(loaded)) => Some(Block::Table(merged(idle, loaded, keys))),
@@ -250,13 +250,13 @@ fn side_by_side((idle, loaded): (Parts, Parts), load: String, keys: usize) -> Ve
 
 /// The parts of a result that a combined result uses.
 #[derive(Debug, Default)]
-struct Parts {
+struct PhaseParts {
     headline: Option<String>,
     table: Option<Table>,
     details: Vec<Block>,
 }
 
-impl Parts {
+impl PhaseParts {
     /// The verdicts on the limits of the phase are left out. The combined result has its own.
     fn of(blocks: Vec<Block>, limits: &[LimitRow]) -> Self {
         let mut parts = Self::default();

@@ -17,7 +17,7 @@ use std::{
 use hpt_realtime::{Pinned, Policy, PolicyGuard};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::kind::Kind;
+use super::kind::LoadGenerator;
 use crate::output::cause_words::LOAD;
 
 /// The first argument of a worker.
@@ -37,7 +37,7 @@ const TIMER_INTERVAL: Duration = Duration::from_micros(100);
 /// The task of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
-    pub(super) kind: Kind,
+    pub(super) kind: LoadGenerator,
     pub(super) cpu: usize,
     /// The memory or disk space that the worker may use.
     pub(super) bytes: u64,
@@ -105,10 +105,10 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     }
     end_with(parent, Signal::KILL)?;
     if text(1)? == NOTHING {
-        name_thread(Kind::Fork);
+        name_thread(LoadGenerator::Fork);
         std::process::exit(0);
     }
-    let kind = Kind::named(text(1)?).ok_or_else(invalid)?;
+    let kind = LoadGenerator::named(text(1)?).ok_or_else(invalid)?;
     name_thread(kind);
     let cpu = text(2)?.parse().map_err(|_| invalid())?;
     let bytes = text(3)?.parse().map_err(|_| invalid())?;
@@ -121,7 +121,7 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
 
 /// Names the main thread after its load. Threads and processes that it starts inherit the name.
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-fn name_thread(kind: Kind) {
+fn name_thread(kind: LoadGenerator) {
     // The kernel keeps 15 characters.
     let _ = fs::write("/proc/self/comm", format!("{LOAD}{}", kind.name()));
 }
@@ -143,17 +143,17 @@ fn say_ready() -> io::Result<()> {
 
 fn run(task: &Task) -> io::Result<std::convert::Infallible> {
     match task.kind {
-        Kind::Cpu => {
+        LoadGenerator::Cpu => {
             say_ready()?;
             let mut number = 1_u64;
             loop {
                 number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
             }
         }
-        Kind::Memory => write_memory(task.bytes),
-        Kind::Fork => start_processes(),
-        Kind::Disk => write_file(&task.folder, task.bytes),
-        Kind::Timers => expire_timers(),
+        LoadGenerator::Memory => write_memory(task.bytes),
+        LoadGenerator::Fork => start_processes(),
+        LoadGenerator::Disk => write_file(&task.folder, task.bytes),
+        LoadGenerator::Timers => expire_timers(),
     }
 }
 

@@ -23,7 +23,7 @@ struct Turns {
     seed: u64,
 }
 
-struct World {
+struct ContendedWorld {
     cores: usize,
     turns: Mutex<Turns>,
     next: Vec<Condvar>,
@@ -35,7 +35,7 @@ struct World {
     words: [AtomicU64; 64],
 }
 
-impl World {
+impl ContendedWorld {
     fn new(cores: usize) -> Self {
         let turns = Turns { true_ns: 7e12, round: (0..cores).collect(), running: (0..cores).collect(), seed: 12_345 };
         Self {
@@ -65,7 +65,7 @@ impl World {
 /// One core. After the kernel has dropped the counter, the counters of odd-numbered cores are ahead of the others.
 #[derive(Clone, Copy)]
 struct Core<'a> {
-    world: &'a World,
+    world: &'a ContendedWorld,
     number: usize,
 }
 
@@ -176,7 +176,7 @@ impl Instruments for Core<'_> {
 }
 
 /// Runs `work` on all cores until it returns true on one of them.
-fn on_all_cores(world: &World, work: impl Fn(Core<'_>) -> bool + Sync) {
+fn on_all_cores(world: &ContendedWorld, work: impl Fn(Core<'_>) -> bool + Sync) {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..world.cores {
@@ -208,7 +208,7 @@ fn read_and_hand_over(core: Core<'_>) -> bool {
 #[test]
 fn a_segment_takes_fewer_than_four_attempts_with_any_number_of_cores() {
     for cores in [2, 4, 8, 16, 32, 64] {
-        let world = World::new(cores);
+        let world = ContendedWorld::new(cores);
         let until = |segments| {
             on_all_cores(&world, |core| {
                 if read_and_hand_over(core) && core.number == 0 {
@@ -235,7 +235,7 @@ fn a_segment_takes_fewer_than_four_attempts_with_any_number_of_cores() {
 #[test]
 fn with_many_cores_a_dropped_counter_is_abandoned_within_a_second() {
     for cores in [2, 4, 8, 16, 32, 64] {
-        let world = World::new(cores);
+        let world = ContendedWorld::new(cores);
         let dropped_ns = Mutex::new(None);
         on_all_cores(&world, |core| {
             if read_and_hand_over(core) && core.number == 0 {

@@ -52,7 +52,7 @@ const MOST_ATTEMPTS: u32 = 16;
 /// ACPI Specification 6.5, 4.8.2.1, Power Management Timer; Linux, drivers/clocksource/acpi_pm.c.
 #[derive(Debug)]
 pub struct AcpiPm {
-    counter: Counter<OpenPort>,
+    counter: PmCounter<OpenPort>,
     barrier: Barrier,
     info: SourceInfo,
     bound_to_its_thread: PhantomData<*const ()>,
@@ -60,14 +60,14 @@ pub struct AcpiPm {
 
 /// The timer's register, read through a port that tests can replace with a script.
 #[derive(Debug)]
-struct Counter<P> {
+struct PmCounter<P> {
     port: P,
     width: Width,
     /// Whether the chipset can return invalid values while the timer changes.
     doubtful: bool,
 }
 
-impl<P: InputPort> Counter<P> {
+impl<P: InputPort> PmCounter<P> {
     #[inline(always)]
     fn once(&self) -> u64 {
         u64::from(self.port.read_u32()) & self.width.mask()
@@ -192,7 +192,7 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
     let port = OpenPort::open(timer.port).map_err(|error| refusal(host, timer.port, error))?;
     info.width = width(timer.says_32_bits, port.read_u32());
     let doubtful = host.pm_timer_latch() != Latch::Sound;
-    let counter = Counter { port, width: info.width, doubtful };
+    let counter = PmCounter { port, width: info.width, doubtful };
     let barrier = Barrier::detect(process::platform().as_deref());
     Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
 }
@@ -305,7 +305,7 @@ mod tests {
         prelude::{Strategy, any, prop_assert, proptest},
     };
 
-    use super::{Counter, InputPort, MOST_ATTEMPTS, NARROW, Unavailable, refusal, unreadable, width};
+    use super::{InputPort, MOST_ATTEMPTS, NARROW, PmCounter, Unavailable, refusal, unreadable, width};
     use crate::source::MissingRight;
     use hpt_sys::{
         host::{Facts, Host},
@@ -329,9 +329,9 @@ mod tests {
         }
     }
 
-    fn flaky(now: u32, nonsense: Vec<Option<u32>>, doubtful: bool) -> Counter<Flaky> {
+    fn flaky(now: u32, nonsense: Vec<Option<u32>>, doubtful: bool) -> PmCounter<Flaky> {
         let port = Flaky { now: Cell::new(now), nonsense: RefCell::new(nonsense), reads: Cell::new(0) };
-        Counter { port, width: NARROW, doubtful }
+        PmCounter { port, width: NARROW, doubtful }
     }
 
     #[test]

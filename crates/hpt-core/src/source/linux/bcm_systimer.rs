@@ -52,7 +52,7 @@ const MEMORY: &str = "/dev/mem";
 ///
 /// BCM2835 ARM Peripherals, chapter 12, System Timer.
 #[derive(Debug)]
-pub struct BcmSystimer(Counter<Window>);
+pub struct BcmSystimer(SystimerCounter<Window>);
 
 /// The low 32 bits of the Broadcom System Timer. They are read with a single load. This is the cheapest read of the
 /// timer. This counter wraps every 71.6 minutes; [`Widened`](crate::Widened) extends it to 64 bits so that it can serve
@@ -68,17 +68,17 @@ pub struct BcmSystimer(Counter<Window>);
 ///
 /// BCM2835 ARM Peripherals, chapter 12, System Timer.
 #[derive(Debug)]
-pub struct BcmSystimerLow(Counter<Window>);
+pub struct BcmSystimerLow(SystimerCounter<Window>);
 
 /// Either variant of the counter. Tests can replace its registers with a script.
 #[derive(Debug)]
-struct Counter<R> {
+struct SystimerCounter<R> {
     registers: R,
     barrier: Barrier,
     info: SourceInfo,
 }
 
-impl<R: Registers> Counter<R> {
+impl<R: Registers> SystimerCounter<R> {
     #[inline(always)]
     fn low(&self) -> u64 {
         self.registers.read_u32(LOW).into()
@@ -113,12 +113,12 @@ macro_rules! time_source {
 
             #[inline(always)]
             fn ticks_start(&self) -> u64 {
-                self.0.after_all(Counter::$read)
+                self.0.after_all(SystimerCounter::$read)
             }
 
             #[inline(always)]
             fn ticks_end(&self) -> u64 {
-                self.0.between_all(Counter::$read)
+                self.0.between_all(SystimerCounter::$read)
             }
 
             fn info(&self) -> &SourceInfo {
@@ -209,7 +209,7 @@ fn info(id: SourceId, clock_frequency_hz: Option<u32>) -> SourceInfo {
     info
 }
 
-fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavailable> {
+fn open(host: &Host, id: SourceId) -> Result<(SystimerCounter<Window>, PathBuf), Unavailable> {
     let (info, region) = describe(host, id)?;
     if !host.is_live() {
         return Err(Unavailable::Captured);
@@ -217,7 +217,7 @@ fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavail
     require_mapping()?;
     let (registers, path) = map(host, region)?;
     let barrier = Barrier::detect(process::platform().as_deref());
-    Ok((Counter { registers, barrier, info }, path))
+    Ok((SystimerCounter { registers, barrier, info }, path))
 }
 
 /// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the path of the
@@ -367,7 +367,7 @@ mod tests {
 
     use proptest::prelude::{prop_assert, proptest};
 
-    use super::{Barrier, Counter, HIGH, LOW, LOW_ID, Registers, WIDE_ID, info};
+    use super::{Barrier, HIGH, LOW, LOW_ID, Registers, SystimerCounter, WIDE_ID, info};
     use crate::source::{
         SelfTestFailure, SourceId, SourceInfo, TimeSource,
         linux::test_world::{WorldClock, ticks_after},
@@ -404,21 +404,21 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Wide<'a>(Counter<Moving<'a>>);
+    struct Wide<'a>(SystimerCounter<Moving<'a>>);
     time_source!(Wide<'_>, wide);
     #[derive(Debug)]
-    struct Low<'a>(Counter<Moving<'a>>);
+    struct Low<'a>(SystimerCounter<Moving<'a>>);
     time_source!(Low<'_>, low);
 
-    fn counter<R: Registers>(registers: R, id: SourceId) -> Counter<R> {
-        Counter { registers, barrier: Barrier::detect(None), info: info(id, None) }
+    fn counter<R: Registers>(registers: R, id: SourceId) -> SystimerCounter<R> {
+        SystimerCounter { registers, barrier: Barrier::detect(None), info: info(id, None) }
     }
 
     fn moving(now_ns: &AtomicU64, ticks_per_ms: u64) -> Moving<'_> {
         Moving { now_ns, ticks_per_ms, read_ns: 100 }
     }
 
-    fn scripted(reads: &[(usize, u32)]) -> Counter<Scripted> {
+    fn scripted(reads: &[(usize, u32)]) -> SystimerCounter<Scripted> {
         counter(Scripted(RefCell::new(reads.iter().copied().collect())), WIDE_ID)
     }
 

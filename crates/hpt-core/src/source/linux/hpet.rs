@@ -74,7 +74,7 @@ const PATIENCE: u32 = 1_000;
 ///
 /// IA-PC HPET (High Precision Event Timers) Specification 1.0a; Linux, Documentation/timers/hpet.rst.
 #[derive(Debug)]
-pub struct Hpet(Counter<Arc<Window>>);
+pub struct Hpet(HpetCounter<Arc<Window>>);
 
 /// The low 32 bits of the HPET's main counter. They are read with a single load. This is the cheapest read of the
 /// timer. This counter wraps within minutes; [`Widened`](crate::Widened) extends it to 64 bits so that it can serve as
@@ -90,11 +90,11 @@ pub struct Hpet(Counter<Arc<Window>>);
 ///
 /// IA-PC HPET (High Precision Event Timers) Specification 1.0a; Linux, Documentation/timers/hpet.rst.
 #[derive(Debug)]
-pub struct HpetLow(Counter<Arc<Window>>);
+pub struct HpetLow(HpetCounter<Arc<Window>>);
 
 /// Either variant of the counter. Tests can replace its registers with a script.
 #[derive(Debug)]
-struct Counter<R> {
+struct HpetCounter<R> {
     registers: R,
     /// Whether both words are read.
     both: bool,
@@ -102,7 +102,7 @@ struct Counter<R> {
     info: SourceInfo,
 }
 
-impl<R: Registers> Counter<R> {
+impl<R: Registers> HpetCounter<R> {
     /// Creates the variant of the counter named `id`.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ fn info(id: SourceId) -> SourceInfo {
     info
 }
 
-fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> {
+fn open(host: &Host, id: SourceId) -> Result<HpetCounter<Arc<Window>>, Unavailable> {
     let have = host.facts().architecture;
     if !have.is_x86() {
         return Err(Unavailable::OtherArchitecture { have });
@@ -251,7 +251,7 @@ fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> 
     }
     require_mapping()?;
     let window = window().map_err(|(step, error)| refusal(host, step, error))?;
-    Counter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
+    HpetCounter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
 }
 
 /// The request that the kernel refused.
@@ -323,7 +323,7 @@ fn refusal(host: &Host, step: Step, error: io::Error) -> Unavailable {
     }
 }
 
-fn evidence<R: Registers>(counter: &Counter<R>) -> Vec<String> {
+fn evidence<R: Registers>(counter: &HpetCounter<R>) -> Vec<String> {
     let read = |offset| counter.registers.read_u32(offset);
     let (capability, configuration) = (read(CAPABILITY), read(CONFIGURATION));
     vec![
@@ -417,7 +417,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
     use super::{
-        CAPABILITY, CONFIGURATION, COUNTER_IS_WIDE, Counter, HIGH, LENGTH, LOW, LOW_ID, PERIOD, Registers, Step,
+        CAPABILITY, CONFIGURATION, COUNTER_IS_WIDE, HIGH, HpetCounter, LENGTH, LOW, LOW_ID, PERIOD, Registers, Step,
         WIDE_ID, evidence, rate, refusal, shape,
     };
     use crate::source::{
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Source<'a>(Counter<Moving<'a>>);
+    struct Source<'a>(HpetCounter<Moving<'a>>);
     time_source!(Source<'_>);
 
     fn intel(now_ns: &AtomicU64) -> Moving<'_> {
@@ -477,12 +477,12 @@ mod tests {
     #[test]
     fn a_wide_counter_has_two_words_and_a_narrow_one_its_low_word() {
         let now_ns = AtomicU64::new(0);
-        let wide = Counter::over(intel(&now_ns), WIDE_ID).expect("an HPET");
+        let wide = HpetCounter::over(intel(&now_ns), WIDE_ID).expect("an HPET");
         assert_eq!((wide.both, wide.info.width.bits()), (true, 64));
-        let low = Counter::over(intel(&now_ns), LOW_ID).expect("an HPET");
+        let low = HpetCounter::over(intel(&now_ns), LOW_ID).expect("an HPET");
         assert_eq!((low.both, low.info.width.bits()), (false, 32));
         let narrow = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
-        let narrow = Counter::over(narrow, WIDE_ID).expect("an HPET");
+        let narrow = HpetCounter::over(narrow, WIDE_ID).expect("an HPET");
         assert_eq!((narrow.both, narrow.info.width.bits()), (false, 32));
         let lines = evidence(&wide).join("\n");
         for said in ["3 timers", "vendor 0x8086", "64-bit counter", "69841279 fs", "the counter runs"] {
@@ -496,7 +496,7 @@ mod tests {
             // One tick per nanosecond: the carry of the low word comes after `before_ns`.
             let now_ns = AtomicU64::new((carry << 32) - before_ns);
             let page = Moving { ticks_per_ms: 1_000_000, read_ns, ..intel(&now_ns) };
-            let hpet = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
+            let hpet = Source(HpetCounter::over(page, WIDE_ID).expect("an HPET"));
             let mut last = 0;
             for _ in 0..60 {
                 let earliest = now_ns.load(Ordering::Relaxed);
@@ -511,7 +511,7 @@ mod tests {
         fn any_page_is_an_hpet_or_is_refused_with_a_reason(capability in any::<u32>(), period_fs in any::<u32>(), ticks_per_ms in 0..1_000_000_u64) {
             let now_ns = AtomicU64::new(0);
             let page = Moving { now_ns: &now_ns, capability, period_fs, ticks_per_ms, read_ns: 500 };
-            match Counter::over(page, WIDE_ID) {
+            match HpetCounter::over(page, WIDE_ID) {
                 Ok(counter) => {
                     let _ = counter.read();
                 }
@@ -535,7 +535,7 @@ mod tests {
     fn the_counter_passes_its_self_test_and_another_page_does_not() {
         let test = |page| {
             let Moving { now_ns, .. } = page;
-            self_test(&Source(Counter::over(page, LOW_ID).expect("an HPET")), &WorldClock::of(now_ns))
+            self_test(&Source(HpetCounter::over(page, LOW_ID).expect("an HPET")), &WorldClock::of(now_ns))
         };
         let now_ns = AtomicU64::new(0);
         test(intel(&now_ns)).expect("runs at its stated rate");
@@ -554,7 +554,7 @@ mod tests {
         // A millisecond before the wrap.
         let now_ns = AtomicU64::new(299_968_600_000);
         let page = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
-        let narrow = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
+        let narrow = Source(HpetCounter::over(page, WIDE_ID).expect("an HPET"));
         self_test(&narrow, &WorldClock::of(&now_ns)).expect("runs at its stated rate");
         // At its nominal rate it counts more in five minutes than it has bits for.
         assert!(narrow.ticks() < 1 << 24, "the counter has wrapped");

@@ -163,17 +163,17 @@ fn claimed_resolution_ns(host: &Host, clock: ClockId) -> Option<u64> {
 /// `clock_gettime(2)`, gettimeofday(2), vdso(7).
 #[derive(Clone, Debug)]
 pub struct PosixClock {
-    reader: Reader,
+    reader: PosixReader,
     info: SourceInfo,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Reader {
+enum PosixReader {
     Clock(Clock),
     TimeOfDay(TimeOfDay),
 }
 
-impl Reader {
+impl PosixReader {
     fn open(id: PosixId, route: Route) -> Result<Self, Unavailable> {
         let refused = |call| move |error| Unavailable::refused(call, error);
         match id.clock_id() {
@@ -213,14 +213,14 @@ impl PosixClock {
             return Err(Unavailable::Captured);
         }
         let mut info = id.properties(host);
-        let by_call = Reader::open(id, Route::SystemCall)?;
+        let by_call = PosixReader::open(id, Route::SystemCall)?;
         // With PR_TSC_SIGSEGV in effect, reading the clock through the vDSO raises SIGSEGV. The system call does not
         // read the counter in user mode.
         if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
             info.read_path = ReadPath::SystemCall;
             return Ok(Self { reader: by_call, info });
         }
-        let by_library = Reader::open(id, Route::Library)?;
+        let by_library = PosixReader::open(id, Route::Library)?;
         info.read_path = served_by(|| by_library.ticks(), || by_call.ticks());
         Ok(Self { reader: by_library, info })
     }
@@ -234,7 +234,7 @@ impl PosixClock {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        let reader = Reader::open(id, Route::SystemCall)?;
+        let reader = PosixReader::open(id, Route::SystemCall)?;
         let mut info = id.properties(host);
         info.read_path = ReadPath::SystemCall;
         Ok(Self { reader, info })

@@ -50,18 +50,18 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// rtc(4), `RTC_RD_TIME`; Linux, Documentation/ABI/testing/sysfs-class-rtc, `since_epoch`.
 #[derive(Debug)]
 pub struct RealTimeClock {
-    reader: Reader,
+    reader: RtcReader,
     last: AtomicU64,
     info: SourceInfo,
 }
 
 #[derive(Debug)]
-enum Reader {
+enum RtcReader {
     Device(Rtc),
     Attribute(File),
 }
 
-impl Reader {
+impl RtcReader {
     /// Returns the seconds since 1970, modulo 2^64.
     fn seconds(&self) -> io::Result<u64> {
         let no_date = || io::Error::new(io::ErrorKind::InvalidData, "the clock has no valid date");
@@ -130,10 +130,10 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    let by_device = Rtc::open(&device(id)).map(Reader::Device);
+    let by_device = Rtc::open(&device(id)).map(RtcReader::Device);
     let reader = match by_device {
         Ok(reader) => Ok(reader),
-        Err(refused) => File::open(CLOCKS.attribute(id, "since_epoch")).map(Reader::Attribute).map_err(|_| refused),
+        Err(refused) => File::open(CLOCKS.attribute(id, "since_epoch")).map(RtcReader::Attribute).map_err(|_| refused),
     };
     let reader = reader.map_err(|error| refusal(id, error))?;
     let first = reader.seconds().map_err(|error| Unavailable::refused(id.to_string(), error))?;
@@ -192,8 +192,8 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
     }
     let Some(clock) = opened else { return lines };
     lines.push(match clock.reader {
-        Reader::Device(_) => format!("read with RTC_RD_TIME from {}", device(id).display()),
-        Reader::Attribute(_) => {
+        RtcReader::Device(_) => format!("read with RTC_RD_TIME from {}", device(id).display()),
+        RtcReader::Attribute(_) => {
             format!(
                 "read from {}, because {} cannot be opened",
                 CLOCKS.attribute(id, "since_epoch"),

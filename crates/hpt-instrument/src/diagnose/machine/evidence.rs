@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hpt_sys::{
-    host::{Cores, CpuList, Host, IDLE_DRIVER, LogLine, Told},
+    host::{Cores, CpuList, Host, IDLE_DRIVER, Known, LogLine},
     settings::{self, NO_TURBO, SystemSetting},
 };
 
@@ -181,13 +181,13 @@ fn grouped(host: &Host, files: impl Iterator<Item = (usize, String)>) -> Vec<Evi
 /// Returns the value in a file; `None` if the file does not exist, or has no such line.
 fn value(host: &Host, path: &str, beginning: &str) -> Option<String> {
     match host.told(path) {
-        Told::Is(text) if text.trim().is_empty() => beginning.is_empty().then(|| "empty".to_owned()),
-        Told::Is(text) => {
+        Known::Is(text) if text.trim().is_empty() => beginning.is_empty().then(|| "empty".to_owned()),
+        Known::Is(text) => {
             let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(beginning)).collect();
             (!lines.is_empty()).then(|| on_one_line(&lines.join("; ")))
         }
-        Told::NotAllowed => Some(NOT_READABLE.to_owned()),
-        Told::Absent | Told::Garbled => None,
+        Known::NotAllowed => Some(NOT_READABLE.to_owned()),
+        Known::Absent | Known::Garbled => None,
     }
 }
 

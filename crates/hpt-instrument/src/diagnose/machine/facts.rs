@@ -13,7 +13,7 @@ use hpt_realtime::{
 use hpt_sys::{
     host::{
         ArchTimer, Architecture, BootParameter, Cores, Cpu, CpuList, Family, Host, IDLE_DRIVER, Interrupt,
-        KernelConfiguration, KernelRelease, PerfEvents, Situation, Stolen, Supply, Told, Zone,
+        KernelConfiguration, KernelRelease, Known, PerfEvents, Situation, Stolen, Supply, Zone,
     },
     settings::{FAIR_SERVER, FAIR_SERVER_PERIOD, PREEMPTION, SystemSetting},
 };
@@ -53,22 +53,22 @@ pub struct MachineFacts {
     pub(super) cores: Cores,
     /// The values of the files that each rule examines.
     pub(super) evidence: BTreeMap<&'static str, Vec<Evidence>>,
-    pub(super) interrupts: Told<Vec<Interrupt>>,
+    pub(super) interrupts: Known<Vec<Interrupt>>,
     /// The settings of the machine, each by its file.
-    settings: BTreeMap<&'static str, Told<String>>,
+    settings: BTreeMap<&'static str, Known<String>>,
     /// The time that the fair server of each CPU reserves, in nanoseconds.
-    pub(super) fair_servers: BTreeMap<usize, Told<i64>>,
+    pub(super) fair_servers: BTreeMap<usize, Known<i64>>,
     /// The period of the fair server of each CPU, in nanoseconds.
-    pub(super) fair_server_periods: BTreeMap<usize, Told<i64>>,
+    pub(super) fair_server_periods: BTreeMap<usize, Known<i64>>,
     pub(super) limits: Limits,
     /// The configuration with which the kernel was built, if a file states it.
     pub(super) configuration: Option<KernelConfiguration>,
     /// The driver that selects idle states; `none` if the kernel has none for this machine.
-    pub(super) idle_driver: Told<String>,
+    pub(super) idle_driver: Known<String>,
     pub(super) turbo: Option<bool>,
-    pub(super) swaps: Told<usize>,
-    pub(super) nodes: Told<CpuList>,
-    pub(super) stolen: Told<Stolen>,
+    pub(super) swaps: Known<usize>,
+    pub(super) nodes: Known<CpuList>,
+    pub(super) stolen: Known<Stolen>,
     pub(super) supply: Option<Supply>,
     pub(super) temperatures: Vec<Zone>,
     pub(super) perf: PerfEvents,
@@ -134,17 +134,17 @@ impl MachineFacts {
     }
 
     /// Returns the value of a setting of the machine.
-    pub(super) fn value(&self, setting: &SystemSetting) -> &Told<String> {
-        self.settings.get(setting.path).unwrap_or(&Told::Absent)
+    pub(super) fn value(&self, setting: &SystemSetting) -> &Known<String> {
+        self.settings.get(setting.path).unwrap_or(&Known::Absent)
     }
 
     /// Returns the value of a setting of the machine as a number.
-    pub(super) fn number(&self, setting: &SystemSetting) -> Told<i64> {
+    pub(super) fn number(&self, setting: &SystemSetting) -> Known<i64> {
         self.value(setting).clone().parsed(|value| value.parse().ok())
     }
 
     /// Returns whether a setting of the machine is on: a number greater than zero.
-    pub(super) fn is_on(&self, setting: &SystemSetting) -> Told<bool> {
+    pub(super) fn is_on(&self, setting: &SystemSetting) -> Known<bool> {
         self.number(setting).parsed(|value| Some(value > 0))
     }
 
@@ -161,7 +161,7 @@ impl MachineFacts {
             return Vec::new();
         }
         let refused = |is_refused: bool, what: &'static str| is_refused.then_some(what);
-        let servers = self.fair_servers.values().any(|server| *server == Told::NotAllowed);
+        let servers = self.fair_servers.values().any(|server| *server == Known::NotAllowed);
         let log = matches!(self.clock_sources.log, Err(hpt_sys::host::LogUnreadable::NotAllowed));
         [
             refused(
@@ -169,7 +169,7 @@ impl MachineFacts {
                 "the CPU time that is reserved for ordinary threads (/sys/kernel/debug/sched/fair_server)",
             ),
             refused(
-                *self.value(&PREEMPTION) == Told::NotAllowed,
+                *self.value(&PREEMPTION) == Known::NotAllowed,
                 "the preemption mode of the kernel (/sys/kernel/debug/sched/preempt)",
             ),
             refused(log, "messages about clocksources in the kernel's log (/dev/kmsg)"),

@@ -1,7 +1,7 @@
 //! Rules about interrupts and kernel threads on dedicated CPUs. They move neither interrupts nor threads.
 
 use hpt_sys::{
-    host::{CpuList, Family, Interrupt, KernelThread, Told},
+    host::{CpuList, Family, Interrupt, KernelThread, Known},
     settings::{IRQ_AFFINITY, ISOLATED, NEW_INTERRUPTS, NOHZ_FULL, TIMER_MIGRATION, WORKERS},
 };
 
@@ -77,11 +77,11 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if subject.are_all(facts) {
         return Verdict::not_applicable(NO_OTHER);
     }
-    let Told::Is(all) = &facts.interrupts else {
+    let Known::Is(all) = &facts.interrupts else {
         return Verdict::without(&facts.interrupts, "/proc/interrupts");
     };
     let goes_there = |interrupt: &Interrupt| match &interrupt.goes_to {
-        Told::Is(cpus) => !cpus.and(&subject.in_question).is_empty(),
+        Known::Is(cpus) => !cpus.and(&subject.in_question).is_empty(),
         _ => count(interrupt, &subject.in_question) > 0,
     };
     // An interrupt that has never arrived belongs to a device that is not in use.
@@ -170,7 +170,7 @@ fn new_interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::not_applicable(NO_OTHER);
     }
     let default = facts.value(&NEW_INTERRUPTS).clone().parsed(|mask| CpuList::parse_mask(&mask));
-    let Told::Is(default) = default else {
+    let Known::Is(default) = default else {
         return Verdict::without(&default, NEW_INTERRUPTS.path);
     };
     let there = default.and(&subject.in_question);
@@ -234,10 +234,10 @@ fn timer_migration(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let isolated = facts.cores.isolated.is().cloned().unwrap_or_default();
     let exposed = subject.in_question.without(&isolated);
     match facts.is_on(&TIMER_MIGRATION) {
-        Told::Absent => Verdict::not_applicable("this kernel does not migrate timers, or /proc is missing"),
-        Told::Is(false) => Verdict::pass("off"),
-        Told::Is(true) if exposed.is_empty() => Verdict::pass("on, but all dedicated CPUs are isolated"),
-        Told::Is(true) => {
+        Known::Absent => Verdict::not_applicable("this kernel does not migrate timers, or /proc is missing"),
+        Known::Is(false) => Verdict::pass("off"),
+        Known::Is(true) if exposed.is_empty() => Verdict::pass("on, but all dedicated CPUs are isolated"),
+        Known::Is(true) => {
             Finding::new(Severity::Low, format!("timers of idle CPUs may expire on {}", Subject::in_words(&exposed)))
                 .fix("Let each CPU handle its own timers, until reboot", [TIMER_MIGRATION.command()])
                 .problem()
@@ -281,8 +281,8 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         format!("{} may run on {}{real_time}", named(&strays), Subject::in_words(&subject.in_question)),
     );
     let finding = match facts.cores.nohz_full {
-        Told::Is(_) => finding.steps(format!("Keep all these threads off dedicated CPUs. {text}"), commands),
-        Told::Absent | Told::NotAllowed | Told::Garbled => finding,
+        Known::Is(_) => finding.steps(format!("Keep all these threads off dedicated CPUs. {text}"), commands),
+        Known::Absent | Known::NotAllowed | Known::Garbled => finding,
     };
     if elsewhere.is_empty() {
         return finding.fix("Move these threads to other CPUs, as far as the kernel allows", []).problem();

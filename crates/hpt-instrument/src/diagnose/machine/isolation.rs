@@ -2,7 +2,7 @@
 //! siblings. They do not move threads.
 
 use hpt_sys::{
-    host::{CpuList, KernelThread, Told},
+    host::{CpuList, KernelThread, Known},
     settings::{ISOLATED, NOHZ_FULL},
 };
 
@@ -88,7 +88,7 @@ fn are(cpus: &CpuList) -> String {
 }
 
 fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
-    let Told::Is(online) = &facts.cores.online else {
+    let Known::Is(online) = &facts.cores.online else {
         return Verdict::without(&facts.cores.online, "/sys/devices/system/cpu/online");
     };
     if online.len() < 2 {
@@ -108,7 +108,7 @@ fn isolated(facts: &MachineFacts, subject: &Subject) -> Verdict {
             )
             .problem();
     }
-    let Told::Is(isolated) = &facts.cores.isolated else {
+    let Known::Is(isolated) = &facts.cores.isolated else {
         return Verdict::without(&facts.cores.isolated, ISOLATED.path);
     };
     let cpu = proposal(facts, subject);
@@ -150,7 +150,7 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         return Verdict::unknown("/proc/cmdline was not read");
     }
     let online = facts.cores.online.is().cloned().unwrap_or_default();
-    let offloaded = Told::Is(offloaded(facts));
+    let offloaded = Known::Is(offloaded(facts));
     let (mut ignored, mut unknown) = (Vec::new(), None);
     let mut count = 0;
     let parameters = [
@@ -172,7 +172,7 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         count += 1;
         let effective = in_effect.is().cloned().unwrap_or_default();
         match listed.cpus {
-            _ if *in_effect == Told::Absent => {
+            _ if *in_effect == Known::Absent => {
                 ignored.push(format!("{name}={value} is set, but this kernel does not support it"));
             }
             _ if facts.is_built_with(option) == Some(false) => {
@@ -222,11 +222,11 @@ fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::not_applicable(NO_OTHER);
     }
     let with_tick = match &facts.cores.nohz_full {
-        Told::Is(without) => subject.in_question.without(without),
-        Told::Absent if facts.cores.isolated == Told::Absent => {
+        Known::Is(without) => subject.in_question.without(without),
+        Known::Absent if facts.cores.isolated == Known::Absent => {
             return Verdict::without(&facts.cores.nohz_full, NOHZ_FULL.path);
         }
-        Told::Absent => {
+        Known::Absent => {
             return Finding::new(
                 Severity::Info,
                 "the tick cannot be stopped: this kernel was built without CONFIG_NO_HZ_FULL",
@@ -301,7 +301,7 @@ fn callback_threads(facts: &MachineFacts) -> Option<CpuList> {
 }
 
 fn none_requested(facts: &MachineFacts) -> bool {
-    let is_empty = |cpus: &Told<CpuList>| cpus.is().is_none_or(CpuList::is_empty);
+    let is_empty = |cpus: &Known<CpuList>| cpus.is().is_none_or(CpuList::is_empty);
     facts.parameter(RCU_NOCBS).is_none() && is_empty(&facts.cores.nohz_full)
 }
 
@@ -322,7 +322,7 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let cpus = if subject.in_question.is_empty() { &subject.all } else { &subject.in_question };
     let online = facts.cores.online.is().cloned().unwrap_or_default();
     for cpu in cpus.iter() {
-        let Some(Told::Is(siblings)) = facts.cores.each.get(&cpu).map(|core| &core.siblings) else { continue };
+        let Some(Known::Is(siblings)) = facts.cores.each.get(&cpu).map(|core| &core.siblings) else { continue };
         is_known = true;
         let others = siblings.and(&online).without(&CpuList::only(cpu));
         if !others.is_empty() {

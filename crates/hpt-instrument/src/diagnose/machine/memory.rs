@@ -1,7 +1,7 @@
 //! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. They change nothing.
 
 use hpt_sys::{
-    host::Told,
+    host::Known,
     settings::{HUGE_PAGES, NMI_WATCHDOG, NUMA_BALANCING, SAME_PAGES},
 };
 
@@ -65,26 +65,26 @@ pub(super) const RULES: &[Rule] = &[
 
 fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.swaps {
-        Told::Is(0) => Verdict::pass("there is no swap"),
-        Told::Is(places) => Finding::new(
+        Known::Is(0) => Verdict::pass("there is no swap"),
+        Known::Is(places) => Finding::new(
             Severity::Low,
             if *places == 1 { "there is 1 swap area".to_owned() } else { format!("there are {places} swap areas") },
         )
         .fix("Lock the memory of your program with mlockall, as hpt does with --mlockall", [])
         .fix("Turn swap off until reboot, if there is enough memory", ["sudo swapoff --all".to_owned()])
         .problem(),
-        Told::Absent => Verdict::not_applicable("this kernel does not support swap, or /proc is missing"),
+        Known::Absent => Verdict::not_applicable("this kernel does not support swap, or /proc is missing"),
         fact => Verdict::without(fact, "/proc/swaps"),
     }
 }
 
 fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.value(&HUGE_PAGES) {
-        Told::Is(way) if way == "always" => Finding::new(Severity::Low, "huge pages are used for all memory (always)")
+        Known::Is(way) if way == "always" => Finding::new(Severity::Low, "huge pages are used for all memory (always)")
             .fix("Use huge pages only for programs that request them, until reboot", [HUGE_PAGES.command()])
             .problem(),
-        Told::Is(way) => Verdict::pass(way.clone()),
-        Told::Absent => {
+        Known::Is(way) => Verdict::pass(way.clone()),
+        Known::Absent => {
             Verdict::not_applicable("this kernel does not support transparent huge pages, or /sys is missing")
         }
         fact => Verdict::without(fact, HUGE_PAGES.path),
@@ -93,15 +93,15 @@ fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
 
 fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.number(&SAME_PAGES) {
-        Told::Is(1) => Finding::new(Severity::Low, "KSM is on")
+        Known::Is(1) => Finding::new(Severity::Low, "KSM is on")
             .fix("Turn KSM off; pages that are merged stay merged", [SAME_PAGES.command()])
             .fix(
                 "Turn KSM off, and separate the merged pages, which takes memory",
                 [SAME_PAGES.command_for(&[""; 0], 2)],
             )
             .problem(),
-        Told::Is(_) => Verdict::pass("off"),
-        Told::Absent => Verdict::not_applicable("this kernel does not support KSM, or /sys is missing"),
+        Known::Is(_) => Verdict::pass("off"),
+        Known::Absent => Verdict::not_applicable("this kernel does not support KSM, or /sys is missing"),
         fact => Verdict::without(&fact, SAME_PAGES.path),
     }
 }
@@ -109,29 +109,29 @@ fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
 fn moved_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     let nodes = facts.nodes.is().map_or(1, hpt_sys::host::CpuList::len);
     match facts.is_on(&NUMA_BALANCING) {
-        Told::Absent => Verdict::not_applicable("this kernel does not support NUMA balancing, or /proc is missing"),
-        Told::Is(_) if facts.nodes.is().is_none() => {
+        Known::Absent => Verdict::not_applicable("this kernel does not support NUMA balancing, or /proc is missing"),
+        Known::Is(_) if facts.nodes.is().is_none() => {
             Verdict::not_applicable("no information on memory nodes is available")
         }
-        Told::Is(_) if nodes < 2 => Verdict::not_applicable("there is only one memory node"),
-        Told::Is(true) => Finding::new(Severity::Low, format!("NUMA balancing is on, with {nodes} memory nodes"))
+        Known::Is(_) if nodes < 2 => Verdict::not_applicable("there is only one memory node"),
+        Known::Is(true) => Finding::new(Severity::Low, format!("NUMA balancing is on, with {nodes} memory nodes"))
             .fix("Turn NUMA balancing off until reboot", [NUMA_BALANCING.command()])
             .problem(),
-        Told::Is(false) => Verdict::pass("off"),
+        Known::Is(false) => Verdict::pass("off"),
         fact => Verdict::without(&fact, NUMA_BALANCING.path),
     }
 }
 
 fn watchdog(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.is_on(&NMI_WATCHDOG) {
-        Told::Is(true) => Finding::new(Severity::Low, "the NMI watchdog is on")
+        Known::Is(true) => Finding::new(Severity::Low, "the NMI watchdog is on")
             .fix(
                 "Turn the watchdog off until reboot, or permanently with a line in /etc/sysctl.d",
                 [NMI_WATCHDOG.command()],
             )
             .problem(),
-        Told::Is(false) => Verdict::pass("off"),
-        Told::Absent => Verdict::not_applicable("this kernel has no NMI watchdog, or /proc is missing"),
+        Known::Is(false) => Verdict::pass("off"),
+        Known::Absent => Verdict::not_applicable("this kernel has no NMI watchdog, or /proc is missing"),
         fact => Verdict::without(&fact, NMI_WATCHDOG.path),
     }
 }

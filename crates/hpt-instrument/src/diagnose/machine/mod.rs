@@ -41,7 +41,7 @@ pub use self::{
     run_time::{RunTimeChange, RunTimeFix, boot_parameter, run_time_fixes},
     themes::{THEMES, examine},
 };
-use hpt_sys::host::{CpuList, Told};
+use hpt_sys::host::{CpuList, Known};
 
 /// A way to fix a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,13 +144,13 @@ impl Verdict {
     }
 
     /// Creates the verdict for a fact that the file `path` does not provide.
-    fn without<T>(fact: &Told<T>, path: &str) -> Self {
+    fn without<T>(fact: &Known<T>, path: &str) -> Self {
         match fact {
-            Told::NotAllowed => {
+            Known::NotAllowed => {
                 Self::Unknown { why: format!("{path} is not readable"), needs_root: true, is_unlikely: false }
             }
-            Told::Absent => Self::unknown(format!("{path} does not exist")),
-            Told::Is(_) | Told::Garbled => Self::unknown(format!("{path} has unexpected content")),
+            Known::Absent => Self::unknown(format!("{path} does not exist")),
+            Known::Is(_) | Known::Garbled => Self::unknown(format!("{path} has unexpected content")),
         }
     }
 }
@@ -236,7 +236,7 @@ impl Subject {
     fn elsewhere(&self, facts: &MachineFacts) -> CpuList {
         let others = facts.cores.online.is().map(|online| online.without(&self.in_question)).unwrap_or_default();
         let isolated = [&facts.cores.isolated, &facts.cores.nohz_full];
-        let common = isolated.into_iter().filter_map(Told::is).fold(others.clone(), |left, free| left.without(free));
+        let common = isolated.into_iter().filter_map(Known::is).fold(others.clone(), |left, free| left.without(free));
         if common.is_empty() { others } else { common }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hpt_sys::{
-    host::{Core, CpuList, IDLE_DRIVER, IdleState, Told},
+    host::{Core, CpuList, IDLE_DRIVER, IdleState, Known},
     settings::{GOVERNOR, HIGHEST_FREQUENCY, IDLE_STATE},
 };
 
@@ -171,7 +171,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
         })
         .collect();
     if known.is_empty() {
-        let is_stated = cores(facts, subject).any(|(_, core)| core.highest_allowed_khz != Told::Absent);
+        let is_stated = cores(facts, subject).any(|(_, core)| core.highest_allowed_khz != Known::Absent);
         return if is_stated {
             Verdict::unknown("scaling_max_freq or cpuinfo_max_freq states no frequency")
         } else {
@@ -236,10 +236,12 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
             Some(_) => no_control(facts),
             None if facts.cores.each.is_empty() => no_control(facts),
             None => match &facts.idle_driver {
-                Told::Is(driver) if driver == "none" => Verdict::pass(
+                Known::Is(driver) if driver == "none" => Verdict::pass(
                     "the kernel has no cpuidle driver on this machine: idle CPUs use only the shallowest idle state",
                 ),
-                Told::Is(driver) => Verdict::unknown(format!("the idle states of the driver {driver} are not visible")),
+                Known::Is(driver) => {
+                    Verdict::unknown(format!("the idle states of the driver {driver} are not visible"))
+                }
                 _ => Verdict::unknown_and_unlikely(format!(
                     "no idle states are listed, and {IDLE_DRIVER} does not exist"
                 )),
@@ -301,8 +303,8 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
 fn slowed_down(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let known: Vec<(usize, u64)> = cores(facts, subject)
         .filter_map(|(cpu, core)| match core.throttled {
-            Told::Is(times) => Some((cpu, times)),
-            Told::Absent | Told::NotAllowed | Told::Garbled => None,
+            Known::Is(times) => Some((cpu, times)),
+            Known::Absent | Known::NotAllowed | Known::Garbled => None,
         })
         .collect();
     let Some((cpu, times)) = known.iter().max_by_key(|(_, times)| *times) else {

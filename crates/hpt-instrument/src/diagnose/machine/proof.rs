@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use hpt_sys::{
-    host::Told,
+    host::Known,
     settings::{RT_PERIOD, RT_RUNTIME},
     units::Spaced,
 };
@@ -58,13 +58,13 @@ const IN_A_ROW: usize = 3;
 impl MachineFacts {
     fn reserved(&self, rule: &str, cpu: usize) -> Option<Reserved> {
         match (rule, self.number(&RT_RUNTIME), self.number(&RT_PERIOD)) {
-            ("throttling", Told::Is(runtime), Told::Is(period)) => Some(Reserved {
+            ("throttling", Known::Is(runtime), Known::Is(period)) => Some(Reserved {
                 gap: Duration::from_micros(u64::try_from(period.checked_sub(runtime)?).ok()?),
                 period: Duration::from_micros(u64::try_from(period).ok()?),
             }),
             ("fair-server", ..) => {
-                let known = |files: &BTreeMap<usize, Told<i64>>| {
-                    let ns = files.get(&cpu).and_then(Told::is)?;
+                let known = |files: &BTreeMap<usize, Known<i64>>| {
+                    let ns = files.get(&cpu).and_then(Known::is)?;
                     u64::try_from(*ns).ok().filter(|&ns| ns > 0).map(Duration::from_nanos)
                 };
                 Some(Reserved {

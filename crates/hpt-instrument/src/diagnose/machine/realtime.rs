@@ -3,7 +3,7 @@
 
 use hpt_realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE};
 use hpt_sys::{
-    host::{Architecture, Family, KernelConfiguration, Told},
+    host::{Architecture, Family, KernelConfiguration, Known},
     settings::{FAIR_SERVER, PREEMPTION, REALTIME, RT_PERIOD, RT_RUNTIME},
 };
 
@@ -86,7 +86,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
         ));
     }
     let version = &facts.kernel_version;
-    if facts.number(&REALTIME) == Told::Is(1)
+    if facts.number(&REALTIME) == Known::Is(1)
         || version.contains("PREEMPT_RT")
         || version.contains("PREEMPT RT")
         || facts.is_built_with("PREEMPT_RT") == Some(true)
@@ -168,7 +168,7 @@ fn with_a_real_time_kernel(facts: &MachineFacts, finding: Finding) -> Finding {
 }
 
 fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
-    let (Told::Is(runtime), Told::Is(period)) = (facts.number(&RT_RUNTIME), facts.number(&RT_PERIOD)) else {
+    let (Known::Is(runtime), Known::Is(period)) = (facts.number(&RT_RUNTIME), facts.number(&RT_PERIOD)) else {
         return match facts.kernel {
             Some(kernel) if kernel >= FAIR_SERVER_SINCE => {
                 Verdict::not_applicable("this kernel does not throttle real-time threads")
@@ -233,7 +233,7 @@ fn budget(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let Verdict::Problem(finding) = throttling(facts, subject) else {
         return Verdict::not_applicable("the kernel does not throttle real-time threads: see throttling");
     };
-    let (Told::Is(runtime), Told::Is(period)) = (facts.number(&RT_RUNTIME), facts.number(&RT_PERIOD)) else {
+    let (Known::Is(runtime), Known::Is(period)) = (facts.number(&RT_RUNTIME), facts.number(&RT_PERIOD)) else {
         return Verdict::without(facts.value(&RT_RUNTIME), RT_RUNTIME.path);
     };
     // By default, 5 % is left to ordinary threads, which only a thread that never blocks notices.
@@ -289,7 +289,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
                 "the release of the kernel is not known, and nothing else shows whether there is a fair server",
             );
         }
-        let refused = servers().any(|(_, known)| *known == Told::NotAllowed);
+        let refused = servers().any(|(_, known)| *known == Known::NotAllowed);
         let (why, mount) = match (refused, facts.is_root()) {
             (true, true) => ("the kernel is locked down, so the reserved time can be neither read nor changed", None),
             (true, false) => ("only root can read the reserved time", None),

@@ -6,7 +6,7 @@ use hpt_realtime::{
     with_governor, without_turbo,
 };
 use hpt_sys::{
-    host::{Core, Host, Interrupt, Told},
+    host::{Core, Host, Interrupt, Known},
     settings::{
         self, FAIR_SERVER, GOVERNOR, IDLE_STATE, IRQ_AFFINITY, IRQBALANCE, LOWEST_FREQUENCY, SystemSetting, WORKERS,
     },
@@ -45,7 +45,7 @@ pub enum RunTimeChange {
 /// for the goal of the examination have no fixes. `cpu` is the CPU that was examined.
 #[must_use]
 pub fn run_time_fixes(host: &Host, facts: &MachineFacts, examined: &[Examined], cpu: usize) -> Vec<RunTimeFix> {
-    let machine = Machine { host, facts, cpu, subject: Subject::of(facts, Some(cpu)) };
+    let machine = TunedMachine { host, facts, cpu, subject: Subject::of(facts, Some(cpu)) };
     let is_problem =
         |one: &&Examined| matches!(&one.verdict, Verdict::Problem(finding) if finding.severity > Severity::Info);
     let rules: Vec<&'static str> = examined.iter().filter(is_problem).map(|one| one.rule.id).collect();
@@ -60,14 +60,14 @@ pub fn boot_parameter(fix: &str, value: &str) -> Option<String> {
 }
 
 /// A machine, and the CPU that is to run a time-critical thread.
-struct Machine<'a> {
+struct TunedMachine<'a> {
     host: &'a Host,
     facts: &'a MachineFacts,
     cpu: usize,
     subject: Subject,
 }
 
-impl Machine<'_> {
+impl TunedMachine<'_> {
     /// Returns the fixes for a rule. `rules` are all rules that found a problem.
     fn fixes(&self, rule: &'static str, rules: &[&'static str]) -> Vec<RunTimeFix> {
         let of_rule = settings::ALL.iter().filter_map(|known| Some((known, known.trial?)));
@@ -106,7 +106,7 @@ impl Machine<'_> {
 
     fn fair_server(&self) -> RunTimeChange {
         let cpu = self.cpu;
-        if matches!(self.facts.fair_servers.get(&cpu), None | Some(Told::Absent)) {
+        if matches!(self.facts.fair_servers.get(&cpu), None | Some(Known::Absent)) {
             return RunTimeChange::NotPossible(format!(
                 "{} is missing; if debugfs is not mounted, run `sudo mount -t debugfs none /sys/kernel/debug`",
                 FAIR_SERVER.path_of(&[cpu])
@@ -146,8 +146,8 @@ impl Machine<'_> {
     fn interrupts(&self) -> RunTimeChange {
         let elsewhere = self.subject.elsewhere(self.facts);
         let is_here = |one: &&Interrupt| match &one.goes_to {
-            Told::Is(cpus) => cpus.contains(self.cpu) && !one.is_fixed,
-            Told::Absent | Told::NotAllowed | Told::Garbled => false,
+            Known::Is(cpus) => cpus.contains(self.cpu) && !one.is_fixed,
+            Known::Absent | Known::NotAllowed | Known::Garbled => false,
         };
         let here: Vec<&Interrupt> = self.facts.interrupts.is().into_iter().flatten().filter(is_here).collect();
         if here.is_empty() || elsewhere.is_empty() {

@@ -1,6 +1,6 @@
 //! Rules about virtual machines, and the CPU time that a host takes from them. They do not examine the host.
 
-use hpt_sys::host::Told;
+use hpt_sys::host::Known;
 
 use super::{Finding, MachineFacts, Relevance, Rule, Severity, Subject, Verdict};
 
@@ -53,7 +53,7 @@ fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
 }
 
 fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
-    let Told::Is(stolen) = &facts.stolen else {
+    let Known::Is(stolen) = &facts.stolen else {
         return Verdict::without(&facts.stolen, "/proc/stat");
     };
     if stolen.stolen == 0 {

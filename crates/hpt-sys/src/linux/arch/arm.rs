@@ -3,7 +3,7 @@
 use core::{arch::asm, marker::PhantomData};
 
 use super::CounterRefused;
-use crate::trial::{Trial, attempt_in_child};
+use crate::trial::{Attempt, attempt_in_child};
 
 /// Proof that CNTVCT may be read: a child of this process read it without being killed.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +31,9 @@ impl CounterToken {
             token.read_end();
             token.frequency_register();
         }) {
-            Trial::Lived => Ok(token),
-            Trial::Died => Err(CounterRefused::NotReadable),
-            Trial::NotTried => Err(CounterRefused::NotTried),
+            Attempt::Lived => Ok(token),
+            Attempt::Died => Err(CounterRefused::NotReadable),
+            Attempt::NotTried => Err(CounterRefused::NotTried),
         }
     }
 

@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use super::{CyclesRefused, access};
-use crate::trial::{Trial, attempt_in_child};
+use crate::trial::{Attempt, attempt_in_child};
 
 /// PMCR_EL0.LC: the cycle counter overflows at 64 bits, not at 32. Arm ARM (DDI 0487), D24.5, PMCR_EL0.
 const LC: u32 = 1 << 6;
@@ -24,9 +24,9 @@ impl CyclesToken {
         match attempt_in_child(|| {
             access_register();
         }) {
-            Trial::Lived => {}
-            Trial::Died => return Err(CyclesRefused::NoAccessRegister),
-            Trial::NotTried => return Err(CyclesRefused::NotTried),
+            Attempt::Lived => {}
+            Attempt::Died => return Err(CyclesRefused::NoAccessRegister),
+            Attempt::NotTried => return Err(CyclesRefused::NotTried),
         }
         let shown = access_register();
         if !access::lets_in(shown, by_module) {
@@ -37,9 +37,9 @@ impl CyclesToken {
             token.read_end();
             token.control_register();
         }) {
-            Trial::Lived => Ok(token),
-            Trial::Died => Err(CyclesRefused::Killed),
-            Trial::NotTried => Err(CyclesRefused::NotTried),
+            Attempt::Lived => Ok(token),
+            Attempt::Died => Err(CyclesRefused::Killed),
+            Attempt::NotTried => Err(CyclesRefused::NotTried),
         }
     }
 

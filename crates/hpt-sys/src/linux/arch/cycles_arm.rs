@@ -6,21 +6,21 @@ use core::arch::asm;
 use super::{CyclesRefused, access};
 use crate::{
     process::is_armv6,
-    trial::{Trial, attempt_in_child},
+    trial::{Attempt, attempt_in_child},
 };
 
 /// Proof that the counter could be read on this CPU when the token was created: a child of this process read it without
 /// being killed. Access can be revoked, and is separate for each CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct CyclesToken {
-    form: Form,
+    form: PmuForm,
     shows_control: bool,
 }
 
 /// The location of the processor's counter. The two locations must not be confused, because the instruction for one
 /// processor reads a different register, or none, on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum PmuForm {
     /// CP15, c9. Arm ARM for ARMv7-A (DDI 0406C.d), chapter C12, The Performance Monitors Extension.
     V7,
     /// CP15, c15. ARM1176JZF-S TRM (DDI 0301H), 3.2.51 and 3.2.52.
@@ -50,28 +50,28 @@ impl CyclesToken {
     pub fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         let is_v6 = is_armv6(platform);
         // The ARM1176 also has an access register, but programs may not read it.
-        let mut token = Self { form: Form::Arm1176, shows_control: true };
+        let mut token = Self { form: PmuForm::Arm1176, shows_control: true };
         if !is_v6 {
             match attempt_in_child(|| {
                 access_register();
             }) {
-                Trial::Lived => {}
-                Trial::Died => return Err(CyclesRefused::NoAccessRegister),
-                Trial::NotTried => return Err(CyclesRefused::NotTried),
+                Attempt::Lived => {}
+                Attempt::Died => return Err(CyclesRefused::NoAccessRegister),
+                Attempt::NotTried => return Err(CyclesRefused::NotTried),
             }
             let shown = access_register();
             if !access::lets_in(shown, by_module) {
                 return Err(CyclesRefused::Closed(shown));
             }
-            token = Self { form: Form::V7, shows_control: access::shows_control(shown) };
+            token = Self { form: PmuForm::V7, shows_control: access::shows_control(shown) };
         }
         match attempt_in_child(|| {
             token.read_end();
             token.control_register();
         }) {
-            Trial::Lived => Ok(token),
-            Trial::Died => Err(CyclesRefused::Killed),
-            Trial::NotTried => Err(CyclesRefused::NotTried),
+            Attempt::Lived => Ok(token),
+            Attempt::Died => Err(CyclesRefused::Killed),
+            Attempt::NotTried => Err(CyclesRefused::NotTried),
         }
     }
 
@@ -89,11 +89,11 @@ impl CyclesToken {
             // register, the instruction raises SIGILL, which is not undefined behavior. `detect` returns this token
             // only after a child has executed the instruction. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCCNTR. The
             // option nomem lets the compiler keep values in registers across a read that promises no ordering.
-            Form::V7 => unsafe {
+            PmuForm::V7 => unsafe {
                 asm!("mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nomem, nostack, preserves_flags));
             },
             // SAFETY: as above. ARM1176JZF-S TRM (DDI 0301H), 3.2.52, c15, Cycle Counter Register.
-            Form::Arm1176 => unsafe {
+            PmuForm::Arm1176 => unsafe {
                 asm!("mrc p15, 0, {}, c15, c12, 1", out(reg) cycles, options(nomem, nostack, preserves_flags));
             },
         }
@@ -107,11 +107,11 @@ impl CyclesToken {
         match self.form {
             // SAFETY: as in `read`. ISB has existed since ARMv7. The option nomem is not used, because the compiler
             // must not move the timed work's memory accesses above this read.
-            Form::V7 => unsafe {
+            PmuForm::V7 => unsafe {
                 asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nostack, preserves_flags));
             },
             // SAFETY: as in `read`. Programs may flush the prefetch buffer. The option nomem is not used, as above.
-            Form::Arm1176 => unsafe {
+            PmuForm::Arm1176 => unsafe {
                 asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", cycles = out(reg) cycles, in("r0") 0, options(nostack, preserves_flags));
             },
         }
@@ -125,12 +125,12 @@ impl CyclesToken {
         match self.form {
             // SAFETY: as in `read_start`. The option nomem is not used, because the compiler must not move the timed
             // work's memory accesses below this read.
-            Form::V7 => unsafe {
+            PmuForm::V7 => unsafe {
                 asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", isb!(), out(reg) cycles, options(nostack, preserves_flags));
             },
             // SAFETY: as in `read_start`. The option nomem is not used, as above. The output is not `lateout`, because
             // the second flush still needs the zero.
-            Form::Arm1176 => unsafe {
+            PmuForm::Arm1176 => unsafe {
                 asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", flush_prefetch!(), cycles = out(reg) cycles, in("r0") 0, options(nostack, preserves_flags));
             },
         }
@@ -147,11 +147,11 @@ impl CyclesToken {
         match self.form {
             // SAFETY: the instruction touches no memory, and `detect` has tried it together with the read of the
             // counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR.
-            Form::V7 => unsafe {
+            PmuForm::V7 => unsafe {
                 asm!("mrc p15, 0, {}, c9, c12, 0", out(reg) control, options(nomem, nostack, preserves_flags));
             },
             // SAFETY: as above. ARM1176JZF-S TRM (DDI 0301H), 3.2.51, c15, Performance Monitor Control Register.
-            Form::Arm1176 => unsafe {
+            PmuForm::Arm1176 => unsafe {
                 asm!("mrc p15, 0, {}, c15, c12, 0", out(reg) control, options(nomem, nostack, preserves_flags));
             },
         }

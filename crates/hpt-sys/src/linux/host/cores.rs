@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CpuList, Host, Told};
+use super::{CpuList, Host, Known};
 use crate::settings::{GOVERNOR, HIGHEST_FREQUENCY, ISOLATED, NOHZ_FULL};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -27,13 +27,13 @@ const BASE: &str = "cpufreq/base_frequency";
 #[derive(Clone, Debug)]
 pub struct Cores {
     /// The online CPUs, from sysfs or, without it, from /proc/stat.
-    pub online: Told<CpuList>,
+    pub online: Known<CpuList>,
     /// The CPUs that are present, but offline.
     pub offline: CpuList,
     /// The CPUs isolated from the scheduler.
-    pub isolated: Told<CpuList>,
+    pub isolated: Known<CpuList>,
     /// The CPUs on which the scheduler tick stops while only one thread runs.
-    pub nohz_full: Told<CpuList>,
+    pub nohz_full: Known<CpuList>,
     pub each: BTreeMap<usize, Core>,
 }
 
@@ -41,16 +41,16 @@ pub struct Cores {
 #[derive(Clone, Debug)]
 pub struct Core {
     /// The CPUs that share the core, including this CPU.
-    pub siblings: Told<CpuList>,
-    pub governor: Told<String>,
-    pub driver: Told<String>,
+    pub siblings: Known<CpuList>,
+    pub governor: Known<String>,
+    pub driver: Known<String>,
     /// The highest allowed frequency, in kHz.
-    pub highest_allowed_khz: Told<u64>,
+    pub highest_allowed_khz: Known<u64>,
     /// The highest frequency that the hardware supports, in kHz.
-    pub highest_khz: Told<u64>,
+    pub highest_khz: Known<u64>,
     /// The highest frequency without turbo, in kHz.
-    pub base_khz: Told<u64>,
-    pub throttled: Told<u64>,
+    pub base_khz: Known<u64>,
+    pub throttled: Known<u64>,
     pub idle: Vec<IdleState>,
 }
 
@@ -75,13 +75,13 @@ impl Host {
         let list = |path: &str| self.told(path).parsed(|text| CpuList::parse(&text));
         let online = self.online();
         let isolated = match (list(ISOLATED.path), list(ISOLATED_BY_GROUPS)) {
-            (Told::Is(at_boot), Told::Is(by_groups)) => Told::Is(at_boot.or(&by_groups)),
-            (Told::Is(one), _) | (Told::Absent, Told::Is(one)) => Told::Is(one),
+            (Known::Is(at_boot), Known::Is(by_groups)) => Known::Is(at_boot.or(&by_groups)),
+            (Known::Is(one), _) | (Known::Absent, Known::Is(one)) => Known::Is(one),
             (other, _) => other,
         };
         let each = online.is().into_iter().flat_map(CpuList::iter).map(|cpu| (cpu, self.core(cpu))).collect();
         let offline = match (list(OFFLINE), list(PRESENT)) {
-            (Told::Is(offline), Told::Is(present)) => offline.and(&present),
+            (Known::Is(offline), Known::Is(present)) => offline.and(&present),
             _ => CpuList::default(),
         };
         Cores { online, offline, isolated, nohz_full: list(NOHZ_FULL.path), each }
@@ -125,9 +125,9 @@ impl Host {
         (fastest != online && !fastest.is_empty()).then_some(fastest)
     }
 
-    fn online(&self) -> Told<CpuList> {
+    fn online(&self) -> Known<CpuList> {
         match self.told(ONLINE).parsed(|text| CpuList::parse(&text)) {
-            Told::Is(online) => Told::Is(online),
+            Known::Is(online) => Known::Is(online),
             _ => self.told(super::STAT).parsed(|text| online_by_stat(&text)),
         }
     }
@@ -176,7 +176,7 @@ impl Host {
             for state in self.list(&format!("{cpu}/cpuidle")) {
                 of_this.extend(["name", "latency", "disable"].map(|name| format!("{cpu}/cpuidle/{state}/{name}")));
             }
-            files.extend(of_this.into_iter().filter(|file| self.told(file) != Told::Absent));
+            files.extend(of_this.into_iter().filter(|file| self.told(file) != Known::Absent));
         }
         files
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CpuList, Host, Told, cpu_counts::cpus_of};
+use super::{CpuList, Host, Known, cpu_counts::cpus_of};
 use crate::settings::IRQ_AFFINITY;
 
 const INTERRUPTS: &str = "/proc/interrupts";
@@ -43,14 +43,14 @@ pub struct Interrupt {
     /// Its count on each CPU.
     pub counts: BTreeMap<usize, u64>,
     /// Its affinity.
-    pub goes_to: Told<CpuList>,
+    pub goes_to: Known<CpuList>,
     /// Whether the kernel states that no user can move it: its driver spreads it over the CPUs, or each CPU has its own.
     pub is_fixed: bool,
 }
 
 /// A line of /proc/interrupts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct InterruptLine {
     number: u32,
     /// The words between the counts and the name: the chip, its line number, and the trigger type.
     chip: String,
@@ -58,7 +58,7 @@ struct Line {
     counts: BTreeMap<usize, u64>,
 }
 
-impl Line {
+impl InterruptLine {
     /// Returns whether the interrupt belongs to each CPU, so that it cannot move.
     fn is_of_each_cpu(&self) -> bool {
         let of_controller = || {
@@ -80,7 +80,7 @@ impl Host {
     /// # References
     ///
     /// Linux, Documentation/core-api/irq/irq-affinity.rst; proc_interrupts(5).
-    pub fn interrupts(&self) -> Told<Vec<Interrupt>> {
+    pub fn interrupts(&self) -> Known<Vec<Interrupt>> {
         self.told(INTERRUPTS).parsed(|text| {
             let of_devices = lines(&text)?.into_iter().filter(|line| !line.is_of_each_cpu());
             let interrupts = of_devices.map(|line| Interrupt {
@@ -100,13 +100,13 @@ impl Host {
         self.is_read_only(&IRQ_AFFINITY.path_of(&[number]))
     }
 
-    fn goes_to(&self, number: u32) -> Told<CpuList> {
+    fn goes_to(&self, number: u32) -> Known<CpuList> {
         let [effective, allowed] =
             affinity_files(number).map(|path| self.told(&path).parsed(|text| CpuList::parse(&text)));
         match effective {
             // If the effective affinity is not set yet or this kernel does not report it, use the allowed affinity.
-            Told::Is(nowhere) if nowhere.is_empty() => allowed,
-            Told::Absent => allowed,
+            Known::Is(nowhere) if nowhere.is_empty() => allowed,
+            Known::Absent => allowed,
             told => told,
         }
     }
@@ -116,7 +116,7 @@ impl Host {
         let numbers =
             self.interrupts().is().into_iter().flatten().map(|interrupt| interrupt.number).collect::<Vec<_>>();
         for number in numbers {
-            files.extend(affinity_files(number).into_iter().filter(|file| self.told(file) != Told::Absent));
+            files.extend(affinity_files(number).into_iter().filter(|file| self.told(file) != Known::Absent));
         }
         files
     }
@@ -225,14 +225,14 @@ fn common_name(name: &str) -> String {
 
 /// Returns the lines of /proc/interrupts with an interrupt number; `None` if the text is not such a table, or if it is
 /// too long.
-fn lines(text: &str) -> Option<Vec<Line>> {
+fn lines(text: &str) -> Option<Vec<InterruptLine>> {
     let mut all = text.lines();
     let cpus = cpus_of(all.next()?).filter(|cpus| !cpus.is_empty())?;
-    let lines: Vec<Line> = all.filter_map(|line| numbered(line, &cpus)).take(MOST_INTERRUPTS + 1).collect();
+    let lines: Vec<InterruptLine> = all.filter_map(|line| numbered(line, &cpus)).take(MOST_INTERRUPTS + 1).collect();
     (lines.len() <= MOST_INTERRUPTS).then_some(lines)
 }
 
-fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
+fn numbered(line: &str, cpus: &[usize]) -> Option<InterruptLine> {
     let (number, rest) = line.split_once(':')?;
     let mut words = rest.split_whitespace().peekable();
     let mut counts = BTreeMap::new();
@@ -244,7 +244,7 @@ fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
     let last = words.len().checked_sub(1)?;
     let first = (0..last).rev().take_while(|&index| words[index].ends_with(',')).last().unwrap_or(last);
     let (number, chip) = (number.trim().parse().ok()?, words[..first].join(" "));
-    Some(Line { number, chip, name: words[first..].join(" "), counts })
+    Some(InterruptLine { number, chip, name: words[first..].join(" "), counts })
 }
 
 #[cfg(test)]

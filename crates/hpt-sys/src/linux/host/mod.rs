@@ -70,7 +70,7 @@ pub use self::{
     settings::{IDLE_DRIVER, Stolen, Supply, Zone},
     system::Family,
     system_timer::SystemTimer,
-    told::Told,
+    told::Known,
 };
 pub use crate::architecture::Architecture;
 use crate::{
@@ -213,13 +213,13 @@ pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The owner of a file, and its permissions.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct FileOwner {
     pub owner: u32,
     pub mode: u32,
 }
 
 /// Reads a regular file, and also returns its owner and mode.
-pub fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
+pub fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, FileOwner)> {
     // The file is found and checked before it is opened to read, because opening a device may have side effects. For
     // example, opening a watchdog device starts the watchdog. O_PATH opens no device, and what was checked is what is
     // then read, even if another user exchanges the file in between. open(2).
@@ -234,7 +234,7 @@ pub fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> 
     })?;
     let about = file.metadata()?;
     let content = content_of(file)?;
-    Ok((content, About { owner: about.uid(), mode: about.mode() }))
+    Ok((content, FileOwner { owner: about.uid(), mode: about.mode() }))
 }
 
 /// Reads a regular file of the machine itself. Only the kernel and root can put another file in its place.
@@ -333,10 +333,10 @@ impl Host {
     }
 
     /// Returns the content of a file as text, without trailing whitespace, or the reason why it is not available.
-    pub fn told(&self, path: &str) -> Told<String> {
+    pub fn told(&self, path: &str) -> Known<String> {
         let text =
             |content: Vec<u8>| Some(String::from_utf8_lossy(&content).trim_end_matches(['\n', '\0', ' ']).to_owned());
-        Told::of(self.read(path)).parsed(text)
+        Known::of(self.read(path)).parsed(text)
     }
 
     /// Returns whether the mode of a file on the machine lets no user write to it. A capture has no modes.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CpuList, Host, Told};
+use super::{CpuList, Host, Known};
 use crate::{
     settings::{PARANOID, RDPMC, USER_ACCESS},
     units::Frequency,
@@ -75,7 +75,8 @@ impl Host {
     /// instead of `cpus`.
     fn counts_cores(&self, name: &str) -> bool {
         let by_kernel = || {
-            self.text(&type_path(name)).as_deref() == Some(TYPE_OF_CORES) || self.told(&cpus_path(name)) != Told::Absent
+            self.text(&type_path(name)).as_deref() == Some(TYPE_OF_CORES)
+                || self.told(&cpus_path(name)) != Known::Absent
         };
         is_name_of_cores(name) || by_kernel()
     }
@@ -99,7 +100,7 @@ impl Host {
         let pmus = self.list(DEVICES).into_iter().filter(|name| self.counts_cores(name) || name == SOFTWARE);
         let of_pmu = pmus.flat_map(|name| [type_path(&name), cpus_path(&name), RDPMC.path_of(&[name])]);
         let of_pmu: Vec<String> =
-            of_pmu.filter(|file| file.ends_with("type") || self.told(file) != Told::Absent).collect();
+            of_pmu.filter(|file| file.ends_with("type") || self.told(file) != Known::Absent).collect();
         let mut files = vec![HPT_CYCLES.to_owned(), core_frequency_path(0)];
         files.extend(of_pmu);
         files

@@ -1,7 +1,7 @@
 //! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
 //! supply of a board, and steal time. This module does not change settings.
 
-use super::{CpuList, Host, Told};
+use super::{CpuList, Host, Known};
 use crate::settings::{self, FAIR_SERVER, FAIR_SERVER_PERIOD, Form, SystemSetting};
 
 pub(super) const STAT: &str = "/proc/stat";
@@ -76,23 +76,23 @@ impl Form {
 
 impl Host {
     /// Returns the settings of the machine that rules judge, each with its value.
-    pub fn settings(&self) -> impl Iterator<Item = (&'static str, Told<String>)> {
+    pub fn settings(&self) -> impl Iterator<Item = (&'static str, Known<String>)> {
         let read = settings::ALL.iter().filter(|setting| setting.is_read());
         read.map(|setting| (setting.path, self.told(setting.path).parsed(|text| setting.form.value_of(text.trim()))))
     }
 
     /// Returns the first word of a file as an integer.
-    pub fn number_in(&self, path: &str) -> Told<i64> {
+    pub fn number_in(&self, path: &str) -> Known<i64> {
         self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
     }
 
     /// Returns the number of swap areas.
-    pub fn swaps(&self) -> Told<usize> {
+    pub fn swaps(&self) -> Known<usize> {
         self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
     }
 
     /// Returns the total steal time and the total CPU time of all CPUs. proc_stat(5).
-    pub fn stolen(&self) -> Told<Stolen> {
+    pub fn stolen(&self) -> Known<Stolen> {
         self.told(STAT).parsed(|text| stolen(&text))
     }
 
@@ -151,7 +151,7 @@ impl Host {
         let mut files = FILES.map(str::to_owned).to_vec();
         files.extend(settings::ALL.iter().filter(|setting| setting.is_read()).map(|setting| setting.path.to_owned()));
         let [own, installed, of_modules] = self.configuration_files();
-        let is_there = |file: &String| self.told(file) != Told::Absent;
+        let is_there = |file: &String| self.told(file) != Known::Absent;
         files.push([own, of_modules].into_iter().find(is_there).unwrap_or(installed));
         files.extend(self.throttled_files());
         for alarm in self.alarm_files() {
@@ -164,11 +164,11 @@ impl Host {
                 (0..16).flat_map(|trip| [format!("trip_point_{trip}_type"), format!("trip_point_{trip}_temp")]),
             );
             let of_this = names.into_iter().map(|name| format!("{ZONES}/{zone}/{name}"));
-            files.extend(of_this.filter(|file| self.told(file) != Told::Absent));
+            files.extend(of_this.filter(|file| self.told(file) != Known::Absent));
         }
         for cpu in self.cores().each.keys() {
             let server = [FAIR_SERVER, FAIR_SERVER_PERIOD].map(|setting| setting.path_of(&[cpu]));
-            files.extend(server.into_iter().filter(|file| self.told(file) != Told::Absent));
+            files.extend(server.into_iter().filter(|file| self.told(file) != Known::Absent));
         }
         files
     }

@@ -4,7 +4,7 @@ use std::io;
 
 /// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told<T> {
+pub enum Known<T> {
     /// The content of the file.
     Is(T),
     /// The file does not exist on the machine.
@@ -15,7 +15,7 @@ pub enum Told<T> {
     Garbled,
 }
 
-impl<T> Told<T> {
+impl<T> Known<T> {
     pub const fn is(&self) -> Option<&T> {
         match self {
             Self::Is(value) => Some(value),
@@ -24,17 +24,17 @@ impl<T> Told<T> {
     }
 
     /// Converts the content. Returns [`Garbled`](Self::Garbled) if it cannot be converted.
-    pub fn parsed<U>(self, parse: impl FnOnce(T) -> Option<U>) -> Told<U> {
+    pub fn parsed<U>(self, parse: impl FnOnce(T) -> Option<U>) -> Known<U> {
         match self {
-            Self::Is(value) => parse(value).map_or(Told::Garbled, Told::Is),
-            Self::Absent => Told::Absent,
-            Self::NotAllowed => Told::NotAllowed,
-            Self::Garbled => Told::Garbled,
+            Self::Is(value) => parse(value).map_or(Known::Garbled, Known::Is),
+            Self::Absent => Known::Absent,
+            Self::NotAllowed => Known::NotAllowed,
+            Self::Garbled => Known::Garbled,
         }
     }
 }
 
-impl Told<Vec<u8>> {
+impl Known<Vec<u8>> {
     pub(super) fn of(read: io::Result<Vec<u8>>) -> Self {
         match read {
             Ok(content) => Self::Is(content),
@@ -51,16 +51,16 @@ impl Told<Vec<u8>> {
 mod tests {
     use std::io::{Error, ErrorKind};
 
-    use super::Told;
+    use super::Known;
 
     #[test]
     fn the_reasons_for_an_unreadable_file_are_distinguished() {
-        let of = |kind: ErrorKind| Told::of(Err(Error::from(kind)));
-        assert_eq!(of(ErrorKind::NotFound), Told::Absent);
-        assert_eq!(of(ErrorKind::PermissionDenied), Told::NotAllowed);
-        assert_eq!(of(ErrorKind::InvalidInput), Told::Garbled);
-        let number = |text: &str| Told::Is(text.to_owned()).parsed(|text| text.parse::<u8>().ok());
-        assert_eq!((number("7"), number("many")), (Told::Is(7), Told::Garbled));
-        assert_eq!(Told::<u8>::NotAllowed.parsed(Some), Told::NotAllowed);
+        let of = |kind: ErrorKind| Known::of(Err(Error::from(kind)));
+        assert_eq!(of(ErrorKind::NotFound), Known::Absent);
+        assert_eq!(of(ErrorKind::PermissionDenied), Known::NotAllowed);
+        assert_eq!(of(ErrorKind::InvalidInput), Known::Garbled);
+        let number = |text: &str| Known::Is(text.to_owned()).parsed(|text| text.parse::<u8>().ok());
+        assert_eq!((number("7"), number("many")), (Known::Is(7), Known::Garbled));
+        assert_eq!(Known::<u8>::NotAllowed.parsed(Some), Known::NotAllowed);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct TrialOptions {
     pub(super) with: Option<String>,
     /// Figure to compare: p50 to p99.999999, mean, max or read
     #[arg(long, value_name = "FIGURE", default_value = "p99", value_parser = figure, requires = "tries", help_heading = TRY, hide_short_help = true)]
-    pub(super) figure: Figure,
+    pub(super) figure: TrialFigure,
     /// Time limit of the whole run
     #[arg(short, long, value_name = "TIME", default_value = "3m", value_parser = long, requires = "tries", help_heading = TRY, hide_short_help = true)]
     pub(super) duration: Duration,
@@ -68,14 +68,14 @@ impl TrialOptions {
 
 /// The figure that is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Figure {
+pub(super) struct TrialFigure {
     pub(super) name: String,
     /// The number of samples that the figure takes.
     pub(super) least_samples: u64,
 }
 
 /// Parses a figure. Each is a quantity that can have a limit, but not a count.
-fn figure(text: &str) -> Result<Figure, String> {
+fn figure(text: &str) -> Result<TrialFigure, String> {
     let expected = || "expected p50 to p99.999999, mean, max or read".to_owned();
     let limit = [Accepted::LATENCY, Accepted::BENCH]
         .into_iter()
@@ -86,7 +86,7 @@ fn figure(text: &str) -> Result<Figure, String> {
         Quantity::Mean | Quantity::Max | Quantity::Read => 1,
         Quantity::Missed | Quantity::Stalls => return Err(expected()),
     };
-    Ok(Figure { name: text.to_owned(), least_samples })
+    Ok(TrialFigure { name: text.to_owned(), least_samples })
 }
 
 /// Returns a limit that every value of the figure holds.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hpt_document::doctor_try::TryVerdict;
 
-use super::statistics::{Compared, compare, median, spread};
+use super::statistics::{TrialResult, compare, median, spread};
 
 /// The machine on which the experiment runs.
 pub(super) trait Machine {
@@ -62,7 +62,7 @@ pub(super) struct Trial {
     pub(super) on: Vec<f64>,
     /// The better fixes that were on during these rounds.
     pub(super) on_top_of: Vec<usize>,
-    pub(super) compared: Compared,
+    pub(super) compared: TrialResult,
     pub(super) is_kept: bool,
     pub(super) reason: Option<String>,
 }
@@ -90,7 +90,7 @@ pub(super) const fn measurements(fixes: usize, rounds: usize) -> usize {
 
 /// Makes the experiment with `fixes` fixes, in as many rounds as there is time for. At its end, exactly the fixes in [`Outcome::kept`] are in effect.
 pub(super) fn experiment(machine: &mut impl Machine, fixes: usize, bounds: Bounds) -> Outcome {
-    let nothing = Compared { verdict: TryVerdict::Unknown, effect: 0.0, p_value: None };
+    let nothing = TrialResult { verdict: TryVerdict::Unknown, effect: 0.0, p_value: None };
     let untried = Trial {
         off: Vec::new(),
         on: Vec::new(),
@@ -279,7 +279,7 @@ mod tests {
     use hpt_document::doctor_try::TryVerdict;
 
     use super::{
-        super::statistics::Compared, Bounds, Ended, Machine, Outcome, Trial, best_first, experiment, measurements,
+        super::statistics::TrialResult, Bounds, Ended, Machine, Outcome, Trial, best_first, experiment, measurements,
     };
 
     /// A machine of which each fix multiplies the figure. `redundant` fixes help only if no fix is on.
@@ -472,7 +472,7 @@ mod tests {
             off: Vec::new(),
             on: on.to_vec(),
             on_top_of: Vec::new(),
-            compared: Compared { verdict: TryVerdict::Helpful, effect, p_value: Some(0.001) },
+            compared: TrialResult { verdict: TryVerdict::Helpful, effect, p_value: Some(0.001) },
             is_kept: false,
             reason: None,
         };

@@ -18,7 +18,7 @@ use super::{
     statistics::{median, spread},
     system::{Kept, Left, Rounds, System, changed_lists, in_milliseconds, words},
     terminal::{State, page},
-    timing::{First, Pace, Timing, least, plan},
+    timing::{First, Pace, TrialTiming, least, plan},
 };
 use crate::{
     consent::consent,
@@ -287,7 +287,7 @@ fn first(
     fixes: usize,
     end: Instant,
     context: &Context,
-) -> Result<(Timing, Line), Stop> {
+) -> Result<(TrialTiming, Line), Stop> {
     let Measurement { line, is_chosen } = measurement;
     let start = Instant::now();
     let words = words(&line, is_chosen.then_some(FIRST), &options.figure.name);
@@ -461,7 +461,7 @@ mod tests {
     use hpt_instrument::diagnose::Goal;
 
     use super::{
-        super::options::{Figure, TrialOptions},
+        super::options::{TrialFigure, TrialOptions},
         Duration, Failure, Wanted, is_undecided, line, long_enough,
     };
 
@@ -469,7 +469,7 @@ mod tests {
         TrialOptions {
             tries: true,
             with: Some(with.to_owned()),
-            figure: Figure { name: "p99".to_owned(), least_samples: 1_000 },
+            figure: TrialFigure { name: "p99".to_owned(), least_samples: 1_000 },
             duration: Duration::from_secs(180),
             keep: false,
             output: None,

@@ -33,7 +33,7 @@ fn quantile(values: &[f64], part: f64) -> Option<f64> {
 
 /// The comparison of rounds with and without a fix.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Compared {
+pub(super) struct TrialResult {
     pub(super) verdict: TryVerdict,
     /// The difference of the medians, in nanoseconds; positive if the fix helps.
     pub(super) effect: f64,
@@ -48,9 +48,9 @@ pub(super) struct Compared {
 /// - The difference of the medians is larger than the interquartile range of either group.
 ///
 /// If fewer than `rounds` rounds have the fix, they are not enough to find that there is no difference.
-pub(super) fn compare(off: &[f64], on: &[f64], (comparisons, rounds): (usize, usize)) -> Compared {
+pub(super) fn compare(off: &[f64], on: &[f64], (comparisons, rounds): (usize, usize)) -> TrialResult {
     let (Some(off_median), Some(on_median)) = (median(off), median(on)) else {
-        return Compared { verdict: TryVerdict::Unknown, effect: 0.0, p_value: None };
+        return TrialResult { verdict: TryVerdict::Unknown, effect: 0.0, p_value: None };
     };
     let effect = off_median - on_median;
     let p_value = rank_sum_p(off, on);
@@ -64,7 +64,7 @@ pub(super) fn compare(off: &[f64], on: &[f64], (comparisons, rounds): (usize, us
     } else {
         TryVerdict::WithinSpread
     };
-    Compared { verdict, effect, p_value: Some(p_value) }
+    TrialResult { verdict, effect, p_value: Some(p_value) }
 }
 
 /// The exact two-sided p-value of the rank-sum test (Wilcoxon, Mann-Whitney) with mean ranks for ties: the share of all

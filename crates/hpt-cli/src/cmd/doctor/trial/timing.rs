@@ -45,7 +45,7 @@ pub(super) struct First {
 
 /// The plan for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Timing {
+pub(super) struct TrialTiming {
     pub(super) bounds: Bounds,
     /// The duration to request; `None` if the line of the measurement determines it.
     pub(super) requested: Option<Duration>,
@@ -95,12 +95,12 @@ impl Pace {
 }
 
 /// Returns the plan for a number of fixes, or the time that the run needs at least.
-pub(super) fn plan(first: First, fixes: usize, left: Duration) -> Result<Timing, Duration> {
+pub(super) fn plan(first: First, fixes: usize, left: Duration) -> Result<TrialTiming, Duration> {
     with_reserve(first, fixes, left, ON_TOP).or_else(|_| with_reserve(first, fixes, left, 0))
 }
 
 /// Returns the plan if `reserve` helpful fixes are compared on top of the best one.
-fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> Result<Timing, Duration> {
+fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> Result<TrialTiming, Duration> {
     let used = left.mul_f64(USED);
     let reserved = |rounds: usize| reserve.min(fixes.saturating_sub(1)) * (2 * rounds + 1);
     let count = |rounds: usize| measurements(fixes, rounds) + reserved(rounds);
@@ -111,7 +111,7 @@ fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> R
             return Err(needs(first.elapsed));
         }
         let fitting = Pace::new(first.elapsed).fitting(used);
-        return Ok(Timing {
+        return Ok(TrialTiming {
             bounds: bounds(fixes, reserved(LEAST_ROUNDS)),
             requested: None,
             expected: first.elapsed,
@@ -136,7 +136,7 @@ fn with_reserve(first: First, fixes: usize, left: Duration, reserve: usize) -> R
     let chosen = Duration::from_millis(u64::try_from(chosen.as_millis()).unwrap_or(u64::MAX));
     let expected = overhead + chosen * first.phases;
     let bounds = bounds(fixes, reserved(rounds));
-    Ok(Timing { bounds, requested: Some(chosen), expected, measurements: count(rounds) })
+    Ok(TrialTiming { bounds, requested: Some(chosen), expected, measurements: count(rounds) })
 }
 
 const fn bounds(fixes: usize, reserve: usize) -> Bounds {
@@ -152,7 +152,7 @@ mod tests {
 
     use super::{
         super::plan::{Ended, Machine, experiment},
-        First, Pace, Timing, least, plan,
+        First, Pace, TrialTiming, least, plan,
     };
 
     const fn seconds(seconds: u64) -> Duration {
@@ -168,7 +168,7 @@ mod tests {
     fn a_run_with_much_time_has_more_rounds_and_ends_in_time() {
         for (fixes, left, phases) in [(1, 60, 1), (8, 180, 1), (8, 600, 2), (14, 3_600, 1)] {
             let first = First { phases, ..first(Some(seconds(1)), 1_100 * u64::from(phases)) };
-            let Timing { requested, expected, measurements: all, .. } =
+            let TrialTiming { requested, expected, measurements: all, .. } =
                 plan(first, fixes, seconds(left)).expect("enough time");
             assert!(expected * u32::try_from(all).expect("few") <= seconds(left), "{fixes} in {left} s");
             assert!(requested.is_some_and(|each| each >= Duration::from_millis(550)));

@@ -42,7 +42,7 @@ const CYCLE_NS: f64 = 20.0;
 /// sigrok-cli -d fx2lafw -c samplerate=24m --time 10s -C D0 -O csv -o edges.csv
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct EdgesArguments {
     /// CSV file of sigrok-cli or PulseView; /dev/stdin for a pipe
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -64,7 +64,7 @@ impl Samples for OfChannels {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &EdgesArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     let path = &arguments.file;
     let file = files::open_foreign(path).map_err(|cause| Failure::Unreadable { path: path.clone(), cause })?;
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-fn document(arguments: &Arguments, context: &Context, (whole, edges): (&Whole, &[Edges])) -> EdgesDocument {
+fn document(arguments: &EdgesArguments, context: &Context, (whole, edges): (&Whole, &[Edges])) -> EdgesDocument {
     let channels = &whole.layout.channels;
     let tick_ns = whole.layout.tick_ns;
     let of_channel = |(name, edges): (&String, &Edges)| {

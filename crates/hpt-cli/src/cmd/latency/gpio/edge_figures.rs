@@ -9,7 +9,7 @@ use crate::sampling::raw_samples::RawSample;
 
 /// A segment of an edge's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Figure {
+pub(super) enum EdgeFigure {
     /// From driving the line to the kernel's timestamp of the edge
     OutputToIrq,
     /// From the kernel's timestamp until the program has read the edge
@@ -18,7 +18,7 @@ pub(super) enum Figure {
     EndToEnd,
 }
 
-impl Figure {
+impl EdgeFigure {
     pub(super) const ALL: [Self; 3] = [Self::OutputToIrq, Self::IrqToUser, Self::EndToEnd];
 
     /// Returns the name of the segment in tables.
@@ -81,12 +81,12 @@ pub(super) struct EdgeSample {
 
 impl EdgeFigures {
     pub(super) fn new() -> Self {
-        Self { latencies: Figure::ALL.map(|_| Latencies::new()), last: None }
+        Self { latencies: EdgeFigure::ALL.map(|_| Latencies::new()), last: None }
     }
 
     pub(super) fn record(&mut self, sample: EdgeSample) {
         self.last = Some(sample.times);
-        for (latencies, figure) in self.latencies.iter_mut().zip(Figure::ALL) {
+        for (latencies, figure) in self.latencies.iter_mut().zip(EdgeFigure::ALL) {
             if let Some(ns) = figure.of(&sample.times) {
                 let mut wake = Wake::new(Instant::from_nanos(sample.times.driven_ns.cast_signed()), ns);
                 wake.missed = sample.missed;
@@ -95,27 +95,27 @@ impl EdgeFigures {
         }
     }
 
-    pub(super) fn of(&self, figure: Figure) -> &Latencies {
+    pub(super) fn of(&self, figure: EdgeFigure) -> &Latencies {
         let [output_to_irq, irq_to_user, end_to_end] = &self.latencies;
         match figure {
-            Figure::OutputToIrq => output_to_irq,
-            Figure::IrqToUser => irq_to_user,
-            Figure::EndToEnd => end_to_end,
+            EdgeFigure::OutputToIrq => output_to_irq,
+            EdgeFigure::IrqToUser => irq_to_user,
+            EdgeFigure::EndToEnd => end_to_end,
         }
     }
 }
 
 impl EdgeFigures {
     /// Returns this latency of the latest edge, in nanoseconds.
-    pub(super) fn last_ns(&self, figure: Figure) -> Option<u64> {
+    pub(super) fn last_ns(&self, figure: EdgeFigure) -> Option<u64> {
         figure.of(self.last.as_ref()?)
     }
 }
 
 impl RawSample for EdgeSample {
     fn text(&self) -> String {
-        let figure = |figure: Figure| figure.of(&self.times).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-        format!("{} {}", self.times.driven_ns, Figure::ALL.map(figure).join(" "))
+        let figure = |figure: EdgeFigure| figure.of(&self.times).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+        format!("{} {}", self.times.driven_ns, EdgeFigure::ALL.map(figure).join(" "))
     }
 }
 
@@ -123,7 +123,7 @@ impl RawSample for EdgeSample {
 pub(super) mod tests {
     use hpt_instrument::measure::EdgeTimes;
 
-    use super::{EdgeFigures, EdgeSample, Figure};
+    use super::{EdgeFigure, EdgeFigures, EdgeSample};
     use crate::sampling::raw_samples::RawSample;
 
     fn sample(driven_ns: u64, detected_ns: Option<u64>, read_ns: u64) -> EdgeSample {
@@ -150,7 +150,7 @@ pub(super) mod tests {
 
     #[test]
     fn each_latency_begins_where_the_one_before_it_ends() {
-        let starts = |sample: &EdgeSample| Figure::ALL.map(|figure| figure.start(&sample.times));
+        let starts = |sample: &EdgeSample| EdgeFigure::ALL.map(|figure| figure.start(&sample.times));
         let samples = samples();
         assert_eq!(starts(&samples[0]), [Some(1_000_000), Some(1_001_500), Some(1_000_000)]);
         assert_eq!(starts(&samples[2]), [Some(3_000_000), None, Some(3_000_000)]);
@@ -160,7 +160,7 @@ pub(super) mod tests {
     fn partial_and_total_latencies_are_counted_separately() {
         let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
-        let counted = Figure::ALL.map(|figure| (three.of(figure).histogram().samples(), three.of(figure).missed()));
+        let counted = EdgeFigure::ALL.map(|figure| (three.of(figure).histogram().samples(), three.of(figure).missed()));
         assert_eq!(counted, [(3, 0), (3, 0), (4, 1)]);
     }
 }

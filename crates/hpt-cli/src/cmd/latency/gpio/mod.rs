@@ -33,7 +33,7 @@ use hpt_realtime::{Behavior, PinWatch};
 
 use self::{
     document::rows,
-    edge_figures::{EdgeFigures, EdgeSample, Figure},
+    edge_figures::{EdgeFigure, EdgeFigures, EdgeSample},
     line::{line_of, line_words},
     list::{LIST, list},
     requested::{Listen, Requested, is_same},
@@ -48,7 +48,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::NOTHING_LEFT,
-        explain::{Awaited, ExplainOptions, Feed, Measured},
+        explain::{Awaited, ExplainOptions, Feed, MeasuredThread},
         gpio_pulse::Drive,
         limits::{
             option::{GPIO_HELP, LimitOptions},
@@ -97,7 +97,7 @@ const NO_TIMESTAMPS: &str =
 /// leave out the kernel on either side.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a latency exceeded --stop-above or --limit, or an edge was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(GPIO_HELP).hide_short_help(true)))]
-pub(crate) struct Arguments {
+pub(crate) struct GpioArguments {
     /// GPIO line to drive, such as GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE")]
     output_line: Option<LineName>,
@@ -134,7 +134,7 @@ pub(crate) struct Arguments {
     warm_up: WarmUpOption,
     /// Which latency to chart, write to files and check with limits
     #[arg(long, value_enum, value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
-    figure: Figure,
+    figure: EdgeFigure,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -154,7 +154,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// The result of the measuring thread.
-struct ThreadOutcome {
+struct EdgeThreadOutcome {
     settings: EffectiveSettings,
     cpu: Option<usize>,
     counts: EdgeCounts,
@@ -164,7 +164,7 @@ struct ThreadOutcome {
     warnings: Vec<String>,
 }
 
-impl Arguments {
+impl GpioArguments {
     /// Returns the limits, or `None` if nothing is measured.
     pub(crate) fn limits(&self) -> Option<&[Limit]> {
         (!self.list).then(|| self.limits.limits())
@@ -176,14 +176,14 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &GpioArguments, context: &Context) -> Result<Document, Failure> {
     if arguments.list {
         return Ok(list(context, arguments.chip.as_deref()));
     }
     let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
         return Err(Failure::Usage(NO_LINES));
     };
-    if arguments.listen == Listen::Level && arguments.figure != Figure::EndToEnd {
+    if arguments.listen == Listen::Level && arguments.figure != EdgeFigure::EndToEnd {
         return Err(Failure::Usage(NO_TIMESTAMPS));
     }
     arguments.thread.check_cpu()?;
@@ -244,9 +244,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
         let not_run = not_run::field_of(&watch.read());
         let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
-        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, not_run, error, warnings: held.end() })
+        Ok(EdgeThreadOutcome { settings, cpu: held.cpu(), counts, absences, not_run, error, warnings: held.end() })
     };
-    let asked = Asked { arguments, context, lines: (&out_place, &in_place), source: &source, reads };
+    let asked = GpioRequest { arguments, context, lines: (&out_place, &in_place), source: &source, reads };
     let write = || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
         run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None, None))?;
@@ -255,7 +255,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let so_far = || {
         let settings = effective.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let outcome = ThreadOutcome {
+        let outcome = EdgeThreadOutcome {
             settings,
             cpu: *cpu.lock().unwrap_or_else(PoisonError::into_inner),
             counts: EdgeCounts::default(),
@@ -273,7 +273,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let conditions = conditions.end();
     let not_restored = lines.release();
     let mut outcome = outcome?.pop().expect("the only thread has an outcome");
-    let of_run = Measured { cpus: &[measured], thread: &outcome.settings.thread, behavior: conduct };
+    let of_run = MeasuredThread { cpus: &[measured], thread: &outcome.settings.thread, behavior: conduct };
     let explanation = explaining.end(context, of_run);
     let mut warnings = std::mem::take(&mut outcome.warnings);
     warnings.extend(outcome.error.take().map(|error| format!("the lines can no longer be used: {error}")));
@@ -302,8 +302,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 /// The request: the parts of the document that are known before the run.
-struct Asked<'a> {
-    arguments: &'a Arguments,
+struct GpioRequest<'a> {
+    arguments: &'a GpioArguments,
     context: &'a Context,
     /// The output line and the input line.
     lines: (&'a GpioLine, &'a GpioLine),
@@ -311,9 +311,9 @@ struct Asked<'a> {
     reads: ReadOverhead,
 }
 
-impl Asked<'_> {
+impl GpioRequest<'_> {
     /// Returns notes on irregular edges.
-    fn wrong(&self, outcome: &ThreadOutcome) -> Vec<String> {
+    fn wrong(&self, outcome: &EdgeThreadOutcome) -> Vec<String> {
         let is_delayed = self.arguments.listen == Listen::Spin && outcome.settings.is_before_interrupts();
         what_was_wrong(&outcome.counts, self.lines, self.arguments.timeout, is_delayed)
     }
@@ -323,10 +323,10 @@ impl Asked<'_> {
         &self,
         run: &Run<'_, EdgeSample>,
         three: &EdgeFigures,
-        (outcome, elapsed): (&ThreadOutcome, Duration),
+        (outcome, elapsed): (&EdgeThreadOutcome, Duration),
     ) -> GpioLatencyDocument {
         let Self { arguments, context, lines: (out, input), source, reads, .. } = *self;
-        let ThreadOutcome { settings, cpu, counts, absences, not_run, warnings, .. } = outcome;
+        let EdgeThreadOutcome { settings, cpu, counts, absences, not_run, warnings, .. } = outcome;
         let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
         notes.extend(self.wrong(outcome).into_iter().filter(|wrong| !warnings.contains(wrong)));
         notes.extend(cpu_absences::notes(
@@ -372,7 +372,7 @@ type Observers<'a, 'host> = (Option<&'a mut PinWatch<'host>>, Option<Feed>);
 fn measure(
     wire: &mut Loopback<'_>,
     level: bool,
-    arguments: &Arguments,
+    arguments: &GpioArguments,
     start: Instant,
     shared: &RunState,
     (three, raw, (mut presence, mut feed)): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Observers<'_, '_>),
@@ -428,7 +428,7 @@ fn measure(
 }
 
 /// Offers the chosen latency of an edge to be explained.
-fn offer(feed: &mut Feed, figure: Figure, times: &EdgeTimes) {
+fn offer(feed: &mut Feed, figure: EdgeFigure, times: &EdgeTimes) {
     if let Some((start_ns, latency_ns)) = figure.start(times).zip(figure.of(times)) {
         feed.offer(start_ns, latency_ns);
     }

@@ -8,7 +8,7 @@ use hpt_document::{
 };
 use hpt_instrument::measure::{EdgeCounts, Latencies};
 
-use super::{edge_figures::Figure, line::line_words};
+use super::{edge_figures::EdgeFigure, line::line_words};
 use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
@@ -89,7 +89,7 @@ fn headline(data: &GpioLatencyDocument) -> String {
     let missed = if figures.missed > 0 { format!(", {} skipped", figures.missed) } else { String::new() };
     format!(
         "Edge latency, {}, {place}, {}: {}, {lost}{missed}",
-        Figure::of_word(row.figure).head(),
+        EdgeFigure::of_word(row.figure).head(),
         samples(figures.samples),
         words(figures.p50_ns, figures.p99_ns, figures.max_ns)
     )
@@ -102,13 +102,13 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> 
         let mut columns = vec![Column("segment", Align::Left)];
         columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
         let row = |row: &GpioLatencyRow| {
-            [vec![Cell::plain(Figure::of_word(row.figure).head())], cells(&row.figures)].concat()
+            [vec![Cell::plain(EdgeFigure::of_word(row.figure).head())], cells(&row.figures)].concat()
         };
         let rows = data.results.iter().map(row).collect();
         blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
     blocks.extend(explain::terminal::blocks(&data.explanation, ("edge", "edges")));
-    blocks.extend(histogram::of_latencies(drawn, (Figure::of_word(data.figure).head(), "samples")));
+    blocks.extend(histogram::of_latencies(drawn, (EdgeFigure::of_word(data.figure).head(), "samples")));
     blocks.push(Block::detail(provenance(data)));
     blocks.extend(conditions::details(&data.conditions));
     blocks.extend(ended_by(
@@ -150,7 +150,7 @@ fn provenance(data: &GpioLatencyDocument) -> String {
         data.time.elapsed_s,
         data.time.started_at,
         drive_words(data.drive),
-        Figure::of_word(data.figure).head(),
+        EdgeFigure::of_word(data.figure).head(),
         data.measuring.source,
         if data.listen == GpioListening::Level { "" } else { ", which also provides the kernel's timestamps" },
         short_time(data.reads.clock_read_ns as f64),
@@ -174,7 +174,7 @@ mod tests {
     use crate::{
         cmd::latency::gpio::{
             document::rows,
-            edge_figures::{EdgeFigures, Figure, tests::samples},
+            edge_figures::{EdgeFigure, EdgeFigures, tests::samples},
             line::tests::place,
         },
         golden,
@@ -216,7 +216,7 @@ mod tests {
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
-        let blocks = page(&data, three.of(Figure::EndToEnd));
+        let blocks = page(&data, three.of(EdgeFigure::EndToEnd));
         golden::assert("latency-gpio", &Document::new(data, blocks));
     }
 
@@ -226,7 +226,7 @@ mod tests {
             panic!("it is another one")
         };
         (data.output_line, data.input_line) = (place(22), place(23));
-        let first = format!("{:?}", page(&data, &EdgeFigures::new().of(Figure::EndToEnd).clone())[0]);
+        let first = format!("{:?}", page(&data, &EdgeFigures::new().of(EdgeFigure::EndToEnd).clone())[0]);
         assert!(first.contains("GPIO22 (gpiochip0:22) to GPIO23 (gpiochip0:23): no edge was measured"), "{first}");
     }
 

@@ -46,7 +46,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
-        explain::{self, Awaited, ExplainOptions, Explaining, Measured},
+        explain::{self, Awaited, ExplainOptions, Explaining, MeasuredThread},
         limits::{
             option::{LimitOptions, STALL_HELP, of_stall},
             quantity::Limit,
@@ -100,7 +100,7 @@ const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 /// the period of periodic stalls.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above, or a quantity its --limit")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)), mut_arg("limit", |limit| limit.long_help(STALL_HELP).value_parser(of_stall)), mut_arg("explain", |explain| explain.long_help(explain::STALL_HELP)))]
-pub(crate) struct Arguments {
+pub(crate) struct StallArguments {
     /// Source to read [default: chosen by hpt]
     #[arg(short, long, value_name = "NAME")]
     source: Option<String>,
@@ -135,7 +135,7 @@ pub(crate) struct Arguments {
     pub(crate) chart: ChartOption,
 }
 
-impl Arguments {
+impl StallArguments {
     pub(crate) fn limits(&self) -> &[Limit] {
         self.limits.limits()
     }
@@ -167,12 +167,12 @@ impl RawSample for RawStall {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &StallArguments, context: &Context) -> Result<Document, Failure> {
     let (cpus, _) = arguments.threads.one_each(context, Behavior::Spins)?;
     in_phases(&arguments.load, context, (&cpus, 1), || run_once(arguments, context))
 }
 
-fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+fn run_once(arguments: &StallArguments, context: &Context) -> Result<Document, Failure> {
     // No signal may end hpt before the trace is removed.
     if arguments.explain.is_requested() {
         context.signals.listen_until_the_end()?;
@@ -214,7 +214,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
         move || thread.measure(name, start)
     });
     let run_length = RunLength { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
-    let asked = Asked { arguments, context, source: &name, no_cpu_left: unmeasured_cpu.is_none() };
+    let asked = StallRequest { arguments, context, source: &name, no_cpu_left: unmeasured_cpu.is_none() };
     let write = || {
         if run.files.are_none() {
             return Ok(());
@@ -244,7 +244,7 @@ fn run_once(arguments: &Arguments, context: &Context) -> Result<Document, Failur
     let conditions = conditions.end();
     let ended = outcome?;
     let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
-    let measured = Measured { cpus: &cpus, thread: &settings.thread, behavior: Behavior::Spins };
+    let measured = MeasuredThread { cpus: &cpus, thread: &settings.thread, behavior: Behavior::Spins };
     let explanation = explaining.end(context, measured);
     let mut warnings = whole.end();
     let of_threads =
@@ -275,15 +275,15 @@ fn all_of(ended: &[ThreadOutcome]) -> Latencies {
 }
 
 /// The request: the parts of the document that are known before the run.
-struct Asked<'a> {
-    arguments: &'a Arguments,
+struct StallRequest<'a> {
+    arguments: &'a StallArguments,
     context: &'a Context,
     source: &'a str,
     /// Whether every CPU runs a measuring thread.
     no_cpu_left: bool,
 }
 
-impl Asked<'_> {
+impl StallRequest<'_> {
     /// Returns the document, at the end of the run or before, and the likely causes of its longest stalls. `remarks` are
     /// warnings, or remarks on the state of the run.
     fn data(
@@ -411,7 +411,7 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
 
 /// The measurement of one thread.
 struct OneThread<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a StallArguments,
     context: &'a Context,
     shared: &'a RunState,
     /// The number of requests for a copy of the counts.

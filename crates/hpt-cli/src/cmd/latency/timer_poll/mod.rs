@@ -46,7 +46,7 @@ use crate::{
         conditions::{ConditionOptions, ConditionsThread},
         cpu_absences,
         cpu_options::{CpuOptions, place_of},
-        explain::{Awaited, ExplainOptions, Feed, Measured},
+        explain::{Awaited, ExplainOptions, Feed, MeasuredThread},
         gpio_pulse::{Pulse, PulseOptions},
         late_deadlines::LateDeadlines,
         limits::{
@@ -101,7 +101,7 @@ pub(crate) struct TimerArguments {
     /// kernel: sleep with one system call. hpt: sleep with hpt's Sleeper, which wakes up before the deadline and then
     /// spins until the deadline.
     #[arg(long, value_enum, value_name = "METHOD", default_value = "kernel", hide_possible_values = true)]
-    by: By,
+    by: WakerKind,
 }
 
 /// Measure how late a polling thread detects deadlines
@@ -122,7 +122,7 @@ enum Tool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum By {
+enum WakerKind {
     Kernel,
     Hpt,
 }
@@ -172,8 +172,8 @@ struct Common {
 
 pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
     let waiting = match arguments.by {
-        By::Kernel => Waiting::Blocking,
-        By::Hpt => Waiting::Precise,
+        WakerKind::Kernel => Waiting::Blocking,
+        WakerKind::Hpt => Waiting::Precise,
     };
     run(TIMER, waiting, &arguments.common, context)
 }
@@ -219,7 +219,7 @@ fn conduct(waiting: Waiting, interval: Duration) -> Behavior {
 /// The counts of one thread. The measuring thread waits for a reader of the counts only if its backlog is full.
 struct Counts {
     cpu: Option<usize>,
-    found: Mutex<Found>,
+    found: Mutex<WakeResults>,
     /// The periods during which the thread was not on its CPU, available after the thread has ended.
     absences: Mutex<Vec<Absence>>,
     /// The time during which the thread did not run, available after the thread has ended.
@@ -229,13 +229,13 @@ struct Counts {
 }
 
 /// The latencies of the wake-ups, and their time series.
-struct Found {
+struct WakeResults {
     latencies: Latencies,
     time_series: TimeSeries,
     last_ns: Option<u64>,
 }
 
-impl Found {
+impl WakeResults {
     fn new() -> Self {
         Self { latencies: Latencies::new(), time_series: TimeSeries::new(), last_ns: None }
     }
@@ -350,7 +350,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
             Ok(settings)
         }
     });
-    let asked = Asked { arguments, context, waiting, at, reads };
+    let asked = WakeRequest { arguments, context, waiting, at, reads };
     let so_far = || {
         let settings: Vec<_> = counts.iter().filter_map(Counts::settings).collect();
         let first = settings.first()?.clone();
@@ -370,7 +370,7 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
     let ended = run.shared.elapsed();
     let conditions = conditions.end();
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
-    let measured = Measured { cpus: &cpus, thread: &settings.thread, behavior: conduct };
+    let measured = MeasuredThread { cpus: &cpus, thread: &settings.thread, behavior: conduct };
     let explanation = explaining.end(context, measured);
     let mut warnings = whole.end();
     let about_pulse = pulse.as_ref().map(Pulse::about);
@@ -403,7 +403,7 @@ fn all_of(counts: &[Counts]) -> Latencies {
 }
 
 /// The request, and the read overhead of the clock: the parts of the document that are known before the run.
-struct Asked<'a> {
+struct WakeRequest<'a> {
     arguments: &'a Common,
     context: &'a Context,
     waiting: Waiting,
@@ -411,7 +411,7 @@ struct Asked<'a> {
     reads: ReadOverhead,
 }
 
-impl Asked<'_> {
+impl WakeRequest<'_> {
     /// Returns the document, at the end of the run or before. `remarks` are warnings, or remarks on the state of the
     /// run.
     fn data(
@@ -478,7 +478,7 @@ impl Counts {
     fn of(cpu: Option<usize>) -> Self {
         Self {
             cpu,
-            found: Mutex::new(Found::new()),
+            found: Mutex::new(WakeResults::new()),
             absences: Mutex::new(Vec::new()),
             not_run: Mutex::new(NotRun::default()),
             settings: Mutex::new(None),
@@ -522,7 +522,7 @@ const REHEARSED: (u32, Duration) = (3, Duration::from_micros(500));
 /// page faults would otherwise delay the first samples of the run by more than a millisecond.
 fn rehearse(waiting: Waiting, interrupter: &Interrupter) -> Result<(), Failure> {
     let (mut left, interval) = REHEARSED;
-    let mut found = Found::new();
+    let mut found = WakeResults::new();
     let wakes = Wakes::new(interval).with_waiting(waiting).with_interrupter(interrupter);
     let rehearsed = wakes.with_start(Instant::now() + interval).run(|wake| {
         found.record(wake);
@@ -543,7 +543,7 @@ fn measure(
 ) -> Result<(), Failure> {
     rehearse(waiting, interrupter)?;
     let limit_ns = arguments.keeping.limit_ns();
-    let mut backlog = Backlog::new(&counts.found, Found::record);
+    let mut backlog = Backlog::new(&counts.found, WakeResults::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
     // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
     let mut thread_progress = ThreadProgress::of(arguments.run_length);
@@ -604,7 +604,7 @@ mod tests {
     use hpt_core::Instant;
     use hpt_instrument::measure::Wake;
 
-    use super::Found;
+    use super::WakeResults;
 
     /// Returns the number of page faults of this thread that needed no disk.
     fn page_faults() -> u64 {
@@ -614,7 +614,7 @@ mod tests {
         fields.split_whitespace().nth(7).and_then(|count| count.parse().ok()).expect("a number")
     }
 
-    fn record_all(found: &mut Found) {
+    fn record_all(found: &mut WakeResults) {
         for at in 0..20_000_u64 {
             let deadline = Instant::EPOCH + Duration::from_micros(at * 500);
             // From 1 ns to 8 s.
@@ -625,8 +625,8 @@ mod tests {
     #[test]
     fn no_sample_waits_for_a_page_fault() {
         // The code is faulted in, as in a rehearsal.
-        record_all(&mut Found::new());
-        let mut found = Found::new();
+        record_all(&mut WakeResults::new());
+        let mut found = WakeResults::new();
         let before = page_faults();
         record_all(&mut found);
         let faults = page_faults() - before;

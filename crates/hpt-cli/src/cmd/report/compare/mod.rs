@@ -48,7 +48,7 @@ const EXAMPLES: &str = "  \
 /// whether the machines or the settings do.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hpt compare old.json new.json --fail-on worse", after_long_help = after_help(Codes::of(Some("a value is worse (--fail-on)")), EXAMPLES), args(without_metrics()))]
-pub(crate) struct Arguments {
+pub(crate) struct CompareArguments {
     /// Files with the documents of each side
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// worse: a time of another side is surely longer than that of the first. With --fail-on, the exit code is 3 if no
     /// value could be judged.
     #[arg(long, value_name = "RESULT")]
-    fail_on: Option<FailOn>,
+    fail_on: Option<FailOnChange>,
     /// HTML page to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -71,13 +71,13 @@ pub(crate) struct Arguments {
 
 /// A result that is a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum FailOn {
+pub(super) enum FailOnChange {
     Worse,
 }
 
 /// Runs `hpt compare`.
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    let Arguments { files, fail_on, output, force, svg } = arguments;
+pub(crate) fn run(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
+    let CompareArguments { files, fail_on, output, force, svg } = arguments;
     let keeping = ReportFiles { page: output.clone(), data: None, charts: svg.as_deref(), force: *force };
     compare(files, *fail_on, &keeping, context)
 }
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 /// Compares the files, and writes the page if one is requested.
 pub(super) fn compare(
     paths: &[PathBuf],
-    fail_on: Option<FailOn>,
+    fail_on: Option<FailOnChange>,
     keeping: &ReportFiles<'_>,
     context: &Context,
 ) -> Result<Document, Failure> {
@@ -108,9 +108,9 @@ pub(super) fn compare(
         blocks.push(Block::Section("Files".to_owned(), vec![page_line(path)]));
     }
     let answer = match fail_on {
-        Some(FailOn::Worse) if data.worse > 0 => Answer::No,
-        Some(FailOn::Worse) if data.judged == 0 => Answer::Unknown,
-        Some(FailOn::Worse) | None => Answer::Yes,
+        Some(FailOnChange::Worse) if data.worse > 0 => Answer::No,
+        Some(FailOnChange::Worse) if data.judged == 0 => Answer::Unknown,
+        Some(FailOnChange::Worse) | None => Answer::Yes,
     };
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
@@ -257,7 +257,7 @@ mod tests {
     use hpt_document::{Document, compare::CompareVerdict, not_run::NotRun, wake_latency::WakeLatencyRow};
     use hpt_instrument::measure::{Latencies, Wake};
 
-    use super::{Arguments, run};
+    use super::{CompareArguments, run};
     use crate::{
         context::Context,
         golden,
@@ -305,7 +305,7 @@ mod tests {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
-            arguments: Arguments,
+            arguments: CompareArguments,
         }
         let line = Line::parse_from([Path::new("hpt"), first, other]);
         let context = Context::new(Ok(false), Format::Json, None).expect("it writes nothing");

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::output::{
     chart::{self, Compared, Figures, Latencies, Origin, TitledChart, Unreadable},
-    html::{Page, Piece, Section, Table},
+    html::{HtmlTable, Page, Piece, Section},
     one_or_many,
 };
 
@@ -99,7 +99,7 @@ fn differing(names: &[&str], data: &CompareDocument, gallery: &mut Gallery) -> R
             found.iter().copied().filter(|rows| rows[0].unit == "ns").take(MOST_DRAWN).collect();
         if times.is_empty() {
             let caption = "Values that differ".to_owned();
-            pieces.push(Piece::Table(Table { caption, head, rows, marked: Vec::new() }));
+            pieces.push(Piece::Table(HtmlTable { caption, head, rows, marked: Vec::new() }));
         } else {
             let more = found.len() - times.len();
             let says = format!(
@@ -149,7 +149,7 @@ fn ranking(names: &[&str], data: &CompareDocument) -> Section {
     // The first column names the row.
     head.swap(0, 1);
     rows.iter_mut().for_each(|row| row.swap(0, 1));
-    let table = Table {
+    let table = HtmlTable {
         caption: "Wake-up latency of the kernel's timer on all measured CPUs, time per read of the recommended source, and problems".to_owned(),
         head,
         marked: data.ranking.iter().map(|row| row.outlier).collect(),
@@ -179,7 +179,7 @@ fn settings(names: &[&str], data: &CompareDocument) -> Option<Section> {
         ("condition", "Conditions that differ. They change from run to run.", &data.conditions),
     ] {
         if !rows.is_empty() {
-            pieces.push(Piece::Table(Table {
+            pieces.push(Piece::Table(HtmlTable {
                 caption: caption.to_owned(),
                 head: head(kind),
                 rows: rows.iter().map(|setting| row(&setting.setting, &setting.values)).collect(),
@@ -200,7 +200,7 @@ fn findings(names: &[&str], data: &CompareDocument) -> Option<Section> {
         std::iter::once(rule.about.clone()).chain(said).collect()
     });
     let head = std::iter::once("rule".to_owned()).chain(names.iter().map(|name| (*name).to_owned())).collect();
-    let table = Table {
+    let table = HtmlTable {
         caption: "hpt doctor rules with different results".to_owned(),
         head,
         rows: rows.collect(),
@@ -247,7 +247,7 @@ fn of_part(
         pieces.extend(gallery.show(chart::distribution(&latencies).map(named))?);
     }
     let is_drawn = !pieces.is_empty();
-    let table = Piece::Table(Table {
+    let table = Piece::Table(HtmlTable {
         caption: format!("{}: {says}", title(part)),
         head,
         marked: rows.iter().map(|rows| differs(rows)).collect(),

@@ -2,7 +2,7 @@
 
 use hpt_document::compare::{CompareMethod, CompareVerdict, ComparedFigureRow};
 
-use super::values::{CONFIDENCE, Kind, One, Range, is_alike, is_same};
+use super::values::{CONFIDENCE, One, Range, ValueKind, is_alike, is_same};
 use crate::{
     output::rounded,
     statistics::{
@@ -35,12 +35,12 @@ pub(super) struct Values<'a> {
 
 /// The values of one quantity on one side, of each run that contains the quantity.
 #[derive(Clone, Debug)]
-struct Found<'a> {
+struct RowValues<'a> {
     runs: Vec<&'a One>,
     is_complete: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> RowValues<'a> {
     fn of(quantity: &One, side: &'a Values<'_>) -> Self {
         let runs: Vec<&One> =
             side.runs.iter().filter_map(|run| run.iter().find(|one| is_same(one, quantity))).collect();
@@ -96,7 +96,7 @@ impl Scale {
 pub(super) fn rows(sides: &[Values<'_>], method: CompareMethod) -> Vec<ComparedFigureRow> {
     let mut quantities: Vec<&One> = Vec::new();
     // Runs are blocks themselves.
-    let is_used = |one: &&One| method == CompareMethod::WithinRuns || one.kind != Kind::MaximaOfBlocks;
+    let is_used = |one: &&One| method == CompareMethod::WithinRuns || one.kind != ValueKind::MaximaOfBlocks;
     for one in sides.iter().flat_map(|side| &side.runs).flatten().filter(is_used) {
         if !quantities.iter().any(|known| is_same(known, one)) {
             quantities.push(one);
@@ -108,9 +108,9 @@ pub(super) fn rows(sides: &[Values<'_>], method: CompareMethod) -> Vec<ComparedF
     };
     // A stable sort: quantities of which only later sides have values come last in their part.
     quantities.sort_by_key(|one| place(one));
-    let found: Vec<Vec<Found<'_>>> =
-        quantities.iter().map(|quantity| sides.iter().map(|side| Found::of(quantity, side)).collect()).collect();
-    let is_judged = |(first, other): (&Found<'_>, &Found<'_>)| refusal(first, other, method).is_none();
+    let found: Vec<Vec<RowValues<'_>>> =
+        quantities.iter().map(|quantity| sides.iter().map(|side| RowValues::of(quantity, side)).collect()).collect();
+    let is_judged = |(first, other): (&RowValues<'_>, &RowValues<'_>)| refusal(first, other, method).is_none();
     let pairs = found.iter().flat_map(|sides| sides[1..].iter().map(|other| (&sides[0], other)));
     let comparisons = pairs.filter(|pair| is_judged(*pair)).count().max(1);
     #[expect(clippy::cast_precision_loss, reason = "there are few comparisons")]
@@ -125,13 +125,13 @@ pub(super) fn rows(sides: &[Values<'_>], method: CompareMethod) -> Vec<ComparedF
 
 fn of_quantity(
     quantity: &One,
-    (names, sides): (&[&str], &[Found<'_>]),
+    (names, sides): (&[&str], &[RowValues<'_>]),
     method: CompareMethod,
     error: f64,
 ) -> Vec<ComparedFigureRow> {
     let middles: Vec<Option<f64>> = sides.iter().map(middle).collect();
     let outliers = if quantity.unit == "ppm" { vec![false; sides.len()] } else { outliers(&middles) };
-    let row = |(at, side): (usize, &Found<'_>)| {
+    let row = |(at, side): (usize, &RowValues<'_>)| {
         let refused = (at > 0).then(|| refusal(&sides[0], side, method)).flatten();
         let judged = (at > 0 && refused.is_none()).then(|| difference(&sides[0], side, method, error)).flatten();
         let verdict = match (&judged, refused) {
@@ -166,7 +166,7 @@ fn of_quantity(
 }
 
 /// Returns the value of one run, or the mean of several.
-fn middle(side: &Found<'_>) -> Option<f64> {
+fn middle(side: &RowValues<'_>) -> Option<f64> {
     let values = side.values()?;
     if let [one] = values.as_slice() {
         return Some(*one);
@@ -178,7 +178,7 @@ fn middle(side: &Found<'_>) -> Option<f64> {
 }
 
 /// Returns the ends of the interval of the value of one side.
-fn ends(side: &Found<'_>, method: CompareMethod) -> Option<(f64, f64)> {
+fn ends(side: &RowValues<'_>, method: CompareMethod) -> Option<(f64, f64)> {
     match (method, side.runs.as_slice()) {
         (CompareMethod::WithinRuns, [one]) => match one.range {
             Range::Confidence(low, high) | Range::Bound(low, high) => Some((low, high)),
@@ -204,7 +204,7 @@ fn ratio(unit: &str, first: f64, one: f64) -> Option<f64> {
 }
 
 /// Returns the reason why the values of two sides cannot be compared.
-fn refusal(first: &Found<'_>, other: &Found<'_>, method: CompareMethod) -> Option<CompareVerdict> {
+fn refusal(first: &RowValues<'_>, other: &RowValues<'_>, method: CompareMethod) -> Option<CompareVerdict> {
     let all = || first.runs.iter().chain(&other.runs);
     if other.runs.is_empty() {
         return Some(CompareVerdict::Missing);
@@ -219,7 +219,7 @@ fn refusal(first: &Found<'_>, other: &Found<'_>, method: CompareMethod) -> Optio
     match method {
         CompareMethod::WithinRuns if all().any(|one| one.range == Range::Unknown) => Some(CompareVerdict::NotJudged),
         CompareMethod::WithinRuns if all().any(|one| one.range == Range::TooFew) => Some(CompareVerdict::TooFew),
-        CompareMethod::BetweenRuns if reference.kind == Kind::Maximum => {
+        CompareMethod::BetweenRuns if reference.kind == ValueKind::Maximum => {
             let counts = || all().map(|one| one.samples);
             #[expect(clippy::cast_precision_loss, reason = "for comparing")]
             let ratio = counts().min().unwrap_or(0) as f64 / counts().max().unwrap_or(0).max(1) as f64;
@@ -230,7 +230,12 @@ fn refusal(first: &Found<'_>, other: &Found<'_>, method: CompareMethod) -> Optio
 }
 
 /// Returns the difference between two sides, and the scale on which it was computed.
-fn difference(first: &Found<'_>, other: &Found<'_>, method: CompareMethod, error: f64) -> Option<(Scale, Difference)> {
+fn difference(
+    first: &RowValues<'_>,
+    other: &RowValues<'_>,
+    method: CompareMethod,
+    error: f64,
+) -> Option<(Scale, Difference)> {
     let (from, to) = (first.values()?, other.values()?);
     let one = first.runs.first()?;
     let mut all = [from.as_slice(), &to].concat();
@@ -288,7 +293,7 @@ mod tests {
     use hpt_document::compare::{CompareMethod, CompareVerdict, ComparedFigureRow};
 
     use super::{
-        super::values::{Kind, One, Range, numbered},
+        super::values::{One, Range, ValueKind, numbered},
         Values, outliers, rows,
     };
 
@@ -299,7 +304,7 @@ mod tests {
             unit: "ns".to_owned(),
             value: Some(value),
             range: range.map_or(Range::Unknown, |(low, high)| Range::Confidence(low, high)),
-            kind: Kind::Figure,
+            kind: ValueKind::Figure,
             max: None,
             samples: 9,
             step: 0.0,
@@ -425,7 +430,7 @@ mod tests {
         let coarse = |one: &mut One| one.step = 5.0;
         assert_eq!(of_runs(&[10.0; 3], &[12.0; 3], &coarse).verdict, NotShown);
         let maximum = |one: &mut One| {
-            (one.kind, one.samples) = (Kind::Maximum, if one.value == Some(12.0) { 94 } else { 100 });
+            (one.kind, one.samples) = (ValueKind::Maximum, if one.value == Some(12.0) { 94 } else { 100 });
         };
         assert_eq!(of_runs(&[10.0, 10.1, 10.2], &[12.0, 12.1, 12.2], &maximum).verdict, DifferentLengths);
         assert_eq!(of_runs(&[10.0, 10.1, 10.2], &[12.3, 12.1, 12.2], &maximum).verdict, Differs);

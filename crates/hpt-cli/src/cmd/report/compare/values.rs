@@ -37,7 +37,7 @@ pub(super) enum Range {
 
 /// The kind of a value. Some values are compared only within runs, and some only between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Figure,
     /// The median of the maxima of short intervals of one run.
     MaximaOfBlocks,
@@ -54,7 +54,7 @@ pub(super) struct One {
     /// The value; `None` if there are too few samples for it.
     pub(super) value: Option<f64>,
     pub(super) range: Range,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     pub(super) max: Option<f64>,
     pub(super) samples: u64,
     /// The smallest difference between two values that the instrument shows, in the unit of the value.
@@ -70,7 +70,7 @@ pub(super) struct One {
 impl One {
     fn of(part: &'static str, what: String, unit: &str, value: Option<f64>) -> Self {
         let (value, unit) = (value.filter(|value| value.is_finite()), unit.to_owned());
-        let (range, kind) = (Range::Unknown, Kind::Figure);
+        let (range, kind) = (Range::Unknown, ValueKind::Figure);
         Self { part, what, unit, value, range, kind, max: None, samples: 0, step: 1.0, against: None, earlier: 0 }
     }
 }
@@ -190,7 +190,7 @@ fn of_wakes(part: &'static str, what: &str, document: &WakeLatencyDocument, bloc
             let one = One::of(part, what, "ns", value);
             One {
                 range,
-                kind: Kind::MaximaOfBlocks,
+                kind: ValueKind::MaximaOfBlocks,
                 max: Some(whole(row.figures.max_ns)),
                 samples: blocks,
                 step,
@@ -218,7 +218,7 @@ fn of_figures((part, what): (&'static str, &str), figures: &LatencyFigures, step
 }
 
 fn maximum(part: &'static str, what: &str, max: Option<f64>, samples: u64) -> One {
-    One { kind: Kind::Maximum, max, samples, ..One::of(part, format!("{what}, max"), "ns", max) }
+    One { kind: ValueKind::Maximum, max, samples, ..One::of(part, format!("{what}, max"), "ns", max) }
 }
 
 fn of_watch(watch: &WatchSummaryDocument) -> Vec<One> {

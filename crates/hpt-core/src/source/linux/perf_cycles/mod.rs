@@ -7,7 +7,7 @@ use std::{io, marker::PhantomData};
 
 use hpt_sys::{
     host::{Architecture, Host, PerfEvents},
-    perf::{Event, Page, Wanted},
+    perf::{Page, PerfEvent, Wanted},
     process,
     settings::PARANOID,
 };
@@ -62,7 +62,7 @@ const HIGHEST_FOR_KERNEL: i32 = 1;
 /// `perf_event_open(2)`; Linux, Documentation/arch/arm64/perf.rst, "Perf Userspace PMU Hardware Counter Access".
 #[derive(Debug)]
 pub struct PerfCycles {
-    event: Event,
+    event: PerfEvent,
     page: Option<Page>,
     counts_kernel: bool,
     _without_bare_counter: OneKind,
@@ -199,8 +199,8 @@ fn info(read_path: ReadPath) -> SourceInfo {
 /// Tries several forms of the event. For example, kernels before 5.17 do not support user-space reads, and another
 /// event of this thread may have the only counter that supports them. The counters of some processors (ARM1176,
 /// Cortex-A8 and A9) cannot exclude the kernel.
-fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
-    let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
+fn open_event(have: Architecture, by_register: bool) -> Result<(PerfEvent, Option<Page>, bool), Unavailable> {
+    let user_mode = |by_register| PerfEvent::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
             // The page is read before the first read(2). Otherwise, the arm64 driver (observed with Linux 6.1) keeps a
@@ -217,7 +217,7 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Pa
     let (event, counts_kernel) = match answer {
         Ok(event) => (event, false),
         Err(error) if is_not_so(&error) => {
-            let both = Event::open(Wanted { user_only: false, by_register: false });
+            let both = PerfEvent::open(Wanted { user_only: false, by_register: false });
             (both.map_err(|error| refusal(error, have, false))?, true)
         }
         Err(error) => return Err(refusal(error, have, true)),

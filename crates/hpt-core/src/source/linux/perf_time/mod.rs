@@ -8,7 +8,7 @@ use std::{io, marker::PhantomData};
 use hpt_sys::{
     host::{Architecture, CounterPermission, Host},
     native::Native,
-    perf::{Event, Page},
+    perf::{Page, PerfEvent},
     settings::PARANOID,
     units::Frequency,
 };
@@ -56,7 +56,7 @@ pub struct PerfTime {
     page: Page,
     at_opening: Line,
     info: SourceInfo,
-    _event: Event,
+    _event: PerfEvent,
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
@@ -85,7 +85,7 @@ impl PerfTime {
             return Err(Unavailable::Captured);
         }
         require_mapping()?;
-        let event = Event::that_counts_nothing().map_err(refusal)?;
+        let event = PerfEvent::that_counts_nothing().map_err(refusal)?;
         let page = event.map().map_err(|error| Unavailable::refused("cannot map the page of a perf event", error))?;
         let at_opening = page::line(&page).map_err(|why| not_told(why, host.facts().architecture))?;
         let counter = permitted_native().map_err(Unavailable::of_counter)?;
