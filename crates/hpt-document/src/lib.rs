@@ -4,6 +4,7 @@
 //!
 //! Each kind of document has its own module. Types that several kinds share are in separate modules. [`Document`]
 //! represents a document of any kind.
+#![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod calibrate;

@@ -1,6 +1,7 @@
 //! The system clock of hpt-core, and the interruption of its sleeper, under a scheduler that tries all thread
 //! interleavings. Compiles hpt-core's own source files with loom's atomics instead of the machine's. This crate
 //! contains only a simulated world for them: what reading it returns, and the properties that must hold.
+#![forbid(unsafe_code)]
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../../hpt-core/src/clock/linux/follower.rs"]

@@ -8,8 +8,10 @@ extern crate hpt_sys;
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
-use hpt_sys::host::{Capture, CaptureRefused, Entry, ReadRefused};
-use hpt_sys::testing::hosts::{all, capture_of, path_of};
+use hpt_sys::{
+    host::{Capture, CaptureRefused, Entry, ReadRefused},
+    testing::hosts::{all, capture_of, path_of},
+};
 use proptest::{
     collection::vec,
     prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},

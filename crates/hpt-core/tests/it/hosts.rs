@@ -7,8 +7,10 @@ use hpt_core::{
     Host, Unavailable,
     source::{self, KernelVerdict, ProbeReport, Quantity, RateKind, StatedBy},
 };
-use hpt_sys::host::{Architecture, Capture, Entry, Facts, ReadRefused};
-use hpt_sys::testing::hosts::{all, capture_of, content, files, host, machine_of, write};
+use hpt_sys::{
+    host::{Architecture, Capture, Entry, Facts, ReadRefused},
+    testing::hosts::{all, capture_of, content, files, host, machine_of, write},
+};
 use proptest::{
     collection::vec,
     prelude::{any, prop_assert, proptest},

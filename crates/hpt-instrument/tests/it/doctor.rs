@@ -14,8 +14,10 @@ use hpt_core::Host;
 use hpt_instrument::diagnose::{
     Examined, Finding, Gap, Gaps, Goal, MachineFacts, Rule, Severity, THEMES, Verdict, examine, prove,
 };
-use hpt_sys::host::{Capture, Entry, Facts, ReadRefused, Situation};
-use hpt_sys::testing::hosts::{all, capture_of, content, files, host, machine_of, write};
+use hpt_sys::{
+    host::{Capture, Entry, Facts, ReadRefused, Situation},
+    testing::hosts::{all, capture_of, content, files, host, machine_of, write},
+};
 use proptest::{
     collection::vec,
     prelude::{ProptestConfig, any, proptest},

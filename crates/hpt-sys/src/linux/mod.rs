@@ -1,5 +1,6 @@
 //! What hpt uses of Linux, on targets with 64-bit atomics: instructions and system calls, each behind a safe function or a
 //! token, and the files that describe a machine.
+#![expect(unsafe_code, reason = "the only module with unsafe code; see docs/safety.md")]
 
 pub mod adjtime;
 pub mod arch;
@@ -19,6 +20,7 @@ pub mod file_lock;
     )
 ))]
 pub mod gpio;
+#[forbid(unsafe_code)]
 pub mod host;
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
 pub mod illegal;

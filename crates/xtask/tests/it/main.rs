@@ -3,4 +3,5 @@
 
 mod picture;
 mod std_instant;
+mod unsafe_code;
 mod words;

@@ -18,7 +18,7 @@ impl CounterToken {
         permitted.then_some(Self { self_synchronized }).ok_or(CounterRefused::NotReadable)
     }
 
-    /// Creates a copy of the token that `sys::native` received; only that module may call this function.
+    /// Creates a copy of the token that `native` received; only that module may call this function.
     #[inline(always)]
     pub(in crate::linux) const fn installed(own_bit: bool) -> Option<Self> {
         Some(Self { self_synchronized: own_bit })

@@ -1,5 +1,5 @@
 //! PMCCNTR_EL0, read as the counter of a perf event of this thread. Does not check that the event has this counter;
-//! `sys::perf` checks the event's page before every read.
+//! `perf` checks the event's page before every read.
 
 use core::arch::asm;
 

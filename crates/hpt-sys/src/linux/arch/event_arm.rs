@@ -1,5 +1,5 @@
 //! PMCCNTR, read as the counter of a perf event of this thread by a 32-bit program on an ARMv8 processor. Does not
-//! check that the event has this counter; `sys::perf` checks the event's page before every read.
+//! check that the event has this counter; `perf` checks the event's page before every read.
 
 use core::arch::asm;
 

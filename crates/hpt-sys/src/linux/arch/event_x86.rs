@@ -1,5 +1,5 @@
 //! RDPMC, which reads the counter of a perf event of this thread. Does not check whether the event has a counter;
-//! `sys::perf` checks the event's page before every read.
+//! `perf` checks the event's page before every read.
 //!
 //! Not tested on hardware: no machine with such counters was available.
 

@@ -20,7 +20,7 @@ impl CounterToken {
         permitted.then_some(Self { made_by_detect: PhantomData }).ok_or(CounterRefused::NotReadable)
     }
 
-    /// Creates a copy of the token that `sys::native` received; only that module may call this function.
+    /// Creates a copy of the token that `native` received; only that module may call this function.
     #[inline(always)]
     pub(in crate::linux) const fn installed(_own_bit: bool) -> Option<Self> {
         Some(Self { made_by_detect: PhantomData })

@@ -24,7 +24,7 @@ impl TscToken {
         (permitted && edx & EDX_TSC != 0).then_some(Self { made_by_detect: PhantomData })
     }
 
-    /// Creates a copy of the token that `sys::native` received; only that module may call this function.
+    /// Creates a copy of the token that `native` received; only that module may call this function.
     #[inline(always)]
     pub(in crate::linux) const fn installed(_own_bit: bool) -> Option<Self> {
         Some(Self { made_by_detect: PhantomData })

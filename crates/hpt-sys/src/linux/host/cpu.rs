@@ -1,5 +1,5 @@
 //! Facts about the processor from /proc/cpuinfo, the device tree and CPUID. This module only parses: `Host` opens the
-//! files, and `sys::arch` executes CPUID.
+//! files, and `arch` executes CPUID.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! UIO windows: device registers that a UIO driver maps into programs. This module only locates windows; `sys::mmio`
+//! UIO windows: device registers that a UIO driver maps into programs. This module only locates windows; `mmio`
 //! opens them.
 
 use super::{Host, Region};
