@@ -270,6 +270,12 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     assert_kind(PartKind::NotPreemptible, (1_060, EVIDENCE), &pending(X, FIFO, 40));
     assert_kind(PartKind::Scheduling, (1_042, slow), &ready(X, FIFO, &[], 40));
     assert_kind(PartKind::NotPreemptible, (1_060, slow), &pending(X, FIFO, 55));
+    // A switch that takes longer than the usual one is no proof. An interrupt after which it is still missing is one.
+    let usual = TraceEvidence { scheduling_ns: 10_000, ..EVIDENCE };
+    assert_doubt(Doubt::LessImportant, (1_042, usual), &pending(X, FIFO, 35));
+    assert_kind(PartKind::NotPreemptible, (1_060, usual), &pending(X, FIFO, 45));
+    let served = ready(X, FIFO, &device(1_005, X, flags::RESCHEDULE), 40);
+    assert_kind(PartKind::NotPreemptible, (1_060, usual), &served);
     // An ordinary thread has no precedence over another.
     assert_kind(PartKind::Thread, until, &ready(X, FAIR, &[], 4_000));
 }

@@ -13,6 +13,8 @@ const RETURN_NS: u64 = 50_000;
 const SCHEDULING_NS: u64 = 5_000;
 /// The number of usual switches that such a piece may last.
 const SCHEDULING_FACTOR: u64 = 2;
+/// The number of usual switches that no switch lasts. A longer path through the scheduler takes up to three of them.
+const NO_SWITCH_FACTOR: u64 = 4;
 pub(super) const MOST_SCHEDULING_NS: u64 = 50_000;
 /// The shortest piece that can be attributed to the hypervisor.
 const HOST_NS: u64 = 50_000;
@@ -287,7 +289,8 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: PartKind::NotPreemptible,
         proof: "this CPU woke the thread, which has a real-time policy, and a less important thread that ran \
-                already kept running after an event that showed that it was to be preempted",
+                already kept running after an event that showed that it was to be preempted, for longer than four usual \
+                switches (10 to 50 µs), or, if it served an interrupt meanwhile, than two",
         refutation: "the CPU was switched to a less important thread meanwhile; nothing happened for 50 µs or more, and the \
                      steal time rose, or the hypervisor does not report it",
         fix: "preempt=full, or a real-time kernel",
@@ -536,7 +539,14 @@ impl Case<'_> {
             && self.ran_before()
             && !self.is_idle()
             && self.is_woken_here()
-            && self.piece.length() > self.scheduling_limit()
+            && self.piece.length() > if self.span.has_served { self.scheduling_limit() } else { self.no_switch() }
+    }
+
+    /// Returns the time that a switch cannot take, in nanoseconds. An interrupt at whose end the CPU was not switched
+    /// proves more than a time does.
+    fn no_switch(self) -> u64 {
+        let limit = self.evidence.scheduling_ns.saturating_mul(NO_SWITCH_FACTOR);
+        limit.clamp(2 * SCHEDULING_NS, MOST_SCHEDULING_NS)
     }
 
     /// Returns whether an event before this piece showed that the running thread was to be preempted.
