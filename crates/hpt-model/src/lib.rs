@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 #![cfg(target_pointer_width = "64")]
 
+#[expect(unreachable_pub, reason = "hpt-core uses the file from another crate")]
+#[path = "../../hpt-sys/src/linux/clock_words.rs"]
+mod clock_words;
 #[path = "../../hpt-core/src/clock/linux/follower.rs"]
 mod follower;
 #[expect(dead_code, reason = "the model changes no source")]
@@ -27,6 +30,7 @@ use loom::{
 };
 
 use self::{
+    clock_words::ClockWords,
     following::{Following, Instruments},
     published::{NATIVE, Published},
     segment::{LONGEST_NS, SHORTEST_NS, Segment},
@@ -50,7 +54,7 @@ const SET_BACK_NS: u64 = SHORTEST_NS - 5 * STEP_NS;
 /// True time, which advances when it is read, and the words of the clock.
 struct World {
     now_ns: AtomicU64,
-    words: [AtomicU64; 64],
+    words: ClockWords,
     handed_ns: AtomicU64,
     runs_ahead: AtomicBool,
     is_set_back: AtomicBool,
@@ -60,7 +64,7 @@ impl World {
     fn new() -> Self {
         Self {
             now_ns: AtomicU64::new(1_000_000_000),
-            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            words: ClockWords::default(),
             handed_ns: AtomicU64::new(0),
             runs_ahead: AtomicBool::new(false),
             is_set_back: AtomicBool::new(false),

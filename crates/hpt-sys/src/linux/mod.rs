@@ -7,6 +7,7 @@ pub mod arch;
 #[cfg(feature = "realtime")]
 pub mod child;
 pub mod clock;
+pub mod clock_words;
 #[cfg(feature = "realtime")]
 pub mod file_lock;
 #[cfg(all(

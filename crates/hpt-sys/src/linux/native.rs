@@ -3,27 +3,24 @@
 //! does.
 
 use std::{
-    ptr,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+    mem, ptr,
+    sync::atomic::{AtomicPtr, Ordering},
 };
 
-use super::process;
+use super::{clock_words::ClockWords, process};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
 pub use super::arch::CounterToken as Native;
 #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 pub use super::arch::TscToken as Native;
 
-/// The words that all threads share, initially zero.
-pub type Words = [AtomicU64; 64];
-
 /// The arguments of `install`, packed into one pointer to the words. The lowest bit of the pointer is the token's own
 /// bit.
-static INSTALLED: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+static INSTALLED: AtomicPtr<ClockWords> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the token and the words that were installed last, unless they were removed.
 #[inline(always)]
-pub fn installed() -> Option<(Native, &'static Words)> {
+pub fn installed() -> Option<(Native, &'static ClockWords)> {
     // Acquire, so that a thread that sees the pointer also sees what was written to the words before the installation.
     let packed = INSTALLED.load(Ordering::Acquire);
     if packed.is_null() {
@@ -48,7 +45,7 @@ pub struct Ticks {
 
 /// Reads the counter without ordering. Returns the reading and the words; `None` if no token is installed.
 #[inline(always)]
-pub fn read() -> Option<(Ticks, &'static Words)> {
+pub fn read() -> Option<(Ticks, &'static ClockWords)> {
     let (native, words) = installed()?;
     #[cfg(target_arch = "x86_64")]
     let (whole, low) = native.read_split();
@@ -59,7 +56,7 @@ pub fn read() -> Option<(Ticks, &'static Words)> {
 
 /// Reads the counter like `read`, but not before all preceding instructions have completed.
 #[inline(always)]
-pub fn read_start() -> Option<(Ticks, &'static Words)> {
+pub fn read_start() -> Option<(Ticks, &'static ClockWords)> {
     // The barrier comes first: if it came after the check for a token, it would also wait for the result of the check.
     #[cfg(target_arch = "x86_64")]
     {
@@ -82,7 +79,7 @@ const fn split(ticks: u64) -> (u64, u32) {
 }
 
 /// Makes `native`, which proves that the counter may be read, and `words` available to all threads.
-pub fn install(native: Native, words: &'static Words) {
+pub fn install(native: Native, words: &'static ClockWords) {
     let bit = usize::from(native.own_bit());
     let packed = ptr::from_ref(words).cast_mut().map_addr(|address| address | bit);
     INSTALLED.store(packed, Ordering::Release);
@@ -95,9 +92,10 @@ pub fn remove() {
 
 /// Returns the words of this process, and whether a fork zeroes them in the child. If the kernel supports zeroing, the
 /// words are in a page of their own, otherwise in the program's memory.
-pub fn words() -> (&'static Words, bool) {
-    static IN_THE_PROGRAM: Words = [const { AtomicU64::new(0) }; 64];
-    static PAGE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+pub fn words() -> (&'static ClockWords, bool) {
+    // SAFETY: zero is a valid value of AtomicU64, and the words contain nothing else. zeroed.
+    static IN_THE_PROGRAM: ClockWords = unsafe { mem::zeroed() };
+    static PAGE: AtomicPtr<ClockWords> = AtomicPtr::new(ptr::null_mut());
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         let made = words_wiped_on_fork().unwrap_or(&IN_THE_PROGRAM);
@@ -117,8 +115,8 @@ pub fn words() -> (&'static Words, bool) {
 
 /// Returns words in a page of their own, which a fork zeroes in the child; `None` if the kernel does not support this
 /// (before 4.14).
-pub(in crate::linux) fn words_wiped_on_fork() -> Option<&'static Words> {
-    let length = usize::try_from(process::page_size()).ok()?.max(size_of::<Words>());
+fn words_wiped_on_fork() -> Option<&'static ClockWords> {
+    let length = usize::try_from(process::page_size()).ok()?.max(size_of::<ClockWords>());
     // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program.
     // mmap(2).
     let page = unsafe {
@@ -144,7 +142,7 @@ pub(in crate::linux) fn words_wiped_on_fork() -> Option<&'static Words> {
     }
     // SAFETY: the page is large enough, sufficiently aligned, zero (which is a valid value of AtomicU64), never
     // unmapped, and accessed only through this reference. mmap(2); pointer, "Pointer to reference conversion".
-    Some(unsafe { &*page.cast::<Words>() })
+    Some(unsafe { &*page.cast::<ClockWords>() })
 }
 
 #[cfg(test)]
@@ -159,16 +157,17 @@ mod tests {
         let Some(words) = words_wiped_on_fork() else {
             return skipped!("this kernel does not support MADV_WIPEONFORK");
         };
-        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
-        words[5].store(7, Ordering::Relaxed);
+        let word = &words.of_owner.marker;
+        assert_eq!((word.load(Ordering::Relaxed), words.changer.load(Ordering::Relaxed)), (0, 0));
+        word.store(7, Ordering::Relaxed);
         let child_sees_zero = trial::attempt_in_child(|| {
-            if words[5].load(Ordering::Relaxed) != 0 {
+            if word.load(Ordering::Relaxed) != 0 {
                 std::process::abort();
             }
         });
         if cfg!(target_arch = "x86_64") {
             assert_eq!(child_sees_zero, trial::Attempt::Lived);
         }
-        assert_eq!(words[5].load(Ordering::Relaxed), 7);
+        assert_eq!(word.load(Ordering::Relaxed), 7);
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{
 };
 
 use super::{
+    clock_words::ClockWords,
     following::{Doubt, Following, Instruments},
     published::{NATIVE, Ownership, Published},
 };
@@ -32,7 +33,7 @@ struct ContendedWorld {
     /// The number of marker reads: one for each attempt to begin a segment, and one for each attempt to activate it.
     markers: AtomicU64,
     handed_ns: AtomicU64,
-    words: [AtomicU64; 64],
+    words: ClockWords,
 }
 
 impl ContendedWorld {
@@ -46,7 +47,7 @@ impl ContendedWorld {
             is_left: AtomicBool::new(false),
             markers: AtomicU64::new(0),
             handed_ns: AtomicU64::new(0),
-            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            words: ClockWords::default(),
         }
     }
 

@@ -1,7 +1,15 @@
 //! Learns a counter's rate from points, and decides whether the next point fits. Pure: reads neither a counter nor a
 //! clock.
 
-use super::segment::{LARGEST_CHANGE_PPB, Point, Rate};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{
+    clock_words::{FollowerWords, PointWords},
+    segment::{LARGEST_CHANGE_PPB, Point, Rate},
+};
 
 /// The length of a baseline. In the long run, the two points that determine a rate are between one and two baselines
 /// apart.
@@ -94,43 +102,37 @@ impl Follower {
         self.rate
     }
 
-    /// The number of words in which a follower is stored.
-    pub(crate) const WORDS: usize = 15;
-
-    /// Converts the follower to words; a follower that has learned nothing becomes zeros.
-    pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
-        let last = self.last.unwrap_or_default();
+    /// Stores the follower; one that has learned nothing is stored as zeros.
+    pub(crate) fn store(self, words: &FollowerWords) {
         let rate = self.rate.unwrap_or(Rate { slope: 0, uncertainty_ppb: 0 });
-        [
-            last.ticks,
-            last.ns,
-            last.width_ns,
-            self.oldest.ticks,
-            self.oldest.ns,
-            self.oldest.width_ns,
-            self.middle.ticks,
-            self.middle.ns,
-            self.middle.width_ns,
-            u64::from(self.last.is_some()),
-            rate.slope,
-            rate.uncertainty_ppb,
-            self.followed,
-            self.rate_changes,
-            self.jumps,
-        ]
+        store_point(&words.last, self.last.unwrap_or_default());
+        store_point(&words.oldest, self.oldest);
+        store_point(&words.middle, self.middle);
+        words.has_last.store(u64::from(self.last.is_some()), Ordering::Relaxed);
+        words.slope.store(rate.slope, Ordering::Relaxed);
+        words.uncertainty_ppb.store(rate.uncertainty_ppb, Ordering::Relaxed);
+        words.followed.store(self.followed, Ordering::Relaxed);
+        words.rate_changes.store(self.rate_changes, Ordering::Relaxed);
+        words.jumps.store(self.jumps, Ordering::Relaxed);
     }
 
-    /// Restores a follower from the words that `to_words` returned, or from zeros.
-    pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
-        let point = |at: usize| Point { ticks: words[at], ns: words[at + 1], width_ns: words[at + 2] };
+    /// Returns the follower that was stored, or one that has learned nothing.
+    pub(crate) fn load(words: &FollowerWords) -> Self {
+        let value = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let point = |words: &PointWords| Point {
+            ticks: value(&words.ticks),
+            ns: value(&words.ns),
+            width_ns: value(&words.width_ns),
+        };
+        let rate = Rate { slope: value(&words.slope), uncertainty_ppb: value(&words.uncertainty_ppb) };
         Self {
-            last: (words[9] != 0).then(|| point(0)),
-            oldest: point(3),
-            middle: point(6),
-            rate: (words[10] != 0).then_some(Rate { slope: words[10], uncertainty_ppb: words[11] }),
-            followed: words[12],
-            rate_changes: words[13],
-            jumps: words[14],
+            last: (value(&words.has_last) != 0).then(|| point(&words.last)),
+            oldest: point(&words.oldest),
+            middle: point(&words.middle),
+            rate: (rate.slope != 0).then_some(rate),
+            followed: value(&words.followed),
+            rate_changes: value(&words.rate_changes),
+            jumps: value(&words.jumps),
         }
     }
 
@@ -142,11 +144,17 @@ impl Follower {
     }
 }
 
+fn store_point(words: &PointWords, point: Point) {
+    words.ticks.store(point.ticks, Ordering::Relaxed);
+    words.ns.store(point.ns, Ordering::Relaxed);
+    words.width_ns.store(point.width_ns, Ordering::Relaxed);
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Follower, LARGEST_CHANGE_PPB};
+    use super::{Follower, FollowerWords, LARGEST_CHANGE_PPB};
     use crate::clock::linux::segment::{Point, Segment};
 
     /// A simulation with a 2.25 GHz counter and a reference that a daemon slews by `ppm`.
@@ -235,12 +243,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_follower_survives_conversion_to_words_and_back(points in proptest::collection::vec((any::<u64>(), any::<u64>(), 0..1_000_u64), 0..20)) {
-            let mut follower = Follower::default();
-            prop_assert_eq!(follower.to_words(), [0; Follower::WORDS]);
+        fn a_follower_is_loaded_as_it_was_stored(points in proptest::collection::vec((any::<u64>(), any::<u64>(), 0..1_000_u64), 0..20)) {
+            let (mut follower, words) = (Follower::default(), FollowerWords::default());
+            prop_assert_eq!(Follower::load(&words), follower);
             for (ticks, ns, width_ns) in points {
                 follower.take(Point { ticks, ns, width_ns });
-                prop_assert!(Follower::from_words(follower.to_words()) == follower);
+                follower.store(&words);
+                prop_assert!(Follower::load(&words) == follower);
             }
         }
     }

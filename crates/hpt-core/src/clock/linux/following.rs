@@ -19,16 +19,6 @@ const BRACKETS: u32 = if cfg!(loom) { 1 } else { 5 };
 /// The maximum width of a usable bracket.
 const WIDEST_NS: u64 = 20_000;
 
-/// The indices of the owner's words that follow the words of the follower.
-const NARROWEST: usize = Follower::WORDS;
-const REFUSED: usize = NARROWEST + 1;
-const MARKER: usize = REFUSED + 1;
-const DISRUPTIONS: usize = MARKER + 1;
-const LEAD: usize = DISRUPTIONS + 1;
-/// The index of the time until which the counter is not checked again.
-const ASK_AFTER_NS: usize = LEAD + 1;
-const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
-
 /// Wide brackets cast doubt on the counter, because a kernel that has dropped it reads another counter with a system
 /// call. A bracket is wide if it has at least `WIDE` times the usual width and exceeds it by at least `WIDE_BY_NS`. The
 /// counter is in doubt after `MOST_WIDE` consecutive wide brackets, or if two or more consecutive wide brackets span at
@@ -60,18 +50,6 @@ pub(crate) enum Doubt {
     /// The counter jumps repeatedly relative to the clock.
     Jumps,
 }
-
-/// The indices of the words that are rarely written.
-const RESTARTS: usize = 0;
-/// The number of consecutive points rejected because of their width, and the time of the next attempt.
-const REFUSED_IN_A_ROW: usize = 1;
-const TRY_AGAIN_NS: usize = 2;
-/// The number of consecutive wide brackets, and the time of the first of them.
-const WIDE_IN_A_ROW: usize = 3;
-const WIDE_SINCE_NS: usize = 4;
-/// The number of jumps in quick succession, and the time of the first of them.
-const JUMPS_IN_A_ROW: usize = 5;
-const JUMPS_SINCE_NS: usize = 6;
 
 /// If more than this number of consecutive points are rejected, the clock is considered slow to read. It is then
 /// bracketed only occasionally, after a pause that doubles each time. The loom model never rejects that many points.
@@ -139,7 +117,7 @@ impl<I: Instruments> Following<'_, I> {
             if self.is_pausing() {
                 let paused_ns = self.instruments.clock_ns();
                 // If more time is left than the longest pause, the clock has gone back since the pause began.
-                let left_ns = self.published.rare(TRY_AGAIN_NS).load(Ordering::Relaxed).checked_sub(paused_ns);
+                let left_ns = self.published.rare().try_again_ns.load(Ordering::Relaxed).checked_sub(paused_ns);
                 clock_ns = left_ns.is_some_and(|left_ns| left_ns <= LONGEST_PAUSE_NS).then_some(paused_ns);
             }
             let clock_ns = if let Some(paused_ns) = clock_ns {
@@ -199,16 +177,17 @@ impl<I: Instruments> Following<'_, I> {
 
     /// Returns the reason to doubt the counter at `now_ns`; `None` if there is none. Called by the owner.
     fn doubt(self, now_ns: u64) -> Option<Doubt> {
-        let rare = |index| self.published.rare(index).load(Ordering::Relaxed);
-        let rests_ns = self.published.of_owner(ASK_AFTER_NS).load(Ordering::Relaxed).saturating_sub(now_ns);
+        let rare = self.published.rare();
+        let rests_ns = self.published.of_owner().ask_after_ns.load(Ordering::Relaxed).saturating_sub(now_ns);
         if (1..=TRUSTED_FOR_NS).contains(&rests_ns) {
             return None;
         }
-        let wide = rare(WIDE_IN_A_ROW);
-        let is_wide_for_long = wide >= 2 && now_ns.saturating_sub(rare(WIDE_SINCE_NS)) >= WIDE_FOR_NS;
+        let wide = rare.wide_in_a_row.load(Ordering::Relaxed);
+        let is_wide_for_long =
+            wide >= 2 && now_ns.saturating_sub(rare.wide_since_ns.load(Ordering::Relaxed)) >= WIDE_FOR_NS;
         if wide >= MOST_WIDE || is_wide_for_long {
             Some(Doubt::SlowClock)
-        } else if rare(JUMPS_IN_A_ROW) >= MOST_JUMPS {
+        } else if rare.jumps_in_a_row.load(Ordering::Relaxed) >= MOST_JUMPS {
             Some(Doubt::Jumps)
         } else {
             None
@@ -227,10 +206,10 @@ impl<I: Instruments> Following<'_, I> {
             return true;
         }
         // From now on, the current bracket width is considered usual.
-        self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
-        self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
-        self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);
-        self.published.of_owner(ASK_AFTER_NS).store(now_ns.saturating_add(TRUSTED_FOR_NS), Ordering::Relaxed);
+        self.published.of_owner().narrowest_ns.store(0, Ordering::Relaxed);
+        self.published.rare().wide_in_a_row.store(0, Ordering::Relaxed);
+        self.published.rare().jumps_in_a_row.store(0, Ordering::Relaxed);
+        self.published.of_owner().ask_after_ns.store(now_ns.saturating_add(TRUSTED_FOR_NS), Ordering::Relaxed);
         false
     }
 
@@ -245,7 +224,7 @@ impl<I: Instruments> Following<'_, I> {
         if !WATCHES {
             return;
         }
-        let wide = self.published.rare(WIDE_IN_A_ROW);
+        let wide = &self.published.rare().wide_in_a_row;
         let before = wide.load(Ordering::Relaxed);
         if usual_ns == 0 || width_ns < WIDE * usual_ns || width_ns < usual_ns + WIDE_BY_NS {
             if before != 0 {
@@ -254,7 +233,7 @@ impl<I: Instruments> Following<'_, I> {
             return;
         }
         if before == 0 {
-            self.published.rare(WIDE_SINCE_NS).store(now_ns, Ordering::Relaxed);
+            self.published.rare().wide_since_ns.store(now_ns, Ordering::Relaxed);
         }
         wide.store(before + 1, Ordering::Relaxed);
     }
@@ -264,8 +243,8 @@ impl<I: Instruments> Following<'_, I> {
         if !WATCHES {
             return;
         }
-        let jumps = self.published.rare(JUMPS_IN_A_ROW);
-        let since = self.published.rare(JUMPS_SINCE_NS);
+        let jumps = &self.published.rare().jumps_in_a_row;
+        let since = &self.published.rare().jumps_since_ns;
         let before = jumps.load(Ordering::Relaxed);
         if before == 0 || now_ns.saturating_sub(since.load(Ordering::Relaxed)) > JUMPS_WITHIN_NS {
             since.store(now_ns, Ordering::Relaxed);
@@ -277,20 +256,20 @@ impl<I: Instruments> Following<'_, I> {
 
     /// Returns whether bracketing is paused because the clock is slow to read.
     fn is_pausing(self) -> bool {
-        WATCHES && self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
+        WATCHES && self.published.rare().refused_in_a_row.load(Ordering::Relaxed) > PATIENT_REFUSALS
     }
 
     /// Records a rejected point. Called by the owner.
     fn refuse(self, now_ns: u64) {
-        self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
+        self.published.of_owner().refused.fetch_add(1, Ordering::Relaxed);
         if !WATCHES {
             return;
         }
-        let refused = self.published.rare(REFUSED_IN_A_ROW).fetch_add(1, Ordering::Relaxed) + 1;
+        let refused = self.published.rare().refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(doublings) = refused.checked_sub(PATIENT_REFUSALS + 1) {
             let pause_ns = (SHORTEST_PAUSE_NS << doublings.min(10)).min(LONGEST_PAUSE_NS);
             let again_ns = now_ns.saturating_add(pause_ns);
-            self.published.rare(TRY_AGAIN_NS).store(again_ns, Ordering::Relaxed);
+            self.published.rare().try_again_ns.store(again_ns, Ordering::Relaxed);
         }
     }
 
@@ -304,12 +283,12 @@ impl<I: Instruments> Following<'_, I> {
         }
         let Some(marker) = self.instruments.disruption_marker() else { return false };
         let mut follower = self.remembered();
-        let before = self.published.of_owner(MARKER).swap(marker, Ordering::Relaxed);
+        let before = self.published.of_owner().marker.swap(marker, Ordering::Relaxed);
         // Zero is not a marker. It means that no marker has been stored yet.
         if before != marker && before != 0 && follower.last().is_some() {
             follower.disrupted();
             self.remember(follower);
-            self.published.of_owner(DISRUPTIONS).fetch_add(1, Ordering::Relaxed);
+            self.published.of_owner().disruptions.fetch_add(1, Ordering::Relaxed);
         }
         let first = if follower.rate().is_none() { follower.last() } else { None };
         if first.is_some_and(|first| self.instruments.clock_ns().wrapping_sub(first.ns) < SHORTEST_NS) {
@@ -322,7 +301,7 @@ impl<I: Instruments> Following<'_, I> {
             return false;
         };
         if WATCHES {
-            self.published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
+            self.published.rare().refused_in_a_row.store(0, Ordering::Relaxed);
         }
         let jumps = follower.jumps;
         let rate = follower.take(point);
@@ -347,14 +326,14 @@ impl<I: Instruments> Following<'_, I> {
             (is_whole && is_young && is_sound).then_some(segment)
         });
         if done {
-            self.published.of_owner(LEAD).store(lead_ns, Ordering::Relaxed);
+            self.published.of_owner().lead_ns.store(lead_ns, Ordering::Relaxed);
         }
         done
     }
 
     /// Returns the narrowest of a few brackets, or the first that is as narrow as usual.
     fn point(self) -> Option<Point> {
-        let usual = self.published.of_owner(NARROWEST);
+        let usual = &self.published.of_owner().narrowest_ns;
         let usual_ns = usual.load(Ordering::Relaxed);
         let mut best: Option<Point> = None;
         for _ in 0..BRACKETS {
@@ -385,34 +364,32 @@ impl<I: Instruments> Following<'_, I> {
         let mut follower = self.remembered();
         follower.disrupted();
         self.remember(follower);
-        self.published.of_owner(LEAD).store(0, Ordering::Relaxed);
+        self.published.of_owner().lead_ns.store(0, Ordering::Relaxed);
     }
 
     /// Returns what has been learned so far.
     pub(crate) fn remembered(self) -> Follower {
-        Follower::from_words(std::array::from_fn(|word| self.published.of_owner(word).load(Ordering::Relaxed)))
+        Follower::load(&self.published.of_owner().follower)
     }
 
     /// Returns the number of points rejected because of their width.
     pub(crate) fn refused(self) -> u64 {
-        self.published.of_owner(REFUSED).load(Ordering::Relaxed)
+        self.published.of_owner().refused.load(Ordering::Relaxed)
     }
 
     /// Returns the number of reported disruptions of the counter.
     pub(crate) fn disruptions(self) -> u64 {
-        self.published.of_owner(DISRUPTIONS).load(Ordering::Relaxed)
+        self.published.of_owner().disruptions.load(Ordering::Relaxed)
     }
 
     /// Returns the lead of the active segment over its point. There is a lead if a reading above the point was returned
     /// before, or if an earlier segment was ahead.
     pub(crate) fn lead_ns(self) -> u64 {
-        self.published.of_owner(LEAD).load(Ordering::Relaxed)
+        self.published.of_owner().lead_ns.load(Ordering::Relaxed)
     }
 
     fn remember(self, follower: Follower) {
-        for (word, value) in follower.to_words().into_iter().enumerate() {
-            self.published.of_owner(word).store(value, Ordering::Relaxed);
-        }
+        follower.store(&self.published.of_owner().follower);
     }
 }
 
@@ -423,7 +400,7 @@ pub(crate) const fn went_back(shown_ns: u64, clock_ns: u64) -> bool {
 
 /// Returns the number of times that the clock went back.
 pub(crate) fn restarts(published: Published<'_>) -> u64 {
-    published.rare(RESTARTS).load(Ordering::Relaxed)
+    published.rare().restarts.load(Ordering::Relaxed)
 }
 
 /// Ends the active segment, and restarts readings from the clock after the clock has gone back. Only in this
@@ -431,7 +408,7 @@ pub(crate) fn restarts(published: Published<'_>) -> u64 {
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
     published.put_in_force(NO_OWNER, |_| Some(Segment::default()));
     published.forget_answers(ownership);
-    published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
+    published.rare().restarts.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Ends the active segment, which the caller has let expire, and discards everything that was learned. Called by the
@@ -443,23 +420,33 @@ pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     published.put_in_force(NO_OWNER, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
-    for word in [REFUSED_IN_A_ROW, WIDE_IN_A_ROW, JUMPS_IN_A_ROW] {
-        published.rare(word).store(0, Ordering::Relaxed);
-    }
-    for word in 0..OWNERS_WORDS {
-        published.of_owner(word).store(0, Ordering::Relaxed);
+    let (rare, own) = (published.rare(), published.of_owner());
+    Follower::default().store(&own.follower);
+    for word in [
+        &rare.refused_in_a_row,
+        &rare.wide_in_a_row,
+        &rare.jumps_in_a_row,
+        &own.narrowest_ns,
+        &own.refused,
+        &own.marker,
+        &own.disruptions,
+        &own.lead_ns,
+        &own.ask_after_ns,
+    ] {
+        word.store(0, Ordering::Relaxed);
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::{cell::Cell, sync::atomic::AtomicU64};
+    use std::cell::Cell;
 
     use proptest::prelude::{Just, Strategy, prop_assert, prop_oneof, proptest};
 
     use super::{Doubt, Following, Instruments, Ownership, restarts};
     use crate::clock::{
         linux::bound::{Known, slew_ppb},
+        linux::clock_words::ClockWords,
         linux::published::{NATIVE, Published},
     };
     use hpt_sys::adjtime::Slew;
@@ -489,7 +476,7 @@ mod tests {
         is_offered: Cell<bool>,
         questions: Cell<u32>,
         is_left: Cell<bool>,
-        words: [AtomicU64; 64],
+        words: ClockWords,
     }
 
     impl Machine {
@@ -511,7 +498,7 @@ mod tests {
                 is_offered: Cell::new(true),
                 questions: Cell::new(0),
                 is_left: Cell::new(false),
-                words: std::array::from_fn(|_| AtomicU64::new(0)),
+                words: ClockWords::default(),
             }
         }
 
@@ -1209,7 +1196,7 @@ mod tests {
     #[test]
     fn two_processes_differ_by_less_than_two_microseconds() {
         let machine = settled();
-        let other: [AtomicU64; 64] = std::array::from_fn(|_| AtomicU64::new(0));
+        let other = ClockWords::default();
         let in_the_other = || {
             let following = Following { published: Published::new(&other), ..machine.following() };
             following.now_ns().expect("no other instruments are used")

@@ -11,3 +11,5 @@ mod segment;
 pub(super) mod system;
 mod trust;
 mod vmclock;
+
+use hpt_sys::clock_words;

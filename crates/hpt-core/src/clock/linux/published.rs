@@ -15,42 +15,32 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::segment::Segment;
+use super::{
+    clock_words::{ClockWords, OfOwner, Rare, Slot},
+    segment::Segment,
+};
 
 /// The owner of a segment: none, the processor's own counter, or a source with a higher number.
 pub(crate) const NO_OWNER: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// The index of the state. The lowest six bits of the state are zero. The next bit shows whether the segment is closed,
-/// and the bit after that is the last bit of the generation of the segment. These two bits select one of four slots,
-/// and the lowest byte is the offset of that slot in bytes.
+/// The lowest six bits of the state are zero. The next bit shows whether the segment is closed, and the bit after that
+/// is the last bit of the generation of the segment. These two bits select one of four slots, and the lowest byte is
+/// the offset of that slot in bytes.
 /// The remaining bits are the rest of the generation and a count of all changes, which prevents a state from repeating
 /// within a day even if all readings are slow answers.
-const STATE: usize = 32;
+///
+/// The slots of a closed segment stay empty, so a fast reader finds no reading there and needs no extra check. The
+/// length that it reads is zero unless the owner is the processor's own counter, so it needs no check for the owner.
 const CLOSED: u64 = 1 << 6;
 const GENERATION: u64 = 1 << 7;
 const GENERATIONS: u64 = (1 << 23) - GENERATION;
 const CHANGE: u64 = 1 << 23;
-/// The index of the last slow answer, which is the largest. It is in a cache line that fast readers do not touch. The
-/// slots come before the state. The slots of a closed segment stay empty, so a fast reader finds no reading there and
-/// needs no extra check. Each slot is one cache line, of which six words are used: for the segment, whose length
-/// is stored twice, and for its owner. The first length is zero unless the owner is the processor's own counter. A
-/// reader that uses only that counter therefore needs no extra check for the owner.
-const SLOWEST: usize = 40;
-/// The index of the name of the owner, the thread that makes the next segment. The word is 0 if there is no owner.
-const OWNER: usize = 41;
-/// The index of the ID of the process that is changing the counter. The word is 0 if there is none.
-#[cfg(not(loom))]
-const CHANGER: usize = 63;
-/// Rarely written words start here. They follow the state, in a cache line that fast readers read.
-const FIRST_RARE: usize = 33;
-/// Words used only by the owner start here.
-const FIRST_OF_OWNER: usize = 42;
 
 /// The shared words. They are initially zero, which means a segment without ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published<'a> {
-    words: &'a [AtomicU64; 64],
+    words: &'a ClockWords,
 }
 
 /// The state when a segment was read.
@@ -58,10 +48,10 @@ pub(crate) struct Published<'a> {
 pub(crate) struct State(u64);
 
 impl State {
-    /// Returns the index of the first word of the slot to read. The slot is empty if the segment is closed.
+    /// Returns the slot to read. It is empty if the segment is closed.
     #[inline(always)]
-    const fn room(self) -> usize {
-        (self.0 & (CLOSED | GENERATION)) as usize / size_of::<AtomicU64>()
+    const fn slot(self, words: &ClockWords) -> &Slot {
+        &words.slots[((self.0 & (CLOSED | GENERATION)) / CLOSED) as usize]
     }
 
     /// Returns the state with the segment open, which selects the slot of the segment itself.
@@ -107,7 +97,7 @@ impl InForce {
 
 impl<'a> Published<'a> {
     #[inline(always)]
-    pub(crate) const fn new(words: &'a [AtomicU64; 64]) -> Self {
+    pub(crate) const fn new(words: &'a ClockWords) -> Self {
         Self { words }
     }
 
@@ -115,18 +105,19 @@ impl<'a> Published<'a> {
     /// read. A segment that is closed or belongs to another counter has no ticks.
     #[inline(always)]
     pub(crate) fn native_segment(self) -> Option<Segment> {
-        let state = State(self.words[STATE].load(Ordering::Acquire));
-        let segment = self.segment::<3>(state.room());
+        let state = State(self.words.state.load(Ordering::Acquire));
+        let slot = state.slot(self.words);
+        let segment = segment(slot, &slot.native_ticks);
         self.still(state).then_some(segment)
     }
 
     /// Returns the active segment and its owner. Retries until the segment does not change during the read.
     pub(crate) fn in_force(self) -> InForce {
         loop {
-            let state = State(self.words[STATE].load(Ordering::Acquire));
-            let room = state.line().room();
-            let line = self.segment::<4>(room);
-            let whose = usize::try_from(self.words[room + 5].load(Ordering::Relaxed)).unwrap_or(NO_OWNER);
+            let state = State(self.words.state.load(Ordering::Acquire));
+            let slot = state.line().slot(self.words);
+            let line = segment(slot, &slot.ticks);
+            let whose = usize::try_from(slot.whose.load(Ordering::Relaxed)).unwrap_or(NO_OWNER);
             if self.still(state) {
                 return InForce { state, line, whose };
             }
@@ -135,36 +126,30 @@ impl<'a> Published<'a> {
         }
     }
 
-    #[inline(always)]
-    fn segment<const LENGTH: usize>(self, room: usize) -> Segment {
-        let word = |index: usize| self.words[room + index].load(Ordering::Relaxed);
-        Segment { base_ticks: word(0), base_ns: word(1), slope: word(2), ticks: word(LENGTH) }
-    }
-
     /// Returns whether the state is still `state`, for a thread that has read a slot in the meantime.
     #[inline(always)]
     fn still(self, state: State) -> bool {
         // Pairs with the fence in `put_in_force`: a thread that saw a word of a later segment sees the later state.
         fence(Ordering::Acquire);
-        self.words[STATE].load(Ordering::Relaxed) == state.0
+        self.words.state.load(Ordering::Relaxed) == state.0
     }
 
     /// Returns whether the state is still `state`.
     pub(crate) fn is_still(self, state: State) -> bool {
-        self.words[STATE].load(Ordering::Acquire) == state.0
+        self.words.state.load(Ordering::Acquire) == state.0
     }
 
     /// Records the slow answer `ns`, which must not be below the end of the segment selected by `state`, and closes
     /// that segment. Returns false if another segment was activated in the meantime. That segment stays open, and the
     /// answer must be discarded.
     pub(crate) fn answer_slowly(self, state: State, ns: u64) -> bool {
-        self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
-        let mut seen = State(self.words[STATE].load(Ordering::Relaxed));
+        self.words.slowest_ns.fetch_max(ns, Ordering::Relaxed);
+        let mut seen = State(self.words.state.load(Ordering::Relaxed));
         while seen.same_segment(state) {
             // Release ensures that a thread that reads this state or a later one sees the answer. Acquire ensures that
             // this state also publishes what earlier states released.
             let answered = seen.answered().0;
-            match self.words[STATE].compare_exchange(seen.0, answered, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.words.state.compare_exchange(seen.0, answered, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(state) => seen = State(state),
             }
@@ -177,18 +162,20 @@ impl<'a> Published<'a> {
     /// the meantime, and can return `None` to give up.
     pub(crate) fn put_in_force(self, whose: usize, mut make: impl FnMut(u64) -> Option<Segment>) -> bool {
         loop {
-            let state = State(self.words[STATE].load(Ordering::Acquire));
-            let Some(segment) = make(self.words[SLOWEST].load(Ordering::Relaxed)) else { return false };
+            let state = State(self.words.state.load(Ordering::Acquire));
+            let Some(segment) = make(self.words.slowest_ns.load(Ordering::Relaxed)) else { return false };
             // Pairs with the fence in `still`.
             fence(Ordering::Release);
             let next = state.next();
             let native_ticks = if whose == NATIVE { segment.ticks } else { 0 };
-            let whose = whose as u64;
-            let words = [segment.base_ticks, segment.base_ns, segment.slope, native_ticks, segment.ticks, whose];
-            for (index, word) in words.into_iter().enumerate() {
-                self.words[next.room() + index].store(word, Ordering::Relaxed);
-            }
-            if self.words[STATE].compare_exchange(state.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            let slot = next.slot(self.words);
+            slot.base_ticks.store(segment.base_ticks, Ordering::Relaxed);
+            slot.base_ns.store(segment.base_ns, Ordering::Relaxed);
+            slot.slope.store(segment.slope, Ordering::Relaxed);
+            slot.native_ticks.store(native_ticks, Ordering::Relaxed);
+            slot.ticks.store(segment.ticks, Ordering::Relaxed);
+            slot.whose.store(whose as u64, Ordering::Relaxed);
+            if self.words.state.compare_exchange(state.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return true;
             }
         }
@@ -197,9 +184,9 @@ impl<'a> Published<'a> {
     /// Becomes the owner if there is none, or takes over from an owner with another name if that owner is known to be
     /// dead.
     pub(crate) fn own(self, name: u64, others_are_dead: bool) -> Option<Ownership<'a>> {
-        let owner = self.words[OWNER].load(Ordering::Relaxed);
+        let owner = self.words.owner.load(Ordering::Relaxed);
         let is_free = owner == 0 || (others_are_dead && owner != name);
-        let exchange = || self.words[OWNER].compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed);
+        let exchange = || self.words.owner.compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed);
         // The value is created lazily, because dropping an `Ownership` ends the ownership of whichever thread has it.
         (is_free && exchange().is_ok()).then(|| Ownership { words: self.words })
     }
@@ -207,51 +194,59 @@ impl<'a> Published<'a> {
     /// Returns the word with the ID of the process that is changing the counter.
     #[cfg(not(loom))]
     pub(crate) fn changer(self) -> &'a AtomicU64 {
-        &self.words[CHANGER]
+        &self.words.changer
     }
 
     /// Returns whether the segment selected by `state` is still the last one, closed or not.
     pub(crate) fn is_same_segment(self, state: State) -> bool {
-        State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
+        State(self.words.state.load(Ordering::Relaxed)).same_segment(state)
     }
 
     /// Returns the number of activated segments, modulo 2^16.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn segments(self) -> u64 {
-        (self.words[STATE].load(Ordering::Relaxed) & GENERATIONS) / GENERATION
+        (self.words.state.load(Ordering::Relaxed) & GENERATIONS) / GENERATION
     }
 
     /// Returns the largest slow answer so far.
     pub(crate) fn slowest_ns(self) -> u64 {
-        self.words[SLOWEST].load(Ordering::Relaxed)
+        self.words.slowest_ns.load(Ordering::Relaxed)
     }
 
     /// Discards the largest slow answer, after an ownerless segment that starts at zero was activated. Called by the
     /// owner. A thread that began its answer before that segment may still record it, so the caller must check again.
     pub(crate) fn forget_answers(self, _: &Ownership<'_>) {
-        self.words[SLOWEST].store(0, Ordering::Relaxed);
+        self.words.slowest_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Returns one of the seven words that the owner rarely writes.
-    pub(crate) fn rare(self, index: usize) -> &'a AtomicU64 {
-        debug_assert!(index < SLOWEST - FIRST_RARE, "the next line of memory");
-        &self.words[FIRST_RARE + index]
+    pub(crate) const fn rare(self) -> &'a Rare {
+        &self.words.rare
     }
 
-    /// Returns one of the words that only the owner uses.
-    pub(crate) fn of_owner(self, index: usize) -> &'a AtomicU64 {
-        &self.words[FIRST_OF_OWNER + index]
+    pub(crate) const fn of_owner(self) -> &'a OfOwner {
+        &self.words.of_owner
+    }
+}
+
+#[inline(always)]
+fn segment(slot: &Slot, ticks: &AtomicU64) -> Segment {
+    let value = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    Segment {
+        base_ticks: value(&slot.base_ticks),
+        base_ns: value(&slot.base_ns),
+        slope: value(&slot.slope),
+        ticks: value(ticks),
     }
 }
 
 /// The right to activate segments. It ends when this value is dropped, even if a custom counter of the program panics.
 #[derive(Debug)]
 pub(crate) struct Ownership<'a> {
-    words: &'a [AtomicU64; 64],
+    words: &'a ClockWords,
 }
 
 impl Drop for Ownership<'_> {
     fn drop(&mut self) {
-        self.words[OWNER].store(0, Ordering::Release);
+        self.words.owner.store(0, Ordering::Release);
     }
 }
