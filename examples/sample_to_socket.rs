@@ -87,7 +87,6 @@ struct Sample {
     late: Duration,
 }
 
-/// The result of a run.
 #[derive(Debug, Default)]
 struct Report {
     sent: u64,

@@ -1,4 +1,4 @@
-//! Sets the configuration `loom`, with which the shared source files are compiled for the model. Builds nothing.
+//! Sets the configuration `loom`, with which the shared source files are compiled for the model.
 
 fn main() {
     println!("cargo:rustc-cfg=loom");

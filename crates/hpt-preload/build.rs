@@ -1,5 +1,5 @@
 //! Makes the linker bind the library's own calls of `clock_gettime` to its own function, even if another preloaded
-//! library precedes it. Builds nothing.
+//! library precedes it.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");

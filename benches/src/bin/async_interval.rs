@@ -65,7 +65,6 @@ enum Kind {
 /// The lateness of a tick, in nanoseconds, negative if it was early; and the number of periods missed before it.
 type Tick = (i64, u64);
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     period_us: u64,

@@ -51,7 +51,6 @@ struct Args {
     keep: Keep,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     interrupted: bool,

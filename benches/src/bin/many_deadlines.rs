@@ -77,7 +77,6 @@ enum Kind {
     Wheel(Runtime),
 }
 
-/// A deadline that was added.
 enum Added {
     Call(Call),
     Task(JoinHandle<()>),
@@ -89,7 +88,6 @@ struct Board {
     served: Vec<AtomicU32>,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     count: u32,

@@ -37,7 +37,6 @@ struct Args {
     keep: Keep,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     interrupted: bool,

@@ -33,7 +33,6 @@ struct Args {
     keep: Keep,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     fifo: Option<u8>,

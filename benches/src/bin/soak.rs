@@ -55,7 +55,6 @@ struct Args {
     keep: Keep,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     seconds: f64,

@@ -36,7 +36,6 @@ struct Args {
     keep: Keep,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     reads_per_block: u64,

@@ -1,5 +1,5 @@
 //! Computes how long before its deadline a task must be woken so that it runs in time. Learns from earlier wake-up
-//! latencies. Reads no clock.
+//! latencies.
 
 use crate::finish::Finish;
 

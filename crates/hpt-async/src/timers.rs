@@ -425,7 +425,6 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// Waits until the thread blocks.
     fn until_blocked(timers: &Timers) {
         while matches!(locked(&timers.0.shared.queue).thread, Serving::Running) {
             thread::yield_now();

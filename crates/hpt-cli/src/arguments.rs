@@ -1,5 +1,4 @@
-//! Values that several commands accept: their types, parsers and help texts. This module does not depend on
-//! individual commands.
+//! Values that several commands accept: their types, parsers and help texts.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -152,7 +151,6 @@ pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
     format!("{}\n\nExamples:\n{examples}", exit_codes(codes))
 }
 
-/// The CPU on which a measurement runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuChoice {
     /// Any CPU: the thread is not pinned.

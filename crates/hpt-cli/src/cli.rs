@@ -142,7 +142,6 @@ impl Command {
         output::has_metrics(kind)
     }
 
-    /// Returns the name of the command.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Probe(_) => "probe",
@@ -182,7 +181,6 @@ impl Command {
         }
     }
 
-    /// Returns the file for a chart of the result.
     pub(crate) fn chart(&self) -> Option<ChartFile<'_>> {
         match self {
             Self::Bench(arguments) => arguments.chart.file(),

@@ -1,4 +1,4 @@
-//! Asks for confirmation before a system-wide change. Changes nothing.
+//! Asks for confirmation before a system-wide change.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 

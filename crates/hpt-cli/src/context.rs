@@ -1,5 +1,4 @@
 //! The context of every subcommand: the machine, its sources, the output settings, and the state directory.
-//! Prints nothing.
 
 use std::{
     env, io,

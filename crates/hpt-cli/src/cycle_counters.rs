@@ -1,4 +1,4 @@
-//! Sources that count the cycles of a core, not time. This module opens no source.
+//! Sources that count the cycles of a core, not time.
 
 use hpt_core::{TimeSource, source::Quantity};
 
@@ -7,7 +7,6 @@ use hpt_core::{TimeSource, source::Quantity};
 pub(crate) const WHY_ENDED: &str = "hpt: the cycle counter was closed while hpt read it. Either the kernel module hpt_cycles was unloaded, or perf, KVM or \
 a write to kernel.perf_user_access closed the counter. If the module is still loaded, dmesg shows the cause. Open the counter again (see `hpt probe arm-cycles`), and repeat the command.\n";
 
-/// Returns whether a source counts cycles.
 pub(crate) fn counts_cycles(source: &dyn TimeSource) -> bool {
     source.info().quantity == Quantity::Cycles
 }

@@ -1,14 +1,14 @@
 //! Measures the read overhead of the kernel's clocks under each clocksource. The module switches the clocksource only
-//! if the user confirms, and restores the original clocksource afterwards. Prints nothing.
+//! if the user confirms, and restores the original clocksource afterwards.
 
 use std::{path::Path, time::Duration};
 
-use hpt_core::{
-    Frequency, Opened, SourceId, TimeSource,
-    source::{self, are_one_reading},
-};
+use hpt_core::{Frequency, Opened, SourceId, TimeSource, source};
 use hpt_document::clocksource_cost::{ClockCost, RefusedClocksource};
-use hpt_instrument::measure::{Instruments, NotRunWatch, read_cost};
+use hpt_instrument::{
+    diagnose::{are_one_reading, is_made_of_the_clock_source},
+    measure::{Instruments, NotRunWatch, read_cost},
+};
 use hpt_realtime::knobs::{Change, Journal, Knob, KnobError, outline_clock_sources};
 
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) fn common_counter<'a>(
 ) -> Option<String> {
     let (counter, id) = (counter?, &reference.info().id);
     let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
-    (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
+    (is_among_them && is_made_of_the_clock_source(reference.info())).then(|| {
         format!(
             "{id} uses {counter} itself: this comparison shows disagreement between program and kernel, differences between CPUs, and the effect of time daemons, but no \
              frequency errors or steps that both share; to detect shared errors, choose a --reference with its own counter"

@@ -11,7 +11,6 @@ use crate::{context::Context, source_rate::frequency_of};
 pub(crate) struct InKernel {
     /// The name of the source that reads the same counter in a program, with an ending.
     pub(crate) id: SourceId,
-    /// How the kernel reads it.
     pub(crate) how: &'static str,
     /// The tick rate; `None` if it could not be measured.
     pub(crate) rate: Option<Frequency>,

@@ -1,4 +1,4 @@
-//! The command `hpt`: runs one subcommand and prints its document. Measures nothing itself.
+//! The command `hpt`: runs one subcommand and prints its document.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own"))]
 

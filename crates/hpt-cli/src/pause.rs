@@ -1,4 +1,4 @@
-//! Pauses a thread. Does not decide for how long.
+//! Pauses a thread.
 
 use std::{
     thread,

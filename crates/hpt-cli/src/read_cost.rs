@@ -1,4 +1,4 @@
-//! Converts measured read overhead for documents: back-to-back reads and single reads. Measures nothing.
+//! Converts measured read overhead for documents: back-to-back reads and single reads.
 
 use hpt_core::Spread;
 use hpt_document::read_cost::{RepeatedReads, SingleReads};

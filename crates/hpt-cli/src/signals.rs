@@ -1,4 +1,4 @@
-//! Signals that end a measurement but not hpt, which then prints the partial result. Measures nothing.
+//! Signals that end a measurement but not hpt, which then prints the partial result.
 
 use std::{
     io,

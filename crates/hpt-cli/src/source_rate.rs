@@ -1,4 +1,4 @@
-//! The frequency of a source whose readings are converted to nanoseconds. Saves nothing.
+//! The frequency of a source whose readings are converted to nanoseconds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The text of usage errors: clap's message, with hints for users of cyclictest and rtla. Prints nothing.
+//! The text of usage errors: clap's message, with hints for users of cyclictest and rtla.
 
 use std::ffi::OsString;
 

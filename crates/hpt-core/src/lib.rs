@@ -146,7 +146,7 @@
 //! On the targets of the last row, an [`Instant`] is a reading of [`std::time::Instant`], counted from the first reading
 //! in the process, so that instants of two processes cannot be compared. A [`Sleeper`] still never ends early, learns
 //! how late it is woken, and can be interrupted by other threads, but not by a signal handler. The feature
-//! `mmio` adds nothing.
+//! `devices` adds nothing.
 //!
 //! If a program may not read the processor's counter, or if the kernel does not trust this counter, [`Instant`] reads
 //! the kernel's clock instead. If the kernel lacks a setting or an interface, the error says so.
@@ -165,7 +165,7 @@
 //! | feature | default | adds | dependency |
 //! | --- | --- | --- | --- |
 //! | `stats` | yes | `stats::Histogram`, for any number of samples | hdrhistogram |
-//! | `mmio` | yes | sources in mapped memory: `hpet`, `bcm-systimer`, `perf-time`; reports from the hypervisor | memmap2 |
+//! | `devices` | yes | sources behind device files, I/O ports and mapped memory: `hpet`, `bcm-systimer`, `acpi-pm`, `perf-time`, `rtc0`, `ptp0`; reports from the hypervisor | memmap2 |
 //! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
 //! | `serde` | no | `Serialize` and `Deserialize` for plain data, such as host information and calibrations | serde |
 //! | `embedded-hal` | no | `DelayNs` of embedded-hal for [`Sleeper`] | embedded-hal |
@@ -208,11 +208,10 @@ pub use scale::Scale;
 pub use sleep::Sleeper;
 #[cfg(target_has_atomic = "64")]
 pub use source::Widened;
+#[cfg(all(target_os = "linux", target_has_atomic = "64", feature = "devices"))]
+pub use source::{AcpiPm, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfTime, PtpClock, RealTimeClock};
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub use source::{
-    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfCycles, PerfTime, PtpClock,
-    RealTimeClock, RiscvTime, Tsc,
-};
+pub use source::{ArmCounter, ArmCycles, PerfCycles, RiscvTime, Tsc};
 #[doc(inline)]
 pub use source::{Opened, TimeSource};
 pub use source::{PosixClock, PosixId, SourceId, SourceInfo, Unavailable};

@@ -8,13 +8,11 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, hint::black_box, io::Write
 
 use hpt_core::Instant;
 
-/// One ordered reading.
 #[inline(never)]
 fn ordered() -> u64 {
     Instant::now().as_nanos().cast_unsigned()
 }
 
-/// One unordered reading.
 #[inline(never)]
 fn unordered() -> u64 {
     Instant::now_unordered().as_nanos().cast_unsigned()

@@ -1,5 +1,4 @@
 //! Formats measured values for Criterion: times as Criterion itself does, and counts with their unit.
-//! Knows no counter.
 
 use criterion::{
     Throughput,
@@ -38,7 +37,6 @@ pub struct Units {
     pub(crate) per: [&'static str; 3],
 }
 
-/// Formats a count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count(pub(crate) &'static Units);
 

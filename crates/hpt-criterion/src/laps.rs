@@ -1,5 +1,4 @@
 //! The value that all measurements of this crate produce: ticks, and the number of laps in which they were counted.
-//! Reads no counter itself.
 
 use hpt_core::stats::{Steps, median};
 
@@ -21,7 +20,6 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// One lap.
     #[inline]
     pub(crate) const fn one(ticks: i64) -> Self {
         Self { ticks, laps: 1, is_unknown: false }

@@ -1,4 +1,4 @@
-//! The C library's `errno` of this thread: saved and restored. Does not interpret it.
+//! The C library's `errno` of this thread: saved and restored.
 
 /// A value of `errno`.
 #[derive(Clone, Copy, Debug)]

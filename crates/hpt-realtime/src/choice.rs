@@ -1,5 +1,4 @@
-//! The CPUs that a program can use, and the CPU that suits a time-critical thread if the user names none. This module
-//! pins no thread.
+//! The CPUs that a program can use, and the CPU that suits a time-critical thread if the user names none.
 
 use std::fmt;
 

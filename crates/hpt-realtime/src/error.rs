@@ -1,5 +1,5 @@
 //! Errors that occur when real-time settings are applied to a thread or to the system. Where possible, the messages
-//! state how to fix the problem. This module performs no operations.
+//! state how to fix the problem.
 
 use std::{io, time::Duration};
 

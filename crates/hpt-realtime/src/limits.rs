@@ -1,5 +1,4 @@
-//! The capabilities, resource limits and memory size of this thread, as read from /proc/thread-self. This module
-//! changes nothing.
+//! The capabilities, resource limits and memory size of this thread, as read from /proc/thread-self.
 
 use hpt_sys::host::Host;
 

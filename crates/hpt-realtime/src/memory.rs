@@ -1,5 +1,4 @@
 //! Functions that keep memory resident, by locking all pages of a process or by touching a stack before it is used.
-//! This module allocates no memory.
 
 use std::{
     hint::black_box,

@@ -1,5 +1,4 @@
-//! A guard that applies a real-time policy to a thread and restores the previous policy when it is dropped. This module
-//! does not choose the policy.
+//! A guard that applies a real-time policy to a thread and restores the previous policy when it is dropped.
 
 use std::{io, marker::PhantomData};
 

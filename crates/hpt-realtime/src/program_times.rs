@@ -1,5 +1,5 @@
 //! The times that a program took: elapsed time, CPU time, and the time for which its threads were ready to run but did
-//! not run. Does not start the program.
+//! not run.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 

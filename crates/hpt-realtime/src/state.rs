@@ -1,5 +1,5 @@
 //! Stores files that persist between runs, one for each purpose. Each file has a version and a checksum, is replaced
-//! atomically, and is bound to the boot and the processor of the run that saved it. Does not interpret the content.
+//! atomically, and is bound to the boot and the processor of the run that saved it.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

@@ -1,4 +1,4 @@
-//! An operating system error that can be cloned and compared. This module performs no operations.
+//! An operating system error that can be cloned and compared.
 
 use std::{error::Error, fmt, io, sync::Arc};
 

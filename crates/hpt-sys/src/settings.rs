@@ -1,6 +1,6 @@
-//! All that hpt knows of each system setting, one row for each: its file and the form of its value, the rules that judge
-//! it, the value with which they find no problem, the parameter that sets it at boot, and what `hpt doctor --try` may
-//! change. This module neither reads nor changes a setting.
+//! All that hpt knows of each system setting, one row for each: its file and the form of its value, the rules that
+//! judge it, the value with which they find no problem, the parameter that sets it at boot, and what `hpt doctor --try`
+//! may change.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! A distribution of durations in bounded memory. Reads no clock.
+//! A distribution of durations in bounded memory.
 
 use std::time::Duration;
 

@@ -95,7 +95,6 @@ thread_local! {
     static NUMBER: usize = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns a number of this thread.
 #[inline]
 fn own_number() -> usize {
     // Spans may end while the thread's variables are destroyed.

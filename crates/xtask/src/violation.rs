@@ -1,5 +1,4 @@
 //! A violation of a rule: its location and a message.
-//! Contains no rules.
 
 use std::fmt;
 

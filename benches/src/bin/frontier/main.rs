@@ -77,7 +77,6 @@ struct Setting {
     wall_ns: u64,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     length_us: u64,

@@ -20,7 +20,6 @@ use serde::Serialize;
 
 use self::{args::Args, clocks::Clock, processes::Bounds};
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     clock: Clock,

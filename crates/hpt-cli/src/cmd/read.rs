@@ -52,7 +52,6 @@ pub(crate) struct ReadArguments {
     interval: Option<Duration>,
 }
 
-/// Parses a number of rounds.
 fn rounds(text: &str) -> Result<u32, String> {
     let rounds = at_least_one::<u64>(text)?;
     let rounds = u32::try_from(rounds).ok().filter(|&rounds| rounds <= MOST_ROUNDS);

@@ -1,4 +1,4 @@
-//! The definition of a published measurement, and the input of a run. Names no particular measurement.
+//! The definition of a published measurement, and the input of a run.
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
@@ -48,7 +48,6 @@ pub(crate) struct Preflight {
     pub(crate) warnings: Vec<String>,
 }
 
-/// A published value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
     pub(crate) what: &'static str,
@@ -56,7 +55,6 @@ pub(crate) struct Published {
     pub(crate) unit: &'static str,
 }
 
-/// Creates the published value of a ratio.
 pub(super) const fn published_ratio(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "times" }
 }
@@ -79,7 +77,6 @@ pub(crate) struct Part {
 /// The requested settings of the thread and of the system.
 #[derive(Default)]
 pub(crate) struct RunOptions {
-    /// The CPU of the thread.
     pub(crate) cpu: Option<usize>,
     /// Settings for the thread on a dedicated core.
     pub(crate) alone: Alone,

@@ -1,4 +1,4 @@
-//! The network interfaces of the experiment `period`. Measures nothing.
+//! The network interfaces of the experiment `period`.
 
 use std::str::FromStr;
 

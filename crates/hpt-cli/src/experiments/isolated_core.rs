@@ -94,7 +94,6 @@ fn held<T>(
     Ok((done, [held.end(), around.end()].concat()))
 }
 
-/// Returns the conditions of the run.
 fn conditions(context: &Context, ways: &RunOptions, settings: &EffectiveSettings) -> Vec<String> {
     let isolated = context.host.read(ISOLATED).unwrap_or_default();
     let isolated = String::from_utf8_lossy(&isolated).trim().to_owned();

@@ -29,7 +29,6 @@ const EACH_SECOND: [&str; 2] = ["every second, system clock", "every second, cyc
 const IN_TURN: [&str; 2] =
     ["alternating 1 s and 5 s pauses, system clock", "alternating 1 s and 5 s pauses, cycle counter"];
 const RATIOS: [&str; 3] = ["back to back, ratio", "every second, ratio", "alternating 1 s and 5 s pauses, ratio"];
-/// The number of reads in a row.
 const CHAIN: u64 = 1_000;
 /// The time between two saves of the counts.
 const KEEP_EVERY: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! The causes of late samples as text, for tables and charts. Prints nothing.
+//! The causes of late samples as text, for tables and charts.
 
 use hpt_document::explain::{CauseKind, Doubt, ExplainedCause, ExplainedPart, Explanation};
 

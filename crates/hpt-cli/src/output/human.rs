@@ -27,7 +27,6 @@ const NO_BREAK: char = '\u{e000}';
 /// The maximum number of characters of one text.
 const LONGEST_TEXT: usize = 4_000;
 
-/// A block of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     /// Pairs of a name and a value, one pair per line.

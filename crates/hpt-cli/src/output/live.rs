@@ -1,5 +1,4 @@
 //! Text on standard output that is redrawn in place, with other text above it that remains. Only a terminal has it.
-//! Measures nothing.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -1,5 +1,4 @@
-//! Messages on standard error (errors, warnings, hints and notes), and their verbosity and colors. This module does not
-//! choose exit codes.
+//! Messages on standard error (errors, warnings, hints and notes), and their verbosity and colors.
 
 use std::{
     env, fmt,
@@ -98,7 +97,6 @@ fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Opt
     }
 }
 
-/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageKind {
     Error,

@@ -14,7 +14,6 @@ use super::{
 use clap::ValueEnum;
 use hpt_document::head::Head;
 
-/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Human,
@@ -23,7 +22,6 @@ pub(crate) enum Format {
     Openmetrics,
 }
 
-/// Returns whether documents of this kind have metrics.
 pub(crate) fn has_metrics(kind: &str) -> bool {
     metrics::are_of(kind)
 }

@@ -1,4 +1,4 @@
-//! The result of a subcommand, ready to be printed in any format. This module prints nothing.
+//! The result of a subcommand, ready to be printed in any format.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Bins of a histogram, as documents contain them: 16 bins in each power of two. Measures nothing.
+//! Bins of a histogram, as documents contain them: 16 bins in each power of two.
 
 use hpt_core::stats::Histogram;
 use hpt_document::latency::HistogramBin;

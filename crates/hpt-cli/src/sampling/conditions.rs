@@ -123,7 +123,6 @@ pub(crate) fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> O
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
 
-/// Returns the conditions as a document field.
 fn field_of(found: &measure::Conditions) -> Conditions {
     let elapsed_s = found.elapsed.as_secs_f64();
     let zones = found.temperatures.as_ref().map(|zones| {
@@ -184,7 +183,6 @@ fn cpu_of(cpu: &measure::CpuConditions, elapsed_s: f64) -> CpuConditions {
     }
 }
 
-/// A condition that spoils a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Spoiled {
     /// A few words for the condition.
@@ -192,7 +190,6 @@ struct Spoiled {
     note: String,
 }
 
-/// Returns the conditions that spoil a result.
 fn spoiled(conditions: &Conditions) -> Vec<Spoiled> {
     let mut found = Vec::new();
     if let Some(states) = &conditions.firmware {
@@ -320,7 +317,6 @@ pub(crate) fn details(conditions: &Conditions) -> Vec<Block> {
     blocks
 }
 
-/// Returns the conditions that the table does not contain.
 fn words(conditions: &Conditions) -> String {
     let times = one_or_many(conditions.readings, "time", "times");
     let place = conditions.sampled_on_cpu.map_or_else(

@@ -10,7 +10,6 @@ use crate::{
     output::{one_or_many, rounded},
 };
 
-/// Returns an absence as a document field.
 pub(crate) fn field_of(cpu: usize, absence: &Absence) -> CpuAbsence {
     CpuAbsence {
         cpu,
@@ -22,7 +21,6 @@ pub(crate) fn field_of(cpu: usize, absence: &Absence) -> CpuAbsence {
     }
 }
 
-/// Returns all absences of a thread as document fields.
 pub(crate) fn all_of(presence: &PinWatch<'_>) -> Vec<CpuAbsence> {
     presence.absences().iter().map(|absence| field_of(presence.cpu(), absence)).collect()
 }

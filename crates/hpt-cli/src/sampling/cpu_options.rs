@@ -1,4 +1,4 @@
-//! Options that choose the CPUs of a run, which has one thread per CPU. Starts no thread.
+//! Options that choose the CPUs of a run, which has one thread per CPU.
 
 use clap::Args;
 use hpt_document::thread::RefusedSetting;
@@ -16,7 +16,6 @@ pub(crate) const NOTHING_LEFT: &str = "real-time threads that never block, on ev
 /// The maximum number of CPUs that Linux supports.
 const MOST_CPUS: usize = 8192;
 
-/// The CPUs of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cpus {
     Any,
@@ -60,7 +59,6 @@ fn range(text: &str) -> Result<(usize, usize), String> {
 /// The CPU of each thread, and the CPUs that were refused.
 pub(crate) type CpuOfEach = (Vec<Option<usize>>, Vec<RefusedSetting>);
 
-/// The threads of a run.
 #[derive(Debug, Args)]
 pub(crate) struct CpuOptions {
     /// A thread per CPU: 0,2-5, all, any [default: chosen]

@@ -1,4 +1,4 @@
-//! A GPIO line that is toggled at each deadline, for an oscilloscope, and the ways to drive a line. Measures nothing.
+//! A GPIO line that is toggled at each deadline, for an oscilloscope, and the ways to drive a line.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 

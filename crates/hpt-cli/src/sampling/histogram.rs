@@ -1,4 +1,4 @@
-//! The histogram of a duration as a table with bars, for a terminal. Measures nothing.
+//! The histogram of a duration as a table with bars, for a terminal.
 
 use hpt_core::stats::Histogram;
 use hpt_instrument::measure::Latencies;
@@ -126,7 +126,6 @@ fn counts_of_latencies(latencies: &Latencies) -> Vec<(u64, u64)> {
     counts
 }
 
-/// A bin of the histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bin {
     /// The upper limit in nanoseconds; a sample of exactly this duration is in the next bin.

@@ -1,4 +1,4 @@
-//! The figures of a latency distribution as document fields, as table cells and as text. Measures nothing.
+//! The figures of a latency distribution as document fields, as table cells and as text.
 
 use hpt_core::{Instant, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
@@ -35,7 +35,6 @@ pub(crate) fn figures(latencies: &Latencies) -> Option<LatencyFigures> {
     })
 }
 
-/// Returns the figures as table cells.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
     let time = |ns: u64| Cell::plain(short_time(ns as f64));
@@ -62,7 +61,6 @@ pub(crate) fn words(p50_ns: u64, p99_ns: Option<u64>, max_ns: u64) -> String {
     format!("p50 {}{p99}, max {}", time(p50_ns), time(max_ns))
 }
 
-/// Returns a number of samples as text.
 pub(crate) fn samples(count: u64) -> String {
     format!("{count} {}", one_or_many(count, "sample", "samples"))
 }

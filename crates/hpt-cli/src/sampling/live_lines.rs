@@ -1,5 +1,5 @@
 //! The line that a terminal shows for each CPU during a run: number of samples, latest latency, quantiles, maximum, and
-//! the course of the maximum. Draws nothing and measures nothing.
+//! the course of the maximum.
 
 use std::time::{Duration, Instant};
 

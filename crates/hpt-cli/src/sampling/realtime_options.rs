@@ -1,5 +1,4 @@
-//! Options for the scheduling and the system settings of a measuring thread, and how they are
-//! applied. Measures nothing.
+//! Options for the scheduling and the system settings of a measuring thread, and how they are applied.
 
 use std::{
     path::{Path, PathBuf},
@@ -247,7 +246,6 @@ impl RealtimeOptions {
         if changes { context.signals.listen_until_the_end() } else { context.signals.listen() }
     }
 
-    /// Returns whether memory is to be locked.
     pub(crate) const fn locks_memory(&self) -> bool {
         self.mlockall
     }

@@ -28,7 +28,6 @@ pub(crate) struct SettingsGuard {
 /// The active settings.
 #[derive(Clone, Debug)]
 pub(crate) struct EffectiveSettings {
-    /// The settings as document fields.
     pub(crate) thread: Thread,
     /// An additional note.
     remark: Option<&'static str>,
@@ -231,7 +230,6 @@ fn words_behind(mut words: String, told: &Thread) -> String {
     words
 }
 
-/// Returns the CPU of a thread as text.
 pub(crate) fn pinned_to(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"))
 }

@@ -1,4 +1,4 @@
-//! Options of all runs that take samples: the files for the result, and the limit that ends a run. Measures nothing.
+//! Options of all runs that take samples: the files for the result, and the limit that ends a run.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! The length of a run: its options, and the progress of one thread. Measures nothing.
+//! The length of a run: its options, and the progress of one thread.
 
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ pub(crate) fn long(text: &str) -> Result<Duration, String> {
     )
 }
 
-/// The length of a run.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct RunLength {
     /// Time between samples

@@ -1,5 +1,4 @@
-//! The state that the threads of a run share with the supervising thread: its start, its end and its progress. Measures
-//! nothing.
+//! The state that the threads of a run share with the supervising thread: its start, its end and its progress.
 
 use std::{
     ops::ControlFlow,

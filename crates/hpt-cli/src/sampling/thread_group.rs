@@ -1,4 +1,4 @@
-//! Threads that start together: all of them exist before the first one measures. Measures nothing.
+//! Threads that start together: all of them exist before the first one measures.
 
 use std::{
     io,
@@ -28,7 +28,6 @@ where
     members.map_err(Failure::NoThread)
 }
 
-/// A thread of the group.
 #[derive(Debug)]
 pub(crate) struct Member<'scope, T>(ScopedJoinHandle<'scope, Option<T>>);
 

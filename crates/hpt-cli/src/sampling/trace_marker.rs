@@ -1,4 +1,4 @@
-//! A mark in the kernel's trace at the sample that ended a run. Reads no trace.
+//! A mark in the kernel's trace at the sample that ended a run.
 
 use std::{
     fs::{File, OpenOptions},

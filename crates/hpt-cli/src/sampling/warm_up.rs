@@ -1,4 +1,4 @@
-//! The warm-up of a run: its option, and the samples that it discards. Measures nothing.
+//! The warm-up of a run: its option, and the samples that it discards.
 
 use std::time::Duration;
 
@@ -76,7 +76,6 @@ impl WarmUpOption {
     }
 }
 
-/// The warm-up of one thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WarmUp {
     length: Duration,

@@ -1,5 +1,4 @@
 //! Runs that end unexpectedly: hpt prints or saves the result so far, or reports what is missing.
-//! Does not measure anything itself.
 
 use std::{
     fs,

@@ -22,7 +22,6 @@ use crate::support::{
 /// their side effects.
 const HARMLESS: [&str; 6] = ["hpt", "./hpt", "sudo", "uname", "jq", "awk"];
 
-/// The result of a command line.
 struct Came {
     code: Option<i32>,
     stdout: String,

@@ -1,5 +1,4 @@
-//! Calibrates sources without a measurement, from their nominal frequency. Does not check how accurate that frequency
-//! is.
+//! Calibrates sources without a measurement, from their nominal frequency.
 
 use hpt_sys::units::FrequencyRange;
 

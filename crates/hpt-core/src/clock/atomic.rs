@@ -1,4 +1,4 @@
-//! An instant that threads share. Reads no clock.
+//! An instant that threads share.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,5 +1,5 @@
-//! The system's clock on targets where this crate supports no counter: every reading is a reading of the operating system's
-//! monotonic clock. The counterpart of `system.rs`. Keeps no state.
+//! The system's clock on targets where this crate supports no counter: every reading is a reading of the operating
+//! system's monotonic clock. The counterpart of `system.rs`.
 
 use std::time::Duration;
 

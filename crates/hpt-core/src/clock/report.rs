@@ -1,4 +1,4 @@
-//! The state of the system's clock, as plain values. Reads no clock.
+//! The state of the system's clock, as plain values.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub struct Status {
     /// The number of disruptions of the counter that the hypervisor reported, for example moves to another host. After
     /// a disruption, everything is learned again. `None` if the hypervisor does not report disruptions or if this user
     /// may not read the reports. Since version 6.13, Linux provides them to root in /dev/vmclock0. Requires the feature
-    /// `mmio`.
+    /// `devices`.
     pub disruptions: Option<u64>,
     /// The number of brackets too wide to be used.
     pub refused_brackets: u64,

@@ -1,5 +1,5 @@
-//! Detects that other threads need the CPU of a thread that sleeps. Spinning would then use up the thread's share of the
-//! CPU, so that it waits for other threads when it should run. Reads no clock and no counter.
+//! Detects that other threads need the CPU of a thread that sleeps. Spinning would then use up the thread's share of
+//! the CPU, so that it waits for other threads when it should run.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A decaying histogram of wake-up latencies, of fixed size. Recent latencies weigh more than old ones, and a
-//! lasting change makes the old ones weigh little at once. Reads no clock.
+//! A decaying histogram of wake-up latencies, of fixed size. Recent latencies weigh more than old ones, and a lasting
+//! change makes the old ones weigh little at once.
 
 /// Each factor of two is divided into this many classes, so that a quantile is at most 6 % too high.
 const PER_OCTAVE: usize = 1 << OCTAVE_BITS;

@@ -1,4 +1,4 @@
-//! The distribution of the overshoot of all sleeps, in a fixed amount of memory. This module reads no clock.
+//! The distribution of the overshoot of all sleeps, in a fixed amount of memory.
 
 use crate::stats::Spread;
 

@@ -1,5 +1,5 @@
-//! The sleeps that are not yet included in the statistics. After a sleep, most memory is cold, so the statistics are brought
-//! up to date once in several sleeps. Reads no clock.
+//! The sleeps that are not yet included in the statistics. After a sleep, most memory is cold, so the statistics are
+//! brought up to date once in several sleeps.
 
 use crate::clock::Instant;
 
@@ -9,7 +9,6 @@ const LONGEST_UNLEARNED_NS: u64 = 100_000_000;
 /// Stands for the latency of a block that did not happen or was interrupted.
 const NOT_BLOCKED: u32 = u32::MAX;
 
-/// The blocks of a sleep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
     /// The length of the sleep when it was chosen how to wait.

@@ -1,5 +1,4 @@
-//! The [`Backend`] trait and its result types: reports, opened sources, and reasons for unavailability. This file does
-//! not depend on any particular source.
+//! The [`Backend`] trait and its result types: reports, opened sources, and reasons for unavailability.
 
 use std::fmt;
 

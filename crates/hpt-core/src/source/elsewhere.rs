@@ -32,8 +32,10 @@ impl PosixId {
         Self::Monotonic
     }
 
-    /// All clocks, in the order of the list.
-    const ALL: [Self; 2] = [Self::Realtime, Self::Monotonic];
+    /// Returns all clocks of this type.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Realtime, Self::Monotonic].into_iter()
+    }
 
     /// Returns the name of the source.
     #[must_use]
@@ -130,7 +132,7 @@ impl Sealed for PosixBackend {}
 
 impl Backend for PosixBackend {
     fn ids(&self) -> Vec<SourceId> {
-        PosixId::ALL.into_iter().map(PosixId::source_id).collect()
+        PosixId::all().map(PosixId::source_id).collect()
     }
 
     fn probe(&self, _host: &Host) -> Vec<ProbeReport> {
@@ -141,7 +143,7 @@ impl Backend for PosixBackend {
             kernel: KernelVerdict::Trusted("this is the operating system's own clock".to_owned()),
             evidence: vec!["on this target, hpt-core reads the clocks of the standard library only".to_owned()],
         };
-        PosixId::ALL.into_iter().map(report).collect()
+        PosixId::all().map(report).collect()
     }
 
     fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {

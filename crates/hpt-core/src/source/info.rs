@@ -1,4 +1,4 @@
-//! The properties of a source, as plain values. Reads no source.
+//! The properties of a source, as plain values.
 
 use std::{borrow::Cow, fmt, time::Duration};
 

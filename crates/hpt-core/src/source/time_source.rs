@@ -1,4 +1,4 @@
-//! The [`TimeSource`] trait, which every source implements. This file does not depend on any particular source.
+//! The [`TimeSource`] trait, which every source implements.
 
 use std::{fmt::Debug, sync::Arc};
 

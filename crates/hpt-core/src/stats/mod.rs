@@ -1,5 +1,5 @@
-//! Summarizes many readings: distributions, medians and steps. Does not read any counter. Values keep the unit of the
-//! caller unless a name includes a unit.
+//! Summarizes many readings: distributions, medians and steps. Values keep the unit of the caller unless a name
+//! includes a unit.
 
 #[cfg(feature = "stats")]
 mod histogram;

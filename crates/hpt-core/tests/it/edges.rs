@@ -86,11 +86,11 @@ fn read_without_sysfs() {
 }
 
 /// A private /dev in a mount namespace, with the page that QEMU provides as /dev/vmclock0.
-#[cfg(feature = "mmio")]
+#[cfg(feature = "devices")]
 const WITH_VMCLOCK: &str = "page=$1 && shift && mount --make-rprivate / && mount -t tmpfs none /mnt && cp -a /dev/null /dev/zero /dev/urandom /mnt/ && \
     head -c 4096 /dev/zero > /mnt/vmclock0 && dd if=\"$page\" of=/mnt/vmclock0 conv=notrunc status=none && mount --bind /mnt /dev && exec \"$@\"";
 
-#[cfg(feature = "mmio")]
+#[cfg(feature = "devices")]
 #[test]
 fn a_source_chosen_before_the_first_reading_uses_vmclock() {
     if native().is_none() || !may_mount() {
@@ -100,7 +100,7 @@ fn a_source_chosen_before_the_first_reading_uses_vmclock() {
     alone(&["unshare", "--mount", "sh", "-c", WITH_VMCLOCK, "sh", page], "choose_a_source_with_vmclock");
 }
 
-#[cfg(feature = "mmio")]
+#[cfg(feature = "devices")]
 #[test]
 #[ignore = "a part of another test: it needs a /dev of its own"]
 fn choose_a_source_with_vmclock() {

@@ -1,5 +1,4 @@
-//! Every source on every captured machine: listed once, with a reason if it is not available. Opens
-//! no source.
+//! Every source on every captured machine: listed once, with a reason if it is not available.
 
 use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 

@@ -23,7 +23,6 @@ use crate::support::{
 /// that began above a slow answer.
 const WHILE_LEARNING_NS: u128 = 80_000;
 
-/// Returns the readings of a thread.
 fn readings() -> u32 {
     times(200_000, 8_000)
 }

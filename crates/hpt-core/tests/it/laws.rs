@@ -1,5 +1,4 @@
-//! The guarantees of the standard library's Instant, which this one shares, and its additional
-//! ones. Measures nothing.
+//! The guarantees of the standard library's Instant, which this one shares, and its additional ones.
 
 use std::{
     collections::HashSet,

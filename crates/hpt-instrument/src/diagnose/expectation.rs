@@ -1,5 +1,5 @@
 //! The expected behavior of a source, derived from its kind and the origin of its nominal frequency, and the limits of
-//! accepted deviations. This module does not reach verdicts.
+//! accepted deviations.
 
 use std::time::Duration;
 

@@ -4,11 +4,11 @@
 
 use hpt_core::{
     calibrate::Granules,
-    source::{Nominal, RateKind, ReadPath, SourceId, SourceInfo, StatedBy, are_one_reading},
+    source::{Nominal, RateKind, ReadPath, SourceId, SourceInfo, StatedBy},
 };
 use hpt_sys::{host::Host, units::FrequencyEstimate};
 
-use super::Expectation;
+use super::{Expectation, are_one_reading, is_made_of_the_clock_source};
 
 /// The tolerance for the kernel's rounding of its clock's multiplier, in parts per million.
 const ROUNDED_PPM: f64 = 1.0;
@@ -74,12 +74,12 @@ impl Expected {
             StatedBy::Cntfrq | StatedBy::DeviceTree => Some(ROUNDED_PPM),
             _ => None,
         };
-        let within_ppm = within_ppm.filter(|_| reference.is_made_of_the_clock_source());
+        let within_ppm = within_ppm.filter(|_| is_made_of_the_clock_source(reference));
         let when_counted = within_ppm.map(|within_ppm| alone.counted_by_the_reference(within_ppm));
         Some(Self {
             is_steady: info.rate == RateKind::Constant && !is_emulated,
-            is_made_of_the_clock_source: info.is_made_of_the_clock_source(),
-            reference: (reference.id.clone(), reference.is_made_of_the_clock_source()),
+            is_made_of_the_clock_source: is_made_of_the_clock_source(&info),
+            reference: (reference.id.clone(), is_made_of_the_clock_source(reference)),
             id: info.id,
             alone,
             when_counted,

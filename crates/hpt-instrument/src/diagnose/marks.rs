@@ -1,5 +1,5 @@
 //! Detects a suspend by comparing a clock that counts during suspend with a clock that does not. A suspend interrupts
-//! every comparison of sources. This module does not read the clocks.
+//! every comparison of sources.
 
 /// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, and CLOCK_MONOTONIC again, in this order, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

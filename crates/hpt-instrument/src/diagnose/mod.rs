@@ -5,6 +5,7 @@
 mod core;
 mod expectation;
 mod expected;
+mod kinship;
 mod machine;
 mod marks;
 mod source;
@@ -15,6 +16,7 @@ pub use self::{
     core::core_fault,
     expectation::{Expectation, Limits},
     expected::{Expected, Surroundings},
+    kinship::{are_one_reading, counter_of_clock_source, is_made_of_the_clock_source},
     machine::{
         Evidence, Examined, Finding, Fix, Gap, Gaps, Goal, MachineFacts, Relevance, Rule, RunTimeChange, RunTimeFix,
         Severity, THEMES, Theme, Verdict, boot_parameter, examine, prove, run_time_fixes,

@@ -347,7 +347,6 @@ pub(super) enum Shared {
     Rate,
 }
 
-/// A watched source.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     expectation: Expectation,

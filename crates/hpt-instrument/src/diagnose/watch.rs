@@ -1,10 +1,10 @@
 //! The comparison of several sources with one reference: which source is faulty, and what its fault is. This module
 //! takes readings and the state of the kernel as parameters, and reads neither sources nor files.
 
-use hpt_core::source::{SourceId, are_one_reading};
+use hpt_core::source::SourceId;
 
 use super::{
-    Expectation, Fault, Interval, Limits,
+    Expectation, Fault, Interval, Limits, are_one_reading,
     source::{Look, Range, Shared, Watched},
 };
 use crate::measure::Burst;

@@ -1,4 +1,4 @@
-//! Lists GPIO chips and reads the state of their lines. Does not change any line.
+//! Lists GPIO chips and reads the state of their lines.
 
 use std::{
     fs,

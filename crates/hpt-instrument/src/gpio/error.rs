@@ -1,4 +1,4 @@
-//! Defines the errors of GPIO operations; the messages suggest fixes. Does not access any device.
+//! Defines the errors of GPIO operations; the messages suggest fixes.
 
 use std::{io, path::PathBuf};
 

@@ -1,5 +1,4 @@
-//! Requests lines: an output, or an input that reports its edges. Restores each line when it is released. Does not
-//! measure latency.
+//! Requests lines: an output, or an input that reports its edges. Restores each line when it is released.
 
 use std::{io, time::Duration};
 

@@ -6,7 +6,7 @@ use std::{fs, io, path::Path};
 use hpt_sys::{
     arch::Barrier,
     host::{DeviceDenial, Host, Region},
-    mmio::{FEATURE, IS_BUILT, Registers, Window},
+    mmio::{Registers, Window},
     mmio_writable::{WritableRegisters, WritableWindow},
     process,
 };
@@ -154,9 +154,6 @@ fn region_of(host: &Host, node: &str) -> Result<Region, String> {
 fn map<W>(host: &Host, chip: &Chip, open: impl Fn(&Path, u64, usize, usize) -> io::Result<W>) -> Result<W, GpioError> {
     let refused = |why: String| GpioError::NoRegisters { chip: chip.name().to_owned(), why };
     let region = region(host, chip).map_err(refused)?;
-    if !IS_BUILT {
-        return Err(refused(format!("this build of hpt cannot map files; enable the feature {FEATURE}")));
-    }
     let page = process::page_size();
     let page_address = region.address & !(page - 1);
     let start = usize::try_from(region.address - page_address).expect("less than a page");

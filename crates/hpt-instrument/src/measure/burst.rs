@@ -6,7 +6,6 @@ use hpt_core::{
     source::{Pair, Reference, TimeSource},
 };
 
-/// The number of readings in a burst.
 const READINGS: u32 = 8;
 
 /// The result of a burst of readings.

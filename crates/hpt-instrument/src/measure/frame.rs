@@ -1,5 +1,5 @@
 //! Raw frames on a network interface, as the master of an EtherCAT network sends them: one datagram that reads the
-//! register 0 of all devices. This module neither creates interfaces nor measures the time.
+//! register 0 of all devices.
 
 use std::{io, net::UdpSocket, time::Duration};
 

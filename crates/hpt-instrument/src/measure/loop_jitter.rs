@@ -1,6 +1,6 @@
 //! The iteration jitter of a busy-polling loop that acts whenever a period has passed since its last action. The jitter
 //! is the time by which each iteration exceeds the period. Each value includes the read overhead and the granularity of
-//! the source. This module neither sleeps nor configures the thread.
+//! the source.
 
 use std::{ops::ControlFlow, time::Duration};
 

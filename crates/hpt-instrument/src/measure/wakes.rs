@@ -106,7 +106,6 @@ impl Wake {
 #[derive(Debug, Default)]
 pub struct Interrupter(Mutex<Option<Target>>);
 
-/// The waiting thread.
 #[derive(Debug)]
 struct Target {
     thread: i32,

@@ -426,7 +426,6 @@ fn installed_programs_support_every_option_of_a_fix() {
     println!("{checked} options are known to the programs that are installed here");
 }
 
-/// The texts and commands of the fixes of one finding.
 fn fixes_of(examined: &[Examined], rule: &str) -> String {
     let examined = examined.iter().find(|examined| examined.rule.id == rule).expect("there is such a rule");
     let finding = finding(&examined.verdict).unwrap_or_else(|| panic!("{rule}: {:?}", examined.verdict));
@@ -902,7 +901,6 @@ proptest! {
         let _ = captured_again(&spoiled);
     }
 
-    /// Numbers of any size in files that contain a number.
     #[test]
     fn numbers_of_any_size_are_examined_without_a_panic(pi in any::<bool>(), number in any::<i128>(), list in "[0-9]{1,25}(-[0-9]{1,25})?") {
         let mut spoiled = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });

@@ -1,6 +1,5 @@
 //! The integration tests of hpt-instrument, in one program: the doctor on captured machines.
 
-#![cfg(feature = "serde")]
 #![allow(clippy::disallowed_methods, reason = "tests wait, and write files of their own")]
 
 #[macro_use(skipped)]

@@ -67,7 +67,6 @@ impl Machine {
         Host::captured(self.capture.clone(), serde_json::from_value(self.facts.clone()).expect("facts"))
     }
 
-    /// Returns the name of the processor.
     pub(crate) fn processor(&self) -> Option<String> {
         self.host().cpu().name().map(str::to_owned)
     }

@@ -1,5 +1,5 @@
 //! Errors that occur when settings are changed or restored, or when a journal is used. Where possible, the messages
-//! state how to fix the problem. This module performs no operations.
+//! state how to fix the problem.
 
 use std::{
     io,

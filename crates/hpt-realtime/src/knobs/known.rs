@@ -1,5 +1,4 @@
-//! The files of the settings that this crate changes. Only these settings can be restored from a journal. This module
-//! does not open these files.
+//! The files of the settings that this crate changes. Only these settings can be restored from a journal.
 
 use std::{fs, path::Path};
 

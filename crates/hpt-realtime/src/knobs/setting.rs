@@ -1,4 +1,4 @@
-//! A setting together with the value that it is to have. This module changes nothing.
+//! A setting together with the value that it is to have.
 
 use hpt_sys::{host::Host, settings::SystemSetting};
 

@@ -1,4 +1,4 @@
-//! The clocks of the standard library, with the interface of the kernel's clocks on Linux. Reads no counter.
+//! The clocks of the standard library, with the interface of the kernel's clocks on Linux.
 
 use std::{
     sync::OnceLock,

@@ -1,5 +1,4 @@
-//! The kernel's active clock parameters, read with adjtimex(2). Changes nothing. Does not interpret the parameters;
-//! `clock` does.
+//! The kernel's active clock parameters, read with adjtimex(2). Does not interpret the parameters; `clock` does.
 
 use std::io;
 

@@ -1,17 +1,12 @@
-//! Maps a file into memory, read-only unless a caller asks for a writable mapping. Without the feature `mmio`, no file
+//! Maps a file into memory, read-only unless a caller asks for a writable mapping. Without the feature `devices`, no file
 //! can be mapped.
 
-#[cfg(not(feature = "mmio"))]
+#[cfg(not(feature = "devices"))]
 pub(super) use self::absent::Mapping;
-#[cfg(feature = "mmio")]
+#[cfg(feature = "devices")]
 pub(super) use self::present::Mapping;
 
-/// The feature that a mapping requires.
-pub const FEATURE: &str = "mmio";
-/// Whether this build can map files.
-pub const IS_BUILT: bool = cfg!(feature = "mmio");
-
-#[cfg(feature = "mmio")]
+#[cfg(feature = "devices")]
 mod present {
     use std::{fs::File, io};
 
@@ -41,7 +36,7 @@ mod present {
     }
 }
 
-#[cfg(not(feature = "mmio"))]
+#[cfg(not(feature = "devices"))]
 mod absent {
     use std::{convert::Infallible, fs::File, io};
 

@@ -4,7 +4,6 @@
 use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 use super::mapping::Mapping;
-pub use super::mapping::{FEATURE, IS_BUILT};
 
 /// Readable 32-bit registers. This is a trait so that a test can script the registers.
 pub trait Registers {
@@ -86,7 +85,7 @@ impl Registers for Window {
     }
 }
 
-#[cfg(all(test, feature = "mmio"))]
+#[cfg(all(test, feature = "devices"))]
 mod tests {
     use std::io::Write;
 

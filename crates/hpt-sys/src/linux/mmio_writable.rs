@@ -64,7 +64,7 @@ impl WritableRegisters for WritableWindow {
     }
 }
 
-#[cfg(all(test, feature = "mmio"))]
+#[cfg(test)]
 mod tests {
     use super::{Registers as _, WritableRegisters as _, WritableWindow};
 

@@ -46,7 +46,9 @@ pub mod packet;
 pub mod perf;
 pub mod port;
 pub mod process;
+#[cfg(feature = "devices")]
 pub mod ptp;
+#[cfg(feature = "devices")]
 pub mod rtc;
 pub mod signals;
 #[cfg_attr(

@@ -1,5 +1,4 @@
 //! The answers of a board: one file per step and stream, as saved by `scripts/test-boards`.
-//! Does not judge them.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 

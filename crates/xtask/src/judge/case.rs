@@ -78,7 +78,6 @@ pub(super) fn code_of(signal: &str) -> u8 {
 pub(super) struct Case<'a> {
     /// The expectations.
     pub(super) board: &'a Board,
-    /// The answers.
     pub(super) answers: &'a Answers,
     wrong: RefCell<Vec<String>>,
     shown: RefCell<BTreeSet<String>>,
@@ -221,7 +220,6 @@ impl<D> Deref for Judged<'_, D> {
     }
 }
 
-/// Returns the row of a source.
 pub(super) fn source<'a>(probe: &'a ProbeDocument, id: &str) -> Option<&'a ProbeRow> {
     probe.sources.iter().find(|row| row.id == id)
 }

@@ -1,6 +1,5 @@
 //! The commands of the guides for real-time machines, and how a board runs them: in the printed order, with durations
 //! cut to seconds. Every command is either run or has a reason why it is not; there is no default.
-//! Does not judge the results.
 
 /// The guides, in the order in which a board follows them.
 const GUIDES: [(&str, &str); 4] = [
@@ -45,12 +44,10 @@ const CUT: [(&str, &str); 6] = [
 const PRINT_DOCUMENTS: [&str; 9] =
     ["latency", "calibrate", "watch", "bench", "probe", "doctor", "clocksource", "restore", "sleep"];
 
-/// A command of a guide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     /// The guide, without `.md`.
     pub(super) guide: &'static str,
-    /// The line of the guide.
     pub(super) line: usize,
     /// The number of the command in its guide, from 1.
     pub(super) number: usize,
@@ -82,7 +79,6 @@ impl Command {
         format!("howto-{group}-{}-{:02}", self.guide, self.number)
     }
 
-    /// Returns whether root runs the command.
     #[must_use]
     pub(super) fn is_of_root(&self) -> bool {
         self.printed.contains("sudo ")

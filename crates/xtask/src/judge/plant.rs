@@ -13,7 +13,6 @@ use hpt_document::watch::{WatchDocument, WatchSummaryDocument};
 pub(super) struct Plant {
     /// A description of the change.
     pub(super) what: &'static str,
-    /// The change.
     pub(super) change: fn(&mut Planted),
 }
 
@@ -24,7 +23,6 @@ pub(super) struct Plants {
     pub(super) about: &'static str,
     /// Returns whether the answers of a board contain what the plants change.
     pub(super) fit: fn(&Board) -> bool,
-    /// The plants.
     pub(super) plants: &'static [Plant],
 }
 
@@ -70,7 +68,6 @@ impl Planted {
         self.answers.put(&name, text);
     }
 
-    /// Appends a line to a file.
     pub(super) fn append(&mut self, file: &str, line: &str) {
         let name = self.named(file);
         let text = self.text(&name);

@@ -20,7 +20,6 @@ struct Declared {
     traits: BTreeSet<String>,
 }
 
-/// Reads the declarations in the text of a file.
 fn declared(text: &str) -> Declared {
     let tokens: Vec<TokenTree> = text.parse::<TokenStream>().expect("Rust source").into_iter().collect();
     let mut found = Declared::default();

@@ -1,4 +1,4 @@
-//! The headline and the tables of `hpt bench`. Measures nothing.
+//! The headline and the tables of `hpt bench`.
 
 use hpt_core::source::Scope;
 use hpt_document::bench::{BenchDocument, BenchRow};
@@ -87,7 +87,6 @@ fn costs(rows: &[&BenchRow]) -> Block {
     Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }.without_empty_columns())
 }
 
-/// Returns the table of single reads.
 fn singles(rows: &[&BenchRow], with_cycles: bool) -> Block {
     let mut columns = vec![
         Column("single reads", Align::Left),

@@ -11,13 +11,16 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
-    source::{self, Scope, StatedBy, counter_of_clock_source},
+    source::{self, Scope, StatedBy},
 };
 use hpt_document::{
     calibrate::{CalibrateDocument, CalibrationRow},
     not_run::NotRun,
 };
-use hpt_instrument::{diagnose::Surroundings, measure::NotRunWatch};
+use hpt_instrument::{
+    diagnose::{Surroundings, counter_of_clock_source},
+    measure::NotRunWatch,
+};
 use hpt_realtime::{Pinned, state::StateError};
 
 use self::terminal::page;
@@ -248,7 +251,6 @@ fn row(
     }
 }
 
-/// Returns the row of a source that was not calibrated.
 fn row_of_failure(source: &str) -> CalibrationRow {
     CalibrationRow {
         source: source.to_owned(),

@@ -1,4 +1,4 @@
-//! The headline and the tables of `hpt calibrate`. Measures nothing.
+//! The headline and the tables of `hpt calibrate`.
 
 use hpt_document::calibrate::{CalibrateDocument, CalibrationRow};
 

@@ -1,5 +1,4 @@
-//! The steps that `hpt check --init` measures, and the text of the file with limits from their result. Measures nothing
-//! itself.
+//! The steps that `hpt check --init` measures, and the text of the file with limits from their result.
 
 use hpt_document::{
     check::{CheckDocument, CheckRow},
@@ -74,7 +73,6 @@ pub(super) fn with_headroom((highest, seen_ns): &(LimitRow, Vec<f64>), headroom:
     LimitRow { text, limit_ns: Some(ns), above: None, held: Some(true), reason, ..highest.clone() }
 }
 
-/// Returns the text of the file.
 pub(super) fn text(data: &CheckDocument, (headroom, rounds): (f64, u32)) -> String {
     let mut text = format!(
         "# Limits for `hpt check`, written by `hpt check --init` on {}.\n# {}\n# Each limit is at least {headroom} times the \

@@ -1,4 +1,4 @@
-//! The result of a check as JUnit XML: a test suite for each step, and a test case for each limit. Writes no file.
+//! The result of a check as JUnit XML: a test suite for each step, and a test case for each limit.
 
 use std::time::Duration;
 

@@ -42,7 +42,6 @@ const EXAMPLES: &str = "  \
   hpt check realtime.toml --junit check.xml
   hpt check realtime.toml --step timer --json";
 
-/// The kind of the document.
 const KIND: &str = "check";
 /// The file without FILE.
 const FILE: &str = "hpt-check.toml";
@@ -142,7 +141,6 @@ fn host_name() -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Reads the text of the file.
 fn read(path: &Path) -> Result<String, Failure> {
     let failed = |cause: io::Error| match cause.kind() {
         io::ErrorKind::NotFound => Failure::NoCheck { path: path.to_owned(), cause },

@@ -1,4 +1,4 @@
-//! The remarks on the result of a step. Measures nothing.
+//! The remarks on the result of a step.
 
 use hpt_document::check::CheckStep;
 

@@ -1,4 +1,4 @@
-//! The verdicts of a check as a sentence and a table. Measures nothing.
+//! The verdicts of a check as a sentence and a table.
 
 use hpt_document::check::{CheckDocument, CheckRow, CheckStep, CheckStepState};
 

@@ -145,7 +145,6 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     blocks
 }
 
-/// Returns the table of the total time and of the CPU time.
 fn cpu_times(data: &ClocksourceCostDocument) -> Block {
     let columns = [
         Column("back to back", Align::Left),

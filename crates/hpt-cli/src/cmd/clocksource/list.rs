@@ -1,5 +1,5 @@
 //! `hpt clocksource`: lists every clocksource with its read overhead and its risks, the reasons why clocksources are
-//! missing, and the boot parameters that affect clocksources. This module changes nothing.
+//! missing, and the boot parameters that affect clocksources.
 
 use hpt_core::Host;
 use hpt_document::clocksource::{BootParameter, ClocksourceDocument, ClocksourceRow, KernelLogState};

@@ -1,5 +1,4 @@
 //! The details that `hpt doctor -v` and `hpt doctor RULE` print: all rules with their verdicts, reasons and fixes.
-//! Reaches no verdicts.
 
 use hpt_document::doctor::{DoctorDocument, DoctorGoal, DoctorRule, DoctorSeverity, DoctorVerdict};
 

@@ -1,4 +1,4 @@
-//! The document of `hpt doctor`, and the answer that follows from the verdicts. Prints nothing.
+//! The document of `hpt doctor`, and the answer that follows from the verdicts.
 
 use hpt_core::Host;
 use hpt_document::doctor::{

@@ -40,7 +40,6 @@ const DRAWN_EVERY: Duration = Duration::from_millis(200);
 /// The real-time priority, which is above ordinary threads and below the kernel's own real-time threads.
 const PRIORITY: u8 = 40;
 
-/// Returns one result as a document row.
 pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeasurement {
     let rules = rules.iter().map(|&rule| rule.to_owned()).collect();
     DoctorMeasurement { what: what.to_owned(), rules, result }

@@ -42,7 +42,6 @@ const EXAMPLES: &str = "  \
   hpt doctor --fail-on high          for scripts: see the exit codes
   hpt doctor --host my.capture       check a system snapshot";
 
-/// The use of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Use {
     /// Only faults and misconfiguration are problems
@@ -271,7 +270,6 @@ mod tests {
         output::{Answer, Block, Format, Look, rendered},
     };
 
-    /// The names of all captured machines.
     fn captured_machines() -> Vec<String> {
         let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-sys/tests/hosts");
         let names = fs::read_dir(hosts).expect("the directory exists").map(|entry| entry.expect("readable").path());

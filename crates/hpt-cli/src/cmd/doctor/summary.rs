@@ -1,5 +1,4 @@
-//! The default output of `hpt doctor`: a verdict and the problems, on one screen of 80 columns and 24 lines. Reaches no
-//! verdicts.
+//! The default output of `hpt doctor`: a verdict and the problems, on one screen of 80 columns and 24 lines.
 
 use hpt_document::doctor::{DoctorDocument, DoctorGoal, DoctorRule, DoctorSeverity, DoctorVerdict};
 

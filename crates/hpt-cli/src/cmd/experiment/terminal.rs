@@ -1,4 +1,4 @@
-//! The tables of `hpt experiment`. Measures nothing.
+//! The tables of `hpt experiment`.
 
 use hpt_document::{
     experiment::{

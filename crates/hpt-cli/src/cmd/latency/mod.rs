@@ -45,7 +45,6 @@ enum Mode {
 }
 
 impl LatencyArguments {
-    /// Returns the kind of the resulting document.
     pub(crate) const fn kind(&self) -> &'static str {
         match &self.mode {
             Mode::Timer(_) => timer_poll::TIMER,
@@ -69,7 +68,6 @@ impl LatencyArguments {
         }
     }
 
-    /// Returns the file for a chart of the result.
     pub(crate) fn chart(&self) -> Option<ChartFile<'_>> {
         match &self.mode {
             Mode::Timer(arguments) => arguments.chart(),

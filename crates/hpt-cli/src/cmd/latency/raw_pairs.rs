@@ -1,4 +1,4 @@
-//! A file with a line for each pair of `hpt latency pairs`. Measures nothing.
+//! A file with a line for each pair of `hpt latency pairs`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,6 @@ use crate::{
     sampling::raw_samples::{RawLines, RawSample},
 };
 
-/// A pair of reads as a line of a file.
 pub(super) struct RawPair {
     series: Arc<RawSeries>,
     /// The number of the pair in its series, from 1.

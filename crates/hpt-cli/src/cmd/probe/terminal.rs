@@ -1,4 +1,4 @@
-//! The output of `hpt probe` for people: the list of sources, and the description of one source. Examines nothing.
+//! The output of `hpt probe` for people: the list of sources, and the description of one source.
 
 use std::time::Duration;
 

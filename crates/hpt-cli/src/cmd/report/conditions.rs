@@ -1,4 +1,4 @@
-//! The settings of the system that affect latency, and its load. Changes nothing.
+//! The settings of the system that affect latency, and its load.
 
 use hpt_core::Host;
 use hpt_document::report::ReportConditions;

@@ -167,7 +167,6 @@ impl Report {
     }
 }
 
-/// Reads a file.
 fn content(path: &Path) -> Result<Vec<u8>, Failure> {
     files::read(path, LARGEST).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })
 }

@@ -1,5 +1,5 @@
 //! The files of a report. All files are written under temporary names before any of them is renamed, so that a full
-//! disk leaves no incomplete file. This module does not depend on the content of the files.
+//! disk leaves no incomplete file.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! The line that names a page on a terminal. Writes no page.
+//! The line that names a page on a terminal.
 
 use std::path::Path;
 

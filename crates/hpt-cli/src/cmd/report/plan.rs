@@ -1,4 +1,4 @@
-//! The measurements of a report, as command lines. Measures nothing.
+//! The measurements of a report, as command lines.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use crate::arguments::CpuChoice;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) name: &'static str,
-    /// The kind of the resulting document.
     pub(super) kind: &'static str,
     /// The arguments of `hpt` for a full run.
     words: &'static [&'static str],

@@ -80,7 +80,6 @@ impl CurveMethod {
     }
 }
 
-/// The request.
 pub(super) struct CurveRequest<'a> {
     pub(super) lengths: &'a [Duration],
     /// The number of sleeps per length and setting.

@@ -1,4 +1,4 @@
-//! The headline and the tables of `hpt sleep --curve`. Measures nothing.
+//! The headline and the tables of `hpt sleep --curve`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The option `--target` of `hpt sleep`, and whether a sleeper met it. Measures nothing.
+//! The option `--target` of `hpt sleep`, and whether a sleeper met it.
 
 use std::time::Duration;
 
@@ -82,7 +82,6 @@ pub(super) fn call(text: &str) -> Option<String> {
     Some(format!("Sleeper::new().with_target({target})"))
 }
 
-/// Returns the fields of a row.
 pub(super) fn field(report: &Report) -> TargetField {
     let TargetStatus { target, is_met, needed_cpu_share, out_of_reach, .. } = report.target;
     TargetField {

@@ -1,4 +1,4 @@
-//! The headline and the table of `hpt sleep`. Measures nothing.
+//! The headline and the table of `hpt sleep`.
 
 use std::time::Duration;
 

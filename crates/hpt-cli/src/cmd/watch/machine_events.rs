@@ -1,14 +1,13 @@
-//! System events during a watch: suspend, migration, clocksource changes, and CPUs that go offline or come online. This
-//! module does not assess sources.
+//! System events during a watch: suspend, migration, clocksource changes, and CPUs that go offline or come online.
 
 use std::{
     fs::File,
     time::{Duration, SystemTime},
 };
 
-use hpt_core::{Host, Opened, clock, source::counter_of_clock_source};
+use hpt_core::{Host, Opened, clock};
 use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
-use hpt_instrument::diagnose::{Suspends, suspended_between};
+use hpt_instrument::diagnose::{Suspends, counter_of_clock_source, suspended_between};
 use hpt_realtime::knobs::Knob;
 use hpt_sys::host::{CpuList, NewLogLines};
 

@@ -4,10 +4,10 @@ use std::{io, time::Duration};
 
 use hpt_core::{
     FrequencyEstimate, Instant, Opened, SourceId, SourceInfo, TimeSource,
-    source::{self, ReadPath, Scope, are_one_reading},
+    source::{self, ReadPath, Scope},
 };
 use hpt_instrument::{
-    diagnose::{Expected, Surroundings},
+    diagnose::{Expected, Surroundings, are_one_reading},
     measure::{BurstReader, CoreOffset, CpuPair, core_offset},
 };
 use hpt_sys::host::CpuList;

@@ -1,4 +1,4 @@
-//! The output of `hpt watch`: a line for each source and interval, and the summary. Measures nothing.
+//! The output of `hpt watch`: a line for each source and interval, and the summary.
 
 use hpt_document::watch::{CpuOffset, Synchronization, WatchDocument, WatchRow, WatchSummaryDocument, WatchSummaryRow};
 use hpt_instrument::diagnose::Limits;

@@ -1,4 +1,4 @@
-//! The totals of `hpt watch`: combines intervals into the summary. Prints nothing.
+//! The totals of `hpt watch`: combines intervals into the summary.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Axes of charts: their range, ticks and tick labels. This module draws nothing.
+//! Axes of charts: their range, ticks and tick labels.
 
 /// The powers of ten that a scale of times or other figures can show. Values outside this range are drawn at the ends of
 /// the scale.
@@ -117,7 +117,6 @@ impl Axis {
         if position.is_nan() { self.low } else { position.clamp(self.low, self.high) }
     }
 
-    /// Returns whether this is an axis of names.
     pub(super) fn is_of_names(&self) -> bool {
         self.kind == AxisKind::Names
     }

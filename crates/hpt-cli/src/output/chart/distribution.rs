@@ -26,7 +26,6 @@ const LEAST_RATIO: f64 = 1.008;
 /// the start of the decade. All ends are whole microseconds, because samples are counted per microsecond.
 const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
-/// The latencies of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies<'a> {
     kind: &'a str,

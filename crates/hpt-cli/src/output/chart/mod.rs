@@ -34,7 +34,6 @@ pub(crate) use self::{
     titled_chart::{Figures, MARK, TitledChart, Unreadable, style},
 };
 
-/// Returns the chart of a document.
 pub(crate) fn of(document: &Document) -> Result<TitledChart, Unreadable> {
     match document {
         Document::Bench(document) => cost(document),

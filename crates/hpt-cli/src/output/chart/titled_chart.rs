@@ -20,13 +20,11 @@ pub(crate) struct TitledChart {
     /// The description of the chart.
     pub(crate) says: String,
     pub(super) chart: Chart,
-    /// The figures in the chart.
     pub(crate) figures: Figures,
     /// A description of how the figures were measured.
     pub(crate) provenance: String,
 }
 
-/// A table of figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) head: Vec<String>,

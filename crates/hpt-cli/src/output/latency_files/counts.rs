@@ -2,7 +2,6 @@
 
 use hpt_instrument::measure::Latencies;
 
-/// The latencies of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLatencies {
     /// The CPU that the thread was pinned to; `None` if it was not pinned.
@@ -10,10 +9,8 @@ pub(crate) struct ThreadLatencies {
     pub(crate) latencies: Latencies,
 }
 
-/// The description of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunDescription<'a> {
-    /// The command line.
     pub(crate) command: &'a str,
     pub(crate) began: std::time::SystemTime,
     pub(crate) ended: std::time::SystemTime,

@@ -74,7 +74,6 @@ pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> St
     format!("{document:#}\n")
 }
 
-/// Returns the last microsecond that has samples.
 fn last_us(latencies: &Latencies) -> Option<usize> {
     latencies.microseconds().iter().rposition(|&count| count > 0)
 }

@@ -1,5 +1,4 @@
-//! Files with the counts of a run, in formats that other tools can read: one format per module. These modules measure
-//! nothing.
+//! Files with the counts of a run, in formats that other tools can read: one format per module.
 
 pub(crate) mod counts;
 mod cyclictest;
@@ -54,7 +53,6 @@ pub(crate) fn latency_file(text: &str) -> Result<LatencyFile, String> {
 }
 
 impl LatencyFile {
-    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -17,7 +17,6 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// The names and values of labels.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// Returns a gauge with one labeled sample per row. Omits rows without this figure.

@@ -19,11 +19,9 @@ use self::{
     stall::StallFigures,
 };
 
-/// The kinds of documents that have metrics.
 const KINDS: [&str; 8] =
     ["probe", "calibrate", "doctor", "latency-timer", "latency-poll", "latency-stall", "latency-gpio", "watch-summary"];
 
-/// Returns whether documents of this kind have metrics.
 pub(super) fn are_of(kind: &str) -> bool {
     KINDS.contains(&kind)
 }

@@ -1,4 +1,4 @@
-//! The fields of the document that `--explain` adds. Prints nothing.
+//! The fields of the document that `--explain` adds.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! The fix of each cause: what delays the measurement less, and the rule of `hpt doctor` that examines the cause. Changes
-//! nothing.
+//! The fix of each cause: what delays the measurement less, and the rule of `hpt doctor` that examines the cause.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +28,6 @@ pub(crate) struct MeasuredThread<'a> {
     pub(crate) behavior: Behavior,
 }
 
-/// The fixes for one run on this machine.
 #[derive(Debug)]
 pub(super) struct Fixes {
     /// The fixes of the rules of `hpt doctor` that find a problem.
@@ -58,7 +56,6 @@ enum Urgency {
 /// The longest interrupt of the timer that may be a tick of the kernel, in nanoseconds.
 const LONGEST_TICK_NS: u64 = 200_000;
 
-/// The fix of a cause.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CauseFix {
     pub(super) rule: Option<&'static str>,
@@ -236,7 +233,6 @@ impl Fixes {
     }
 }
 
-/// Returns a fix with its commands.
 fn in_words(fix: &Fix) -> String {
     let commands = if fix.commands.is_empty() { String::new() } else { format!(": {}", fix.commands.join("; ")) };
     format!("{}{commands}", fix.text)

@@ -37,7 +37,6 @@ pub(crate) struct ExplainOptions {
 
 /// The help for sleeps, which have no --stop-above.
 pub(crate) const SLEEP_HELP: &str = "Explain the N latest sleeps: what delayed them [default: 20]\n\nAs for hpt latency timer --explain. Sleeps above a limit on max are explained in addition. Requires root.";
-/// The help for stalls.
 pub(crate) const STALL_HELP: &str = "Explain the N longest stalls: what ran instead [default: 20]\n\nAs for hpt latency timer --explain: the kernel's trace names the threads and interrupts, with start and duration. Stalls above --stop-above or above a limit on max are explained in addition. Requires root.";
 
 /// The event that ends the wait of a measured thread.

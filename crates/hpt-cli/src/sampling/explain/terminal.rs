@@ -1,4 +1,4 @@
-//! The tables of `--explain`. Measures nothing.
+//! The tables of `--explain`.
 
 use hpt_document::explain::{ExplainedCause, ExplainedSample, Explanation, TraceRecording};
 

@@ -1,4 +1,4 @@
-//! Limits on the quantities of a run (`--limit`): the option, the verdicts, and their table. Measures nothing.
+//! Limits on the quantities of a run (`--limit`): the option, the verdicts, and their table.
 
 pub(crate) mod option;
 pub(crate) mod quantity;

@@ -1,4 +1,4 @@
-//! The option `--limit`, with a parser for each command. Compares nothing.
+//! The option `--limit`, with a parser for each command.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! The quantities that can have a limit, and the parser of a limit. Compares nothing.
+//! The quantities that can have a limit, and the parser of a limit.
 
 use std::time::Duration;
 
@@ -136,7 +136,6 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Parses one limit on a quantity that the command has.
     pub(crate) fn parse(text: &str, accepted: Accepted) -> Result<Self, String> {
         let Some((name, value)) = text.split_once('=') else {
             return Err(format!("expected QUANTITY=LIMIT, for example max=200us; QUANTITY is {}", accepted.words()));
@@ -155,7 +154,6 @@ impl Limit {
     }
 }
 
-/// Parses the limit of a time.
 fn time(name: &str, value: &str) -> Result<Duration, String> {
     let range = (Duration::from_nanos(1), Duration::from_secs(3_600));
     let parsed = duration_in(value, range, ("between 1ns and 1h", "50us or 2ms"));

@@ -1,4 +1,4 @@
-//! The verdicts on limits as a sentence, a table and remarks for a terminal. Compares nothing.
+//! The verdicts on limits as a sentence, a table and remarks for a terminal.
 
 use hpt_document::limit::LimitRow;
 
@@ -13,7 +13,6 @@ pub(crate) fn word(held: Option<bool>) -> Cell {
     }
 }
 
-/// Returns the value that was seen.
 pub(crate) fn seen(limit: &LimitRow) -> Cell {
     let count = || limit.seen_count.map(|count| count.to_string());
     Cell::or_dash(limit.seen_ns.map(short_time).or_else(count))

@@ -1,4 +1,4 @@
-//! Compares the rows of a result with limits: held, exceeded, or unknown. Prints nothing.
+//! Compares the rows of a result with limits: held, exceeded, or unknown.
 
 use hpt_core::stats::Histogram;
 use hpt_document::limit::LimitRow;
@@ -22,7 +22,6 @@ pub(crate) enum Seen {
     AtMost(f64, String),
 }
 
-/// The number of samples above a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Above {
     Exactly(u64),
@@ -120,7 +119,6 @@ pub(crate) fn usual_quantile(quantile: Quantile, [p50, p99, p999]: [Option<f64>;
     [p50, p99, p999].get(place).copied().flatten()
 }
 
-/// The verdict on one row.
 struct Verdict {
     seen: Option<Seen>,
     above: Option<Above>,

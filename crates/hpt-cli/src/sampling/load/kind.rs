@@ -1,9 +1,8 @@
-//! The kinds of load as options. Starts nothing.
+//! The kinds of load as options.
 
 use clap::ValueEnum;
 use hpt_document::load::LoadKind;
 
-/// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LoadGenerator {
     /// Computations that never pause
@@ -19,7 +18,6 @@ pub(crate) enum LoadGenerator {
 }
 
 impl LoadGenerator {
-    /// Returns the kind as a document field.
     pub(super) const fn field(self) -> LoadKind {
         match self {
             Self::Cpu => LoadKind::Cpu,

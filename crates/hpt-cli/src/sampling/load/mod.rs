@@ -1,5 +1,5 @@
 //! Load during a measurement: its options, the processes that generate it, and the comparison of an idle phase with a
-//! loaded phase. Measures nothing.
+//! loaded phase.
 
 mod kind;
 mod options;

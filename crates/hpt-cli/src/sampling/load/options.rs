@@ -1,4 +1,4 @@
-//! The options of a load. Starts nothing.
+//! The options of a load.
 
 use clap::Args;
 use hpt_realtime::allowed_cpus;

@@ -34,7 +34,6 @@ const BLOCK: usize = 1 << 20;
 const TIMER_THREADS: usize = 4;
 const TIMER_INTERVAL: Duration = Duration::from_micros(100);
 
-/// The task of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) kind: LoadGenerator,

@@ -89,7 +89,6 @@ pub(crate) fn of_threads(process: u32, file: &str) -> Vec<String> {
     entries.filter_map(|entry| fs::read_to_string(entry.path().join(file)).ok()).collect()
 }
 
-/// Whether all threads of a process are stopped.
 pub(crate) fn is_stopped(process: u32) -> bool {
     // The state follows the name, which is in parentheses.
     let states = of_threads(process, "stat");

@@ -1,7 +1,5 @@
-//! The command lines in the documentation: fenced blocks of `console` (a line after `$ ` is a
-//! command, others are its output) and of `sh` (each line is a command), with the marks directly
-//! above a block. Compares output with a page.
-//! Runs nothing.
+//! The command lines in the documentation: fenced blocks of `console` (a line after `$ ` is a command, others are its
+//! output) and of `sh` (each line is a command), with the marks directly above a block. Compares output with a page.
 
 use std::{fs, path::Path};
 

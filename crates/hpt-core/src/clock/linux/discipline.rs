@@ -1,4 +1,4 @@
-//! The clock discipline that a time daemon has configured in the kernel, read with adjtimex(2). Changes nothing.
+//! The clock discipline that a time daemon has configured in the kernel, read with adjtimex(2).
 
 use std::{io, time::Duration};
 

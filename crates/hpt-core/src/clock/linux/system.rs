@@ -380,7 +380,7 @@ fn decide(patience: Patience) -> usize {
 /// Returns the hypervisor's current disruption marker. Its value changes after a disruption of the
 /// counter, for example when the virtual machine is moved to another host. Returns `None` if the hypervisor provides no
 /// marker or if this user may not read it. Since version 6.13, Linux provides the marker to root in /dev/vmclock0.
-/// Requires the feature `mmio`.
+/// Requires the feature `devices`.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     // The first reading opens the page.

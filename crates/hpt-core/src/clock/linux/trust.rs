@@ -1,5 +1,5 @@
 //! Decides whether the processor's own counter may be used without an explicit request, based on what the processor and
-//! the kernel report. Installs nothing. Does not allocate, because it may run in a signal handler.
+//! the kernel report. Does not allocate, because it may run in a signal handler.
 
 use std::{
     fs::File,

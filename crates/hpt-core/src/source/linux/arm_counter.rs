@@ -1,5 +1,5 @@
 //! The virtual counter of the ARM generic timer, CNTVCT, on 64-bit and 32-bit ARM. The instruction itself is in
-//! `sys::arch`.
+//! `hpt_sys::arch`.
 
 use hpt_sys::{
     arch::CounterToken,

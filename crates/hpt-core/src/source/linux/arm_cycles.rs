@@ -1,5 +1,5 @@
 //! The cycle counter of an ARM core (PMCCNTR, or CCNT on the ARM1176), read without a perf event if programs have
-//! access to it. The instruction itself is in `sys::arch`.
+//! access to it. The instruction itself is in `hpt_sys::arch`.
 
 use std::io;
 

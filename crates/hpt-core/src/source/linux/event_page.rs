@@ -1,5 +1,4 @@
-//! Definitions shared by all readers of a perf event's page, and a script of values for their tests. Reads no page
-//! itself.
+//! Definitions shared by all readers of a perf event's page, and a script of values for their tests.
 
 /// The offsets of the sequence lock and of the capability bits in `struct perf_event_mmap_page`, in bytes. Linux,
 /// include/uapi/linux/perf_event.h.
@@ -23,7 +22,6 @@ pub(super) mod scripted {
             Self(RefCell::new(script.iter().rev().copied().collect()))
         }
 
-        /// Returns the value of the next read.
         pub(in crate::source) fn next(&self) -> T {
             let mut shown = self.0.borrow_mut();
             let last = shown.len() - 1;

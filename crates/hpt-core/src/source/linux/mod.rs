@@ -1,49 +1,38 @@
 //! The sources of Linux, on targets with 64-bit atomics.
 
-mod acpi_pm;
 mod arm_counter;
 mod arm_cycles;
-mod as_if_steady;
-mod bcm_systimer;
 mod cycle_rate;
+#[cfg(feature = "devices")]
+mod devices;
+#[cfg(not(feature = "devices"))]
+#[path = "not_built.rs"]
+mod devices;
 mod event_page;
-mod hpet;
-mod kinship;
 mod native;
-mod numbered;
 mod on_its_cpu;
 mod one_kind;
 mod perf_cycles;
-mod perf_time;
 mod pit;
 mod posix;
-mod ptp;
 mod refusals;
-mod rights;
 mod riscv_time;
-mod rtc;
-mod split_counter;
 #[cfg(test)]
 mod test_world;
 mod tested;
 mod tsc;
 
+#[cfg(feature = "devices")]
+pub use self::devices::*;
 pub(crate) use self::native::permitted_native;
 use self::tested::tested;
 pub use self::{
-    acpi_pm::AcpiPm,
     arm_counter::ArmCounter,
     arm_cycles::{ArmCycles, explain_refused_cycles},
-    bcm_systimer::{BcmSystimer, BcmSystimerLow},
     cycle_rate::busy_rate,
-    hpet::{Hpet, HpetLow},
-    kinship::{are_one_reading, counter_of_clock_source},
     perf_cycles::PerfCycles,
-    perf_time::PerfTime,
     posix::{PosixClock, PosixId, ThreadCpuClock},
-    ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
     riscv_time::RiscvTime,
-    rtc::RealTimeClock,
     tsc::{Tsc, permit_counter},
 };
 use crate::source::Backend;
@@ -54,14 +43,14 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
     &riscv_time::RiscvTimeBackend,
-    &bcm_systimer::BcmSystimerBackend,
-    &hpet::HpetBackend,
-    &acpi_pm::AcpiPmBackend,
+    devices::BCM_SYSTIMER,
+    devices::HPET,
+    devices::ACPI_PM,
     &pit::PitBackend,
     &arm_cycles::ArmCyclesBackend,
     &perf_cycles::PerfCyclesBackend,
-    &perf_time::PerfTimeBackend,
+    devices::PERF_TIME,
     &posix::PosixBackend,
-    &rtc::RtcBackend,
-    &ptp::PtpBackend,
+    devices::RTC,
+    devices::PTP,
 ];

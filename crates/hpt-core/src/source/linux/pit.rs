@@ -1,5 +1,4 @@
-//! The programmable interval timer in PCs, which is listed but not read, because a read requires a write. Accesses no
-//! port.
+//! The programmable interval timer in PCs, which is listed but not read, because a read requires a write.
 
 use hpt_sys::host::{Architecture, Host};
 

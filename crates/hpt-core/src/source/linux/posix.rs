@@ -1,5 +1,5 @@
 //! The clocks in every Linux kernel: the `clock_gettime` family and gettimeofday, each as a separate source. The calls
-//! themselves are in `sys::clock`.
+//! themselves are in `hpt_sys::clock`.
 
 use std::marker::PhantomData;
 
@@ -69,7 +69,7 @@ impl PosixId {
     }
 
     /// Returns all clocks of this type.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub fn all() -> impl Iterator<Item = Self> {
         ORDER.into_iter().flatten()
     }
 

@@ -2,14 +2,9 @@
 
 use std::io;
 
-use hpt_sys::{arch::CounterRefused, mmio};
+use hpt_sys::arch::CounterRefused;
 
 use crate::source::Unavailable;
-
-/// Checks that this build can map the registers of a device.
-pub(in crate::source) fn require_mapping() -> Result<(), Unavailable> {
-    if mmio::IS_BUILT { Ok(()) } else { Err(Unavailable::NotBuilt { feature: mmio::FEATURE }) }
-}
 
 impl Unavailable {
     /// Returns the reason that applies if no child process could be started to try a read.

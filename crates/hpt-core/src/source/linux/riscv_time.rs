@@ -1,4 +1,4 @@
-//! The counter `time` of a RISC-V processor, which RDTIME reads. The instruction itself is in `sys::arch`.
+//! The counter `time` of a RISC-V processor, which RDTIME reads. The instruction itself is in `hpt_sys::arch`.
 
 use hpt_sys::{
     arch::TimeToken,

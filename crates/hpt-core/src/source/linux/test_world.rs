@@ -1,5 +1,4 @@
-//! Simulated time for the tests of device counters. The time advances when it is read. This file does not depend on a
-//! device.
+//! Simulated time for the tests of device counters. The time advances when it is read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Tests a source before it is returned to the caller. Opens no source except the reference.
+//! Tests a source before it is returned to the caller.
 
 use hpt_sys::host::Host;
 

@@ -1,4 +1,4 @@
-//! The timestamp counter of x86-64 processors. The instruction itself is in `sys::arch`.
+//! The timestamp counter of x86-64 processors. The instruction itself is in `hpt_sys::arch`.
 
 use std::io;
 

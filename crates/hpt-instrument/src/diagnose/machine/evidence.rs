@@ -1,4 +1,4 @@
-//! The evidence of each rule: the files that it examines, with their values. This module reaches no verdict.
+//! The evidence of each rule: the files that it examines, with their values.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,6 @@ pub struct Evidence {
 const NOT_READABLE: &str = "not readable by this user";
 
 impl Evidence {
-    /// Returns whether the value was read.
     pub(super) fn is_seen(&self) -> bool {
         self.value != NOT_READABLE
     }

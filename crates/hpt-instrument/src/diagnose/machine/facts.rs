@@ -36,7 +36,6 @@ pub struct MachineFacts {
     pub(super) hypervisor: Option<String>,
     /// The hypervisor according to CPUID, or that there is none; `None` without CPUID.
     pub(super) cpuid: Option<String>,
-    /// The emulator that runs the machine.
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,

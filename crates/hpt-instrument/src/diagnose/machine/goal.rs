@@ -1,4 +1,4 @@
-//! What a machine is used for, and how severe the findings of a rule are for that use. This module examines no machine.
+//! What a machine is used for, and how severe the findings of a rule are for that use.
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

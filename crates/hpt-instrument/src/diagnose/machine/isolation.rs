@@ -1,5 +1,5 @@
 //! Rules about the isolation of CPUs from other threads, from the tick, from the kernel's housekeeping, and from SMT
-//! siblings. They do not move threads.
+//! siblings.
 
 use hpt_sys::{
     host::{CpuList, KernelThread, Known},

@@ -1,5 +1,5 @@
 //! Rules about the limits of the current process: its CPU quota, its cpuset, and how long a real-time thread may run
-//! without blocking. They do not raise limits.
+//! without blocking.
 
 use hpt_sys::host::{ControlGroups, CpuList, CpuQuota};
 

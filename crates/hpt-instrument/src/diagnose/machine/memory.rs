@@ -1,4 +1,4 @@
-//! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog. They change nothing.
+//! Rules about the kernel's background work on the memory of programs, and about its NMI watchdog.
 
 use hpt_sys::{
     host::Known,

@@ -1,5 +1,5 @@
 //! Boot parameters for fixes: how to pass a parameter to the kernel on this machine, and which CPUs a parameter already
-//! lists. This module does not set parameters.
+//! lists.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The fixes that can be applied and undone while the machine runs, as settings. This module changes no setting.
+//! The fixes that can be applied and undone while the machine runs, as settings.
 
 use hpt_realtime::{
     RealtimeError,

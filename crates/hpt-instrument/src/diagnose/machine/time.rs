@@ -1,5 +1,4 @@
-//! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. They do not
-//! measure anything.
+//! Rules about the kernel's clocksource, the cost of reading it, and the synchronization of the wall clock.
 
 use std::time::Duration;
 

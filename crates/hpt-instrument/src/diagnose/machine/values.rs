@@ -1,4 +1,4 @@
-//! The values that a rule examined, including those that no file contains. This module reaches no verdict.
+//! The values that a rule examined, including those that no file contains.
 
 use hpt_core::clock::Discipline;
 use hpt_sys::host::{ArchTimer, DeviceFile, Interrupt, KernelConfiguration};

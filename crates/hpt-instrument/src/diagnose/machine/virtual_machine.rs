@@ -1,4 +1,4 @@
-//! Rules about virtual machines, and the CPU time that a host takes from them. They do not examine the host.
+//! Rules about virtual machines, and the CPU time that a host takes from them.
 
 use hpt_sys::host::Known;
 

@@ -1,5 +1,5 @@
 //! The kernel's counts for each measured CPU: idle states, throttling, firmware interrupts, steal time and interrupts.
-//! This module computes increases. It does not decide when to read.
+//! This module computes increases.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ const MOST_STATES: usize = 10;
 #[derive(Debug)]
 pub(super) struct Counts(Vec<CpuCounts>);
 
-/// The counts of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CpuCounts {
     interrupts: Option<u64>,

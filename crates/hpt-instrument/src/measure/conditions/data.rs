@@ -1,4 +1,4 @@
-//! The types of the conditions during a measurement. This module reads nothing.
+//! The types of the conditions during a measurement.
 
 use std::time::Duration;
 

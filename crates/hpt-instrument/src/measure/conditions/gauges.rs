@@ -1,5 +1,5 @@
 //! The values that can change back during a measurement: frequency, temperature, throttling, clocksource and clock
-//! rate. This module accumulates readings. It does not decide when to read.
+//! rate. This module accumulates readings.
 
 use hpt_core::clock;
 use hpt_sys::{

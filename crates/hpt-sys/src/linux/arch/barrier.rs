@@ -1,4 +1,4 @@
-//! Waits until all preceding instructions have completed, including accesses to device memory. Reads nothing.
+//! Waits until all preceding instructions have completed, including accesses to device memory.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm"))]
 use core::arch::asm;

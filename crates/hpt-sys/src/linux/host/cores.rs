@@ -1,10 +1,13 @@
-//! The CPUs: their number, isolation, SMT siblings, frequency control, and idle states. This module changes nothing.
+//! The CPUs: their number, isolation, SMT siblings, frequency control, and idle states.
 
 use std::collections::BTreeMap;
 
 use super::{CpuList, Host, Known};
 use crate::settings::{GOVERNOR, HIGHEST_FREQUENCY, ISOLATED, NOHZ_FULL};
 
+pub(super) const STAT: &str = "/proc/stat";
+/// The driver of idle states. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
+pub const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 const CPUS: &str = "/sys/devices/system/cpu";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const OFFLINE: &str = "/sys/devices/system/cpu/offline";
@@ -128,7 +131,7 @@ impl Host {
     fn online(&self) -> Known<CpuList> {
         match self.told(ONLINE).parsed(|text| CpuList::parse(&text)) {
             Known::Is(online) => Known::Is(online),
-            _ => self.told(super::STAT).parsed(|text| online_by_stat(&text)),
+            _ => self.told(STAT).parsed(|text| online_by_stat(&text)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The kernel's counts of interrupts, softirqs and steal time for each CPU, and the time that a thread has waited for a
 //! CPU. This module only parses; the caller opens the files and keeps them open.
 
+use super::{Host, Known, cores::STAT};
+
 /// A line of /proc/interrupts or /proc/softirqs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountLine<'a> {
@@ -10,6 +12,22 @@ pub struct CountLine<'a> {
     pub count: u64,
     /// The names of the interrupt's handlers, or the description at the end of the line; empty if there is none.
     pub label: &'a str,
+}
+
+/// CPU time since boot, in kernel ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stolen {
+    /// The time during which the hypervisor ran other guests although this machine had work.
+    pub stolen: u64,
+    /// The total CPU time.
+    pub all: u64,
+}
+
+impl Host {
+    /// Returns the total steal time and the total CPU time of all CPUs. proc_stat(5).
+    pub fn stolen(&self) -> Known<Stolen> {
+        self.told(STAT).parsed(|text| stolen(&text))
+    }
 }
 
 /// Returns the lines of /proc/interrupts or /proc/softirqs, each with its count for `cpu` or, without `cpu`, with the
@@ -100,6 +118,14 @@ pub fn ran_and_waited_ns(text: &str) -> Option<(u64, u64)> {
     (ran_ns > 0 || runs > 0).then_some((ran_ns, waited_ns))
 }
 
+/// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is included in user time.
+fn stolen(stat: &str) -> Option<Stolen> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
+    let all = ticks.iter().fold(0_u64, |sum, &ticks| sum.saturating_add(ticks));
+    Some(Stolen { stolen: *ticks.get(7)?, all })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::{
@@ -108,7 +134,7 @@ mod tests {
         sample::Index,
     };
 
-    use super::{CountLine, count_lines, stolen_hundredths, waited_ns};
+    use super::{CountLine, Stolen, count_lines, stolen, stolen_hundredths, waited_ns};
 
     const X86: &str = "           CPU0       CPU1       \n \
         26:          0         15  IO-APIC   4-edge      ttyS0\n \
@@ -127,6 +153,13 @@ mod tests {
 
     fn counts(text: &str, cpu: Option<usize>) -> Vec<(&str, u64, &str)> {
         count_lines(text, cpu).map(|CountLine { name, count, label }| (name, count, label)).collect()
+    }
+
+    #[test]
+    fn steal_time_is_the_eighth_number() {
+        let told = stolen("cpu  10 20 30 40 5 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8\n");
+        assert_eq!(told, Some(Stolen { stolen: 8, all: 126 }));
+        assert_eq!((stolen(""), stolen("cpu  1 2 3\n")), (None, None));
     }
 
     #[test]

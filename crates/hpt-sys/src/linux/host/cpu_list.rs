@@ -1,4 +1,4 @@
-//! Sets of CPUs in the kernel's notation: lists (`0-2,7`) and masks (`f,ffffffff`). This module does not open files.
+//! Sets of CPUs in the kernel's notation: lists (`0-2,7`) and masks (`f,ffffffff`).
 
 use std::{collections::BTreeSet, fmt};
 

@@ -6,7 +6,6 @@ use std::{fs, path::Path};
 use super::{Architecture, Host};
 use crate::units::Frequency;
 
-/// The name of QEMU.
 pub(super) const QEMU: &str = "QEMU";
 
 /// The rate at which the ARM counter ticks when QEMU emulates the processor of a Raspberry Pi, in hertz. QEMU,

@@ -203,7 +203,6 @@ mod tests {
 
     type Files<'a> = &'a [(&'a str, &'a [u8])];
 
-    /// The hypervisor of a machine with these files.
     fn of(cpuid: Vec<CpuidLeaf>, files: Files<'_>) -> Option<String> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         for (path, content) in files {

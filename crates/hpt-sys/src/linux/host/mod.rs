@@ -1,75 +1,56 @@
-//! The machine: its files in /proc, /sys and the device tree, and the facts that no file contains. This module does not
-//! open counters. For a host from a system snapshot, it neither opens files nor executes CPUID.
+//! The machine: its files in /proc, /sys and the device tree, and the facts that no file contains. For a host from a
+//! system snapshot, it neither opens files nor executes CPUID.
+#![cfg_attr(not(feature = "tuning"), allow(dead_code, reason = "only what takes a capture lists all files"))]
 
-mod acpi;
-mod boot_loader;
 mod boot_parameters;
-mod capture;
-mod control_groups;
 mod cores;
 mod cpu;
 mod cpu_counts;
 mod cpu_list;
-mod daemons;
 mod device_denial;
-mod device_tree;
+#[cfg(any(feature = "devices", feature = "tuning"))]
+mod devices;
 mod emulation;
 mod hypervisor;
-mod interrupts;
 mod kernel;
-mod kernel_configuration;
 mod kernel_log;
-mod kernel_threads;
 mod perf;
-mod settings;
-mod situation;
 mod soc;
-mod system;
-mod system_timer;
 mod told;
-mod uio;
+#[cfg(feature = "tuning")]
+mod tuning;
 
 use std::{
     collections::BTreeMap,
+    fmt,
     fs::{File, Metadata},
     io::{self, Read},
     os::{
         fd::AsRawFd,
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
+    panic::{RefUnwindSafe, UnwindSafe},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use self::settings::STAT;
+#[cfg(any(feature = "devices", feature = "tuning"))]
+pub use self::devices::*;
+#[cfg(feature = "tuning")]
+pub use self::tuning::*;
 pub use self::{
-    acpi::PmTimer,
-    boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
-    capture::{Capture, CaptureFault, CaptureRefused, Captured, Entry, PathRefused, ReadRefused},
-    control_groups::{ControlGroups, CpuQuota, Throttled},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
-    cpu_counts::{CountLine, count_lines, ran_and_waited_ns, stolen_hundredths, waited_ns},
+    cpu_counts::{CountLine, Stolen, count_lines, ran_and_waited_ns, stolen_hundredths, waited_ns},
     cpu_list::CpuList,
-    device_tree::{DeviceNode, Region},
     kernel::{BootId, ClockSources, KernelRelease},
     kernel_log::{KernelLog, LogLine, LogUnreadable, NewLogLines},
-    kernel_threads::KernelThread,
     perf::PerfEvents,
-    situation::{DeviceFile, Situation},
     soc::ArchTimer,
-    system::System,
-    uio::UioWindow,
 };
 pub use self::{
-    acpi::{FADT, Latch, NoPmTimer},
-    cores::{Core, Cores, IdleState},
+    cores::{Core, Cores, IDLE_DRIVER, IdleState},
     device_denial::DeviceDenial,
-    interrupts::Interrupt,
-    kernel_configuration::KernelConfiguration,
-    settings::{IDLE_DRIVER, Stolen, Supply, Zone},
-    system::Family,
-    system_timer::SystemTimer,
     told::Known,
 };
 pub use crate::architecture::Architecture;
@@ -106,7 +87,17 @@ enum Root {
     /// because many of the kernel's files are links.
     Folder(PathBuf),
     /// In memory.
-    Capture(Arc<Capture>),
+    Recorded(Arc<dyn RecordedFiles>),
+}
+
+/// The files of a machine that is examined elsewhere. Each path is an absolute path on that machine.
+trait RecordedFiles: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// Returns the content of a file, or the error that a read on that machine would have returned.
+    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+    /// Returns whether a file or directory exists at this path.
+    fn is_there(&self, path: &str) -> bool;
+    /// Returns the names of the entries of a directory, in no particular order.
+    fn names(&self, folder: &str) -> Vec<String>;
 }
 
 /// A thread's permission to read the counter, as `prctl(PR_GET_TSC)` reports it.
@@ -169,6 +160,7 @@ pub struct Facts {
     #[cfg_attr(feature = "serde", serde(default))]
     pub imitator: Option<String>,
     /// The state of the system when the snapshot was taken; `None` for the live system, which is examined on demand.
+    #[cfg(feature = "tuning")]
     #[cfg_attr(feature = "serde", serde(default))]
     pub situation: Option<Situation>,
 }
@@ -195,6 +187,7 @@ impl Facts {
             hwcap2: process::hwcap2(),
             cpuid: cpu::leaves(arch::cpuid),
             translator: emulation::translator(),
+            #[cfg(feature = "tuning")]
             situation: None,
         }
     }
@@ -265,12 +258,6 @@ impl Host {
         Self { root: Root::Folder(PathBuf::from("/")), facts: Facts::live(), live: true }
     }
 
-    /// Creates a host from a capture and the facts about the captured machine.
-    #[must_use]
-    pub fn captured(capture: Capture, facts: Facts) -> Self {
-        Self { root: Root::Capture(Arc::new(capture)), facts, live: false }
-    }
-
     /// Creates a host from files in a directory, for tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn below(folder: impl Into<PathBuf>, facts: Facts) -> Self {
@@ -299,7 +286,7 @@ impl Host {
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => read_file_of_the_kernel(&below(folder, path)),
-            Root::Capture(capture) => capture.read(path),
+            Root::Recorded(files) => files.read(path),
         }
     }
 
@@ -313,7 +300,7 @@ impl Host {
     pub fn open_to_read(&self, path: &str) -> io::Result<File> {
         match &self.root {
             Root::Folder(folder) => File::open(below(folder, path)),
-            Root::Capture(_) => Err(nothing_moves()),
+            Root::Recorded(_) => Err(nothing_moves()),
         }
     }
 
@@ -321,7 +308,7 @@ impl Host {
     fn is_there(&self, path: &str) -> bool {
         match &self.root {
             Root::Folder(folder) => below(folder, path).exists(),
-            Root::Capture(capture) => capture.is_there(path),
+            Root::Recorded(files) => files.is_there(path),
         }
     }
 
@@ -351,7 +338,7 @@ impl Host {
                 let entries = std::fs::read_dir(below(folder, path)).into_iter().flatten().flatten();
                 entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
             }
-            Root::Capture(capture) => capture.names(path),
+            Root::Recorded(files) => files.names(path),
         };
         names.sort();
         names
@@ -366,7 +353,7 @@ impl Host {
     pub fn locate(&self, path: &str) -> Option<PathBuf> {
         match &self.root {
             Root::Folder(folder) => Some(below(folder, path)),
-            Root::Capture(_) => None,
+            Root::Recorded(_) => None,
         }
     }
 
@@ -470,7 +457,7 @@ impl Host {
     fn log_records(&self) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => kernel_log::records(kernel_log::open(&below(folder, KERNEL_LOG))?),
-            Root::Capture(capture) => capture.read(KERNEL_LOG),
+            Root::Recorded(files) => files.read(KERNEL_LOG),
         }
     }
 
@@ -483,7 +470,7 @@ impl Host {
     pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
         let opened = match &self.root {
             Root::Folder(folder) => kernel_log::open(&below(folder, KERNEL_LOG)),
-            Root::Capture(_) => Err(nothing_moves()),
+            Root::Recorded(_) => Err(nothing_moves()),
         };
         opened.and_then(NewLogLines::from_the_end_of).map_err(LogUnreadable::of)
     }

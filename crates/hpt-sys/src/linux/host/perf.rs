@@ -1,5 +1,5 @@
 //! Facts about perf events from the kernel's files: permissions, the counters of the cores, and the frequency of a
-//! core. This module does not count events.
+//! core.
 
 use std::collections::BTreeMap;
 

@@ -292,7 +292,6 @@ fn says(case: &Case<'_>, step: &str, text: &str) {
     }
 }
 
-/// Judges the commands that print no document.
 fn judge_text(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
     let expected = match asked.printed.split(' ').next() {
         Some("uname") => "PREEMPT_RT",

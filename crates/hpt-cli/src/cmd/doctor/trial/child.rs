@@ -1,5 +1,5 @@
-//! The process that makes one measurement of an experiment. It runs hpt itself, and is ended at its deadline, so that no
-//! measurement can exceed the time of the whole run. Reaches no verdicts.
+//! The process that makes one measurement of an experiment. It runs hpt itself, and is ended at its deadline, so that
+//! no measurement can exceed the time of the whole run.
 
 use std::{
     io::Read,

@@ -1,4 +1,4 @@
-//! The options of `hpt doctor --try`, and the command line of its measurement. Measures nothing.
+//! The options of `hpt doctor --try`, and the command line of its measurement.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -60,7 +60,6 @@ pub(crate) struct TrialOptions {
 }
 
 impl TrialOptions {
-    /// Returns the CPU that the measurement names.
     pub(crate) fn cpu(&self) -> Option<usize> {
         self.with.as_deref().and_then(|line| Line::of(line).cpu())
     }
@@ -94,7 +93,6 @@ pub(super) fn limit_of(figure: &str) -> String {
     format!("{figure}=1h")
 }
 
-/// The command line of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line(Vec<String>);
 
@@ -164,7 +162,6 @@ impl Line {
         ["hpt".to_owned()].into_iter().chain(self.0.iter().cloned()).collect()
     }
 
-    /// Returns the value of an option.
     fn value(&self, short: &str, long: &str) -> Option<&str> {
         self.0.iter().enumerate().find_map(|(place, word)| {
             if word == short || word == long {

@@ -1,5 +1,5 @@
 //! The comparison of a figure in rounds with a fix and in rounds without it: an exact rank-sum test, and the spread
-//! between rounds. Measures nothing.
+//! between rounds.
 
 use hpt_document::doctor_try::TryVerdict;
 

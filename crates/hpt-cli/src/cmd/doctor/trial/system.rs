@@ -1,5 +1,4 @@
-//! The machine of an experiment: applies and undoes fixes with the journal, and measures with a command of hpt. Reaches no
-//! verdicts.
+//! The machine of an experiment: applies and undoes fixes with the journal, and measures with a command of hpt.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,6 @@ const REPEATS: u32 = 4;
 const TOLERANCE: u32 = 3;
 const STARTING: Duration = Duration::from_secs(5);
 
-/// Returns the command line of one measurement.
 pub(super) fn words(line: &Line, requested: Option<Duration>, figure: &str) -> Vec<String> {
     let duration = requested.map(in_milliseconds);
     let line = duration.map_or_else(|| line.clone(), |each| line.and(&["--duration", &each]));
@@ -42,10 +40,8 @@ pub(super) fn in_milliseconds(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
-/// The measurement of the rounds.
 pub(super) struct Rounds {
     pub(super) line: Line,
-    /// The name of the figure.
     pub(super) figure: String,
     /// The requested duration; `None` if the line of the measurement determines it.
     pub(super) requested: Option<Duration>,
@@ -62,7 +58,6 @@ pub(super) type Lists = Vec<Option<Result<Change, String>>>;
 pub(super) struct Left {
     /// The command that restores them later.
     pub(super) command: String,
-    /// A text for each.
     pub(super) texts: Vec<String>,
 }
 

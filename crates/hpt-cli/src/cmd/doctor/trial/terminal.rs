@@ -1,4 +1,4 @@
-//! The result of `hpt doctor --try` for a terminal: what to keep, and a table of all fixes. Measures nothing.
+//! The result of `hpt doctor --try` for a terminal: what to keep, and a table of all fixes.
 
 use std::time::Duration;
 

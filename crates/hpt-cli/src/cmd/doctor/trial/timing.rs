@@ -1,4 +1,4 @@
-//! How long a round is, and how many rounds there are, so that a run ends in time. Measures nothing.
+//! How long a round is, and how many rounds there are, so that a run ends in time.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -51,7 +51,6 @@ pub(super) struct TrialTiming {
     pub(super) requested: Option<Duration>,
     /// The expected duration of one measurement.
     pub(super) expected: Duration,
-    /// The number of measurements for which there is time.
     pub(super) measurements: usize,
 }
 
@@ -87,7 +86,6 @@ impl Pace {
         *self = Self::new(self.each() * factor);
     }
 
-    /// Returns the number of measurements for which there is time.
     pub(super) fn fitting(&self, left: Duration) -> usize {
         let each = self.each().as_nanos().max(1);
         usize::try_from(left.as_nanos() / each).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! How far edges are from a constant period: the smallest strip around a line that contains all edges. Reads no file.
+//! How far edges are from a constant period: the smallest strip around a line that contains all edges.
 
 /// The largest number of corners that are kept. Edges on a line with jitter have some dozens.
 const MOST_CORNERS: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! The intervals between the edges of one channel: exact ends, and quantiles in bounded memory. Reads no file.
+//! The intervals between the edges of one channel: exact ends, and quantiles in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,6 @@ impl Intervals {
         }
     }
 
-    /// Returns the number of intervals.
     pub(super) const fn samples(&self) -> u64 {
         self.samples
     }
@@ -46,7 +45,6 @@ impl Intervals {
         self.ends
     }
 
-    /// Returns the mean interval.
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub(super) fn mean(&self) -> f64 {
         self.sum as f64 / self.samples.max(1) as f64

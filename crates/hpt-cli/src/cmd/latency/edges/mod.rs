@@ -1,4 +1,4 @@
-//! `hpt latency edges`: the intervals between the edges in a recording of a logic analyzer. Records nothing itself.
+//! `hpt latency edges`: the intervals between the edges in a recording of a logic analyzer.
 
 mod grid;
 mod intervals;
@@ -51,7 +51,6 @@ pub(crate) struct EdgesArguments {
     channel: Vec<String>,
 }
 
-/// The edges of all channels.
 struct OfChannels(Vec<Edges>);
 
 impl Samples for OfChannels {

@@ -69,7 +69,6 @@ pub(super) struct Layout {
     pub(super) rate_hz: Option<u64>,
     /// The length of a tick, in nanoseconds.
     pub(super) tick_ns: f64,
-    /// The names of the channels.
     pub(super) channels: Vec<String>,
     /// The column of each channel.
     columns: Vec<usize>,
@@ -192,7 +191,6 @@ pub(super) trait Samples {
 #[derive(Debug, PartialEq)]
 pub(super) struct Whole {
     pub(super) layout: Layout,
-    /// The number of rows.
     pub(super) samples: u64,
     /// Whether two successive rows without a time are equal. If none are, rows may be missing.
     pub(super) may_lack_rows: bool,

@@ -1,4 +1,4 @@
-//! `hpt latency gpio --list`: lists GPIO chips, their lines, and the users of the lines. Changes no line.
+//! `hpt latency gpio --list`: lists GPIO chips, their lines, and the users of the lines.
 
 use std::path::PathBuf;
 

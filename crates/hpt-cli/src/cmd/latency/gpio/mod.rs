@@ -170,7 +170,6 @@ impl GpioArguments {
         (!self.list).then(|| self.limits.limits())
     }
 
-    /// Returns the kind of the resulting document.
     pub(super) const fn kind(&self) -> &'static str {
         if self.list { LIST } else { KIND }
     }

@@ -1,4 +1,4 @@
-//! The two lines of a measurement, requested from the kernel. Measures nothing.
+//! The two lines of a measurement, requested from the kernel.
 
 use clap::ValueEnum;
 use hpt_core::{Host, PosixClock};

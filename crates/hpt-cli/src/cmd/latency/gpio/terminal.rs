@@ -1,4 +1,4 @@
-//! The tables of `hpt latency gpio`. Measures nothing.
+//! The tables of `hpt latency gpio`.
 
 use std::time::Duration;
 

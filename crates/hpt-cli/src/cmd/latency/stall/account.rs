@@ -1,5 +1,4 @@
-//! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline
-//! of its CPU. This module reads no clock and no file.
+//! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline of its CPU.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -29,7 +28,6 @@ pub(super) struct StallDetails {
     pub(super) shared: usize,
 }
 
-/// The results of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) stalls: Stalls<StallDetails>,
@@ -138,7 +136,6 @@ impl ThreadOutcome {
     }
 }
 
-/// Returns notes on the results.
 pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut unreadable: Vec<_> = ended.iter().flat_map(|one| &one.unreadable).collect();

@@ -1,4 +1,4 @@
-//! The rows of the `hpt latency stall` document. Measures nothing.
+//! The rows of the `hpt latency stall` document.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,6 @@ use crate::{
     },
 };
 
-/// Returns the results of one thread so far.
 pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     let lengths = &thread.latencies;
     let counts = lengths.histogram();

@@ -409,7 +409,6 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
     Some(copies.iter().map(Copied::of_thread).collect())
 }
 
-/// The measurement of one thread.
 struct OneThread<'a> {
     arguments: &'a StallArguments,
     context: &'a Context,

@@ -1,4 +1,4 @@
-//! The headline and the tables of `hpt latency stall`. Measures nothing.
+//! The headline and the tables of `hpt latency stall`.
 
 use std::ops::Range;
 

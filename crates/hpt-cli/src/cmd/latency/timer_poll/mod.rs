@@ -187,7 +187,6 @@ impl TimerArguments {
         self.common.limits.limits()
     }
 
-    /// Returns the file for a chart of the result.
     pub(crate) fn chart(&self) -> Option<chart_option::ChartFile<'_>> {
         self.common.chart.file()
     }
@@ -198,7 +197,6 @@ impl PollArguments {
         self.common.limits.limits()
     }
 
-    /// Returns the file for a chart of the result.
     pub(crate) fn chart(&self) -> Option<chart_option::ChartFile<'_>> {
         self.common.chart.file()
     }

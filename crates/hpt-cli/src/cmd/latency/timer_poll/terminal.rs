@@ -1,4 +1,4 @@
-//! The tables of `hpt latency timer` and `hpt latency poll`. Measures nothing.
+//! The tables of `hpt latency timer` and `hpt latency poll`.
 
 use hpt_document::{
     latency::LatencyFigures,

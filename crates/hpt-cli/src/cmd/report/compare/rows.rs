@@ -54,7 +54,6 @@ impl<'a> RowValues<'a> {
     }
 }
 
-/// The scale on which values are compared.
 #[derive(Clone, Copy, Debug)]
 enum Scale {
     Ratios,

@@ -22,7 +22,6 @@ impl Side {
         sides.map(|((path, runs), name)| Self { name, file: path.display().to_string(), runs }).collect()
     }
 
-    /// Returns the first run.
     pub(super) fn first(&self) -> &Report {
         &self.runs[0]
     }

@@ -45,7 +45,6 @@ pub(super) enum ValueKind {
     Maximum,
 }
 
-/// A value of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct One {
     pub(super) part: &'static str,

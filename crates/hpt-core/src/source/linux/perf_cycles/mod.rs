@@ -1,5 +1,5 @@
 //! The cycles of one thread, counted by a perf event of this thread. They are read from a register if the kernel allows
-//! it, otherwise with a system call. The event itself is opened in `sys::perf`.
+//! it, otherwise with a system call. The event itself is opened in `hpt_sys::perf`.
 
 mod page;
 

@@ -1,5 +1,5 @@
 //! The ACPI power management timer in PCs: 3.579 545 MHz, read through an I/O port. The port instruction itself is in
-//! `sys::arch`.
+//! `hpt_sys::arch`.
 
 use std::{io, marker::PhantomData};
 

@@ -4,7 +4,6 @@
 
 mod entry;
 mod files;
-mod take;
 mod text;
 
 use std::{
@@ -15,18 +14,26 @@ use std::{
     ops::Bound,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 pub use self::{
     entry::{Entry, ReadRefused},
-    take::Captured,
     text::CaptureFault,
 };
 use self::{
     entry::{MOST_PATHS, wrong_with_path, wrong_with_target},
     text::Section,
 };
-use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regular};
+use crate::host::{Facts, Host, LARGEST_FILE, Root, content_of, read_regular_file, refuse_what_is_not_regular};
+
+impl Host {
+    /// Creates a host from a capture and the facts about the captured machine.
+    #[must_use]
+    pub fn captured(capture: Capture, facts: Facts) -> Self {
+        Self { root: Root::Recorded(Arc::new(capture)), facts, live: false }
+    }
+}
 
 /// The maximum number of captures from which a capture can be derived, directly and indirectly.
 const MOST_BASES: usize = 8;
@@ -208,7 +215,7 @@ impl Capture {
         self.about = about.into();
     }
 
-    /// Returns the [`Facts`](super::Facts) of the machine as JSON. The library itself neither reads nor writes JSON.
+    /// Returns the [`Facts`] of the machine as JSON. The library itself neither reads nor writes JSON.
     /// With the `serde` feature, its users can convert facts from and to JSON.
     #[must_use]
     pub fn facts(&self) -> &str {

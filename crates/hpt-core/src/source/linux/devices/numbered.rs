@@ -1,4 +1,4 @@
-//! Kinds of clocks whose devices are numbered, for example rtc0, ptp0 and ptp1. Opens no clock.
+//! Kinds of clocks whose devices are numbered, for example rtc0, ptp0 and ptp1.
 
 use std::{
     io,

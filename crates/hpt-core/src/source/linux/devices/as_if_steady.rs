@@ -1,5 +1,5 @@
 //! Tests a clock that can be stepped or slewed as if its rate were constant. No daemon slews a clock by a twentieth of
-//! its rate, and no daemon steps it during three consecutive tests. Opens no source.
+//! its rate, and no daemon steps it during three consecutive tests.
 
 use hpt_sys::{host::Host, units::FrequencyRange};
 

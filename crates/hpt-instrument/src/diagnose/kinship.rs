@@ -1,9 +1,7 @@
 //! Determines which source names refer to the same counter. Uses the names and, if a name is ambiguous, the device
-//! tree. Opens no source.
+//! tree.
 
-use hpt_sys::host::Host;
-
-use crate::source::{PosixId, Scope, SourceInfo};
+use hpt_core::{Host, PosixId, SourceInfo, source::Scope};
 
 /// Pairs of names that refer to the same reading.
 const ONE_READING: [(&str, &str); 3] =
@@ -14,7 +12,7 @@ const ONE_READING: [(&str, &str); 3] =
 /// # Examples
 ///
 /// ```
-/// use hpt_core::source::are_one_reading;
+/// use hpt_instrument::diagnose::are_one_reading;
 ///
 /// assert!(are_one_reading("hpet", "hpet-low") && !are_one_reading("monotonic", "monotonic-raw"));
 /// ```
@@ -40,19 +38,18 @@ pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'stat
     }
 }
 
-impl SourceInfo {
-    /// Returns whether the kernel derives this source from its clocksource. This applies to gettimeofday and to the
-    /// system-wide clocks of `clock_gettime`.
-    #[must_use]
-    pub fn is_made_of_the_clock_source(&self) -> bool {
-        let is_its = |id: PosixId| id.source_id() == self.id;
-        self.scope == Scope::System && PosixId::all().any(is_its)
-    }
+/// Returns whether the kernel derives this source from its clocksource. This applies to gettimeofday and to the
+/// system-wide clocks of `clock_gettime`.
+#[must_use]
+pub fn is_made_of_the_clock_source(info: &SourceInfo) -> bool {
+    let is_its = |id: PosixId| id.source_id() == info.id;
+    info.scope == Scope::System && PosixId::all().any(is_its)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::source::{Scope, SourceId, SourceInfo, are_one_reading, counter_of_clock_source, names};
+    use super::{are_one_reading, counter_of_clock_source, is_made_of_the_clock_source};
+    use hpt_core::source::{self, Scope, SourceId, SourceInfo, names};
     use hpt_sys::host::{Architecture, Facts, Host};
 
     #[test]
@@ -91,17 +88,17 @@ mod tests {
         let made = |id: &'static str, scope| {
             let mut info = SourceInfo::new(SourceId::new(id));
             info.scope = scope;
-            info.is_made_of_the_clock_source()
+            is_made_of_the_clock_source(&info)
         };
         assert!(["monotonic", "monotonic-raw", "gettimeofday", "tai"].iter().all(|id| made(id, Scope::System)));
         let others = ["ptp0", "rtc0", "hpet", "tsc", "perf-time", "thread-cpu"];
         assert!(others.iter().all(|id| !made(id, Scope::System)));
         assert!(!made("process-cpu", Scope::Process));
         // The sources on this machine.
-        for report in crate::source::outline(&Host::live()) {
+        for report in source::outline(&Host::live()) {
             let Ok(info) = report.availability else { continue };
             if matches!(info.id.as_str(), "monotonic" | "realtime" | "boottime") {
-                assert!(info.is_made_of_the_clock_source(), "{}", info.id);
+                assert!(is_made_of_the_clock_source(&info), "{}", info.id);
             }
         }
     }

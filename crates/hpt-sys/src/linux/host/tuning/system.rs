@@ -1,5 +1,4 @@
 //! The distribution of a machine, and how it starts services and its kernel: the facts that decide which commands work.
-//! This module starts no program.
 
 use std::{fs, os::unix::fs::MetadataExt};
 

@@ -7,7 +7,6 @@ use std::{fs, ops::RangeInclusive};
 
 use super::Host;
 
-/// A daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Daemon {
     name: &'static str,

@@ -36,7 +36,7 @@ impl Host {
     }
 
     /// Returns the paths of the files that describe the UIO window covering `wanted`; empty if there is no such window.
-    pub(super) fn uio_files(&self, wanted: Region) -> Vec<String> {
+    pub(in crate::linux::host) fn uio_files(&self, wanted: Region) -> Vec<String> {
         self.uio_window(wanted).map_or_else(Vec::new, |UioWindow { device, map, .. }| {
             let of_map = |name| format!("{CLASS}/{device}/maps/map{map}/{name}");
             vec![format!("{CLASS}/{device}/name"), of_map("addr"), of_map("size")]

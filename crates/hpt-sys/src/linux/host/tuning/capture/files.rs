@@ -7,9 +7,10 @@ use super::{
     Capture,
     entry::{Entry, LARGEST_ERRNO, ReadRefused},
 };
+use crate::host::RecordedFiles;
 
 impl ReadRefused {
-    pub(super) fn of(cause: &io::Error) -> Self {
+    pub(in crate::linux::host::tuning) fn of(cause: &io::Error) -> Self {
         let errno = cause.raw_os_error().and_then(|errno| u16::try_from(errno).ok());
         match (cause.kind(), errno) {
             (io::ErrorKind::PermissionDenied, _) => Self::PermissionDenied,
@@ -31,9 +32,19 @@ impl ReadRefused {
 }
 
 impl Capture {
-    /// Returns the content of a file, or the error that a read on the original machine would have returned. `path` is
-    /// an absolute path on that machine.
-    pub(in crate::linux::host) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+    /// Returns the error that the kernel reports for a path that does not exist.
+    fn nothing_at(&self, path: &str) -> io::Error {
+        let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
+        let errno = folders.into_iter().find_map(|folder| match self.entries.get(folder)? {
+            Entry::Link(_) => Some(libc::ELOOP),
+            Entry::File(_) | Entry::Unreadable(_) | Entry::Absent => Some(libc::ENOTDIR),
+        });
+        io::Error::from_raw_os_error(errno.unwrap_or(libc::ENOENT))
+    }
+}
+
+impl RecordedFiles for Capture {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = path.trim_start_matches('/');
         match self.get(path) {
             Some(Entry::File(content)) => Ok(content.clone()),
@@ -45,18 +56,7 @@ impl Capture {
         }
     }
 
-    /// Returns the error that the kernel reports for a path that does not exist.
-    fn nothing_at(&self, path: &str) -> io::Error {
-        let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
-        let errno = folders.into_iter().find_map(|folder| match self.entries.get(folder)? {
-            Entry::Link(_) => Some(libc::ELOOP),
-            Entry::File(_) | Entry::Unreadable(_) | Entry::Absent => Some(libc::ENOTDIR),
-        });
-        io::Error::from_raw_os_error(errno.unwrap_or(libc::ENOENT))
-    }
-
-    /// Returns whether a file or directory exists at this path.
-    pub(in crate::linux::host) fn is_there(&self, path: &str) -> bool {
+    fn is_there(&self, path: &str) -> bool {
         let path = path.trim_start_matches('/');
         match self.entries.get(path) {
             Some(Entry::File(_) | Entry::Unreadable(_)) => true,
@@ -65,8 +65,7 @@ impl Capture {
         }
     }
 
-    /// Returns the names of the entries of a directory, in no particular order.
-    pub(in crate::linux::host) fn names(&self, folder: &str) -> Vec<String> {
+    fn names(&self, folder: &str) -> Vec<String> {
         let folder = folder.trim_start_matches('/');
         let begin = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let mut names = Vec::new();

@@ -1,5 +1,5 @@
 //! PTP hardware clocks of network cards and hypervisors, and their offset from the system clock. The calls to the
-//! driver are in `sys::ptp`.
+//! driver are in `hpt_sys::ptp`.
 
 use std::io;
 

@@ -1,5 +1,5 @@
 //! The Broadcom System Timer in every Raspberry Pi: a microsecond counter in a page of device registers, which is read
-//! and never written. The page is mapped in `sys::mmio`.
+//! and never written. The page is mapped in `hpt_sys::mmio`.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use hpt_sys::{
 use super::{rights, split_counter::read_split_counter, tested};
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo,
-    StatedBy, TimeSource, Unavailable, backend::Sealed, linux::refusals::require_mapping,
+    StatedBy, TimeSource, Unavailable, backend::Sealed,
 };
 
 const WIDE_ID: SourceId = SourceId::new("bcm-systimer");
@@ -214,7 +214,6 @@ fn open(host: &Host, id: SourceId) -> Result<(SystimerCounter<Window>, PathBuf),
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    require_mapping()?;
     let (registers, path) = map(host, region)?;
     let barrier = Barrier::detect(process::platform().as_deref());
     Ok((SystimerCounter { registers, barrier, info }, path))

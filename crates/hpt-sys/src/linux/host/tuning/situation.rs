@@ -1,5 +1,5 @@
 //! Facts about a machine's state that no single file contains: the result of adjtimex, the running programs, and the
-//! accessible devices. This module does not open devices.
+//! accessible devices.
 
 use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, System, daemons::Seen};
 use crate::{

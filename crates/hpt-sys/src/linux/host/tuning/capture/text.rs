@@ -1,5 +1,4 @@
-//! The text format of captures: a writer, and a strict parser for text that may come from an untrusted user. This
-//! module does not open files.
+//! The text format of captures: a writer, and a strict parser for text that may come from an untrusted user.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
 //! The High Precision Event Timer in PCs: a counter of at least 10 MHz in a page of device registers, which is read and
-//! never written. The page is mapped in `sys::mmio`.
+//! never written. The page is mapped in `hpt_sys::mmio`.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use hpt_sys::{
 use super::{split_counter::read_split_counter, tested};
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo,
-    StatedBy, TimeSource, Unavailable, backend::Sealed, linux::refusals::require_mapping,
+    StatedBy, TimeSource, Unavailable, backend::Sealed,
 };
 
 const WIDE_ID: SourceId = SourceId::new("hpet");
@@ -249,7 +249,6 @@ fn open(host: &Host, id: SourceId) -> Result<HpetCounter<Arc<Window>>, Unavailab
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    require_mapping()?;
     let window = window().map_err(|(step, error)| refusal(host, step, error))?;
     HpetCounter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
 }

@@ -17,7 +17,7 @@ use self::page::{Line, NoLine};
 use super::tested;
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, linux::refusals::require_mapping, permitted_native,
+    TimeSource, Unavailable, backend::Sealed, permitted_native,
 };
 
 const ID: SourceId = SourceId::new("perf-time");
@@ -84,7 +84,6 @@ impl PerfTime {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        require_mapping()?;
         let event = PerfEvent::that_counts_nothing().map_err(refusal)?;
         let page = event.map().map_err(|error| Unavailable::refused("cannot map the page of a perf event", error))?;
         let at_opening = page::line(&page).map_err(|why| not_told(why, host.facts().architecture))?;

@@ -1,9 +1,9 @@
-//! Interrupts: their counts per CPU, and their affinity. This module does not move interrupts.
+//! Interrupts: their counts per CPU, and their affinity.
 
 use std::collections::BTreeMap;
 
-use super::{CpuList, Host, Known, cpu_counts::cpus_of};
-use crate::settings::IRQ_AFFINITY;
+use super::{CpuList, Host, Known};
+use crate::{host::cpu_counts::cpus_of, settings::IRQ_AFFINITY};
 
 const INTERRUPTS: &str = "/proc/interrupts";
 

@@ -116,7 +116,7 @@ impl Host {
     /// Returns the paths of the files that this module reads. Of the PCI devices, only the chipset with a known timer
     /// fault is included. If there is no such chipset, the first device is included, so that a capture contains a list
     /// of devices.
-    pub(super) fn pm_timer_files(&self) -> Vec<String> {
+    pub(in crate::linux::host) fn pm_timer_files(&self) -> Vec<String> {
         let devices = self.list(PCI_DEVICES);
         let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());
         let of_device = matters
@@ -211,9 +211,9 @@ mod tests {
     use crate::host::{Facts, Host};
 
     /// Tables that Linux exposed, on two machines under QEMU and on a virtual machine: tests/data/fadt/README.md.
-    const Q35: &[u8] = include_bytes!("../../../tests/data/fadt/qemu-q35.bin");
-    const PC: &[u8] = include_bytes!("../../../tests/data/fadt/qemu-pc.bin");
-    const REDUCED: &[u8] = include_bytes!("../../../tests/data/fadt/firecracker.bin");
+    const Q35: &[u8] = include_bytes!("../../../../tests/data/fadt/qemu-q35.bin");
+    const PC: &[u8] = include_bytes!("../../../../tests/data/fadt/qemu-pc.bin");
+    const REDUCED: &[u8] = include_bytes!("../../../../tests/data/fadt/firecracker.bin");
 
     /// Sets the checksum to the required value.
     fn summed(mut table: Vec<u8>) -> Vec<u8> {

@@ -3,13 +3,10 @@
 
 use std::io;
 
-use super::{
-    Capture,
-    entry::{Entry, ReadRefused},
-};
+use super::{interrupts, kernel_configuration, settings};
 use crate::host::{
-    COMMAND_LINE, Facts, Host, KERNEL_LOG, TIMEBASE_FREQUENCY, boot_parameters, hypervisor, interrupts,
-    kernel_configuration, kernel_log, settings, soc,
+    COMMAND_LINE, Capture, Entry, Facts, Host, KERNEL_LOG, ReadRefused, TIMEBASE_FREQUENCY, boot_parameters,
+    hypervisor, kernel_log, soc,
 };
 
 /// Files with the same path on every machine. The boot ID is omitted because it identifies one boot of one machine.

@@ -1,6 +1,5 @@
 //! Searches the device tree for nodes by their `compatible` property, and determines the addresses of their registers,
-//! as seen by the processor. This module does not open devices. It interprets properties, but does not determine the
-//! purpose of a device.
+//! as seen by the processor. It interprets properties, but does not determine the purpose of a device.
 
 use super::{Host, soc::cell};
 
@@ -70,7 +69,7 @@ impl Host {
 
     /// Returns the paths of the files that [`device_node`](Self::device_node) reads from the node and from the buses
     /// above it.
-    pub(super) fn device_node_files(&self, compatible: &str) -> Vec<String> {
+    pub(in crate::linux::host) fn device_node_files(&self, compatible: &str) -> Vec<String> {
         let Some((path, buses)) = find(self, compatible) else { return Vec::new() };
         let of_buses = buses.iter().flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{}/{name}", bus.path)));
         of_buses.chain(OF_A_NODE.map(|name| format!("{ROOT}{path}/{name}"))).collect()

@@ -1,5 +1,5 @@
 //! Real-time clocks, which keep the date and time while the machine is off. Their readings are whole seconds. The calls
-//! to the driver are in `sys::rtc`.
+//! to the driver are in `hpt_sys::rtc`.
 
 use std::{
     fs::File,

@@ -1,5 +1,5 @@
 //! The CPU time and the CPUs that control groups allow the current process to use. The names of groups are not stored,
-//! so a capture contains only numbers. This module changes nothing.
+//! so a capture contains only numbers.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -189,7 +189,6 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     folders.into_iter()
 }
 
-/// A tree of control groups.
 struct Tree<'a> {
     /// The directories in which its root may be.
     roots: [String; 2],

@@ -1,5 +1,4 @@
-//! The entries of a capture, and the rules for its paths and link targets. This module does not depend on the file
-//! format.
+//! The entries of a capture, and the rules for its paths and link targets.
 
 use std::fmt;
 

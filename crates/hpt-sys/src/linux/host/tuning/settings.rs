@@ -1,13 +1,11 @@
 //! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
-//! supply of a board, and steal time. This module does not change settings.
+//! supply of a board, and steal time.
 
 use super::{CpuList, Host, Known};
+use crate::host::cores::{IDLE_DRIVER, STAT};
 use crate::settings::{self, FAIR_SERVER, FAIR_SERVER_PERIOD, Form, SystemSetting};
 
-pub(super) const STAT: &str = "/proc/stat";
 const SWAPS: &str = "/proc/swaps";
-/// The driver of idle states. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
-pub const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
 /// The driver for the firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c. Without its file,
@@ -21,15 +19,6 @@ const ZONES: &str = "/sys/class/thermal";
 /// Files with the same path on every machine that contain no setting.
 const FILES: [&str; 7] =
     [IDLE_DRIVER, STAT, SWAPS, STATUS, LIMITS, "/sys/devices/system/node/online", "/sys/devices/system/cpu/smt/active"];
-
-/// CPU time since boot, in kernel ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stolen {
-    /// The time during which the hypervisor ran other guests although this machine had work.
-    pub stolen: u64,
-    /// The total CPU time.
-    pub all: u64,
-}
 
 /// The report from a Raspberry Pi's firmware about under-voltage and throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,11 +78,6 @@ impl Host {
     /// Returns the number of swap areas.
     pub fn swaps(&self) -> Known<usize> {
         self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
-    }
-
-    /// Returns the total steal time and the total CPU time of all CPUs. proc_stat(5).
-    pub fn stolen(&self) -> Known<Stolen> {
-        self.told(STAT).parsed(|text| stolen(&text))
     }
 
     /// Returns the firmware's report about the power supply of a Raspberry Pi; `None` on other machines.
@@ -199,27 +183,12 @@ fn between(text: &str, before: char, after: char) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is included in user time.
-fn stolen(stat: &str) -> Option<Stolen> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
-    let all = ticks.iter().fold(0_u64, |sum, &ticks| sum.saturating_add(ticks));
-    Some(Stolen { stolen: *ticks.get(7)?, all })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{SWAPS, Stolen, between, stolen, without_what_is_private};
+    use super::{SWAPS, between, without_what_is_private};
     use crate::settings::{HUGE_PAGES, PREEMPTION, SAME_PAGES, WORKERS};
-
-    #[test]
-    fn steal_time_is_the_eighth_number() {
-        let told = stolen("cpu  10 20 30 40 5 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8\n");
-        assert_eq!(told, Some(Stolen { stolen: 8, all: 126 }));
-        assert_eq!((stolen(""), stolen("cpu  1 2 3\n")), (None, None));
-    }
 
     #[test]
     fn a_value_is_the_marked_word_and_a_mask_without_padding() {
@@ -249,7 +218,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_parsed_without_a_panic(text in any::<String>()) {
-            let _ = (stolen(&format!("cpu {text}")), between(&text, '(', ')'));
+            let _ = between(&text, '(', ')');
             let _ = without_what_is_private(SWAPS, &text);
         }
     }

@@ -1,0 +1,14 @@
+//! Where the device tree and the tables of the firmware describe devices. The features `devices` and `tuning` include it.
+
+mod acpi;
+mod device_tree;
+mod system_timer;
+mod uio;
+
+pub use self::{
+    acpi::{FADT, Latch, NoPmTimer, PmTimer},
+    device_tree::{DeviceNode, Region},
+    system_timer::SystemTimer,
+    uio::UioWindow,
+};
+use super::{Architecture, Host, soc};
