@@ -295,7 +295,6 @@ fn section_name(section: Section, decoder: &Decoder) -> Option<String> {
     }
 }
 
-/// Returns the name and the number of a thread.
 fn thread_words(pid: i32, decoder: &Decoder) -> String {
     match decoder.thread(pid) {
         _ if pid == 0 => "idle".to_owned(),

@@ -1,4 +1,4 @@
-//! The causes of all late samples of a run, added up in bounded memory. Divides nothing.
+//! The causes of all late samples of a run, added up in bounded memory.
 
 use super::{
     part::{Addresses, Doubt, Explained, PartKind},

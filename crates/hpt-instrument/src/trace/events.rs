@@ -1,4 +1,4 @@
-//! The events that explain a late sample, decoded from the entries of the ring buffer. Keeps no events.
+//! The events that explain a late sample, decoded from the entries of the ring buffer.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,7 +22,6 @@ pub(super) const STACK: &str = "ftrace/kernel_stack";
 /// The name of a thread, padded with zeros.
 pub(super) type ThreadName = [u8; 16];
 
-/// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     /// The time on CLOCK_MONOTONIC, in nanoseconds.

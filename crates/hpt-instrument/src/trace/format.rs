@@ -1,5 +1,5 @@
 //! The layout of the kernel's ring buffer and of its events, as the kernel describes them in header_page and in the
-//! format files (Documentation/trace/events.rst). Decodes nothing.
+//! format files (Documentation/trace/events.rst).
 
 /// The maximum size of a page of the ring buffer, in bytes, and of a field.
 const LONGEST_PAGE: usize = 1 << 20;
@@ -24,7 +24,6 @@ pub(super) struct Field {
     pub(super) is_location: bool,
 }
 
-/// The format of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EventFormat {
     pub(super) id: u16,
@@ -54,7 +53,6 @@ impl EventFormat {
         Some(Self { id, fields: text.lines().filter_map(field).collect() })
     }
 
-    /// Returns the field with this name.
     pub(super) fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(other, _)| other == name).map(|&(_, field)| field)
     }

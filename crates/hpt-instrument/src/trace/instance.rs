@@ -1,4 +1,4 @@
-//! The private tracefs instance of a run: its events, its clock, its buffers, and its removal. Reads no events.
+//! The private tracefs instance of a run: its events, its clock, its buffers, and its removal.
 
 use std::{
     fs::{self, File},
@@ -288,7 +288,6 @@ impl Ring {
     }
 }
 
-/// Returns the online CPUs.
 pub(super) fn online_cpus() -> Vec<usize> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     CpuList::parse(text.trim()).map(|list| list.iter().collect()).unwrap_or_default()

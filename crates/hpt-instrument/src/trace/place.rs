@@ -1,5 +1,5 @@
-//! The place of the kernel's tracefs, and its files. Every file is opened relative to an open directory whose file system
-//! is verified. Mounts nothing.
+//! The place of the kernel's tracefs, and its files. Every file is opened relative to an open directory whose file
+//! system is verified.
 
 use std::{
     fs::{self, File},
@@ -83,7 +83,6 @@ impl Folder {
         Ok(File::from(openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Reads a text file.
     pub(super) fn text(&self, name: &str) -> Result<String, TraceError> {
         let read = || {
             let mut file = self.file(name, OFlags::RDONLY)?;
@@ -103,7 +102,6 @@ impl Folder {
         read().map_err(|cause| refused(name, cause))
     }
 
-    /// Writes a value to a file.
     pub(super) fn write(&self, name: &str, value: &str) -> Result<(), TraceError> {
         let write = || self.file(name, OFlags::WRONLY)?.write_all(value.as_bytes());
         write().map_err(|cause| refused(name, cause))

@@ -1,4 +1,4 @@
-//! The time for which CPU quotas of control groups paused threads of this process during a run. Interprets nothing.
+//! The time for which CPU quotas of control groups paused threads of this process during a run.
 
 use std::{
     collections::VecDeque,

@@ -9,8 +9,11 @@ use std::{
 };
 
 use hpt_core::clock::Instant;
-use hpt_realtime::{Pinned, allowed_cpus};
-use hpt_sys::host::{Host, KernelRelease};
+use hpt_realtime::{FAIR_SERVER_SINCE, Pinned, allowed_cpus};
+use hpt_sys::{
+    host::{Host, KernelRelease},
+    settings::{FAIR_SERVER, RT_RUNTIME},
+};
 
 use super::{
     attribute::divide,
@@ -21,7 +24,7 @@ use super::{
     quota::Quotas,
     report::TraceReport,
     request::Request,
-    rules::{MOST_SCHEDULING_NS, TraceEvidence},
+    rules::{MOST_SCHEDULING_NS, Pauses, TraceEvidence},
     shared::SharedSamples,
     steal::Steal,
     symbols,
@@ -71,7 +74,7 @@ pub(super) struct Reader {
     quotas: Quotas,
     /// The latencies of the idle states of each CPU, in nanoseconds.
     idle_ns: Vec<Vec<u64>>,
-    machine: MachineTraits,
+    machine: Machine,
     /// The times of the switches in the first samples, in nanoseconds, in ascending order.
     switches: Vec<u64>,
     causes: Causes,
@@ -86,10 +89,32 @@ pub(super) struct Reader {
 }
 
 /// The properties of the machine on which the rules depend.
-#[derive(Clone, Copy, Debug)]
-struct MachineTraits {
+#[derive(Clone, Debug)]
+struct Machine {
+    host: Host,
     is_virtual: bool,
     has_fair_server: bool,
+}
+
+impl Machine {
+    fn live() -> Self {
+        let host = Host::live();
+        let release = KernelRelease::parse(&host.facts().kernel_release);
+        Self {
+            is_virtual: host.hypervisor().is_some(),
+            has_fair_server: release.is_some_and(|release| release >= FAIR_SERVER_SINCE),
+            host,
+        }
+    }
+
+    /// Returns what may pause a real-time thread on this CPU at present. A setting that cannot be read may be on.
+    fn pauses(&self, cpu: usize) -> Pauses {
+        let is = |path: &str, off: i64| self.host.number_in(path).is() == Some(&off);
+        Pauses {
+            throttling: !is(RT_RUNTIME.path, -1),
+            fair_server: self.has_fair_server && !is(&FAIR_SERVER.path_of(&[cpu]), 0),
+        }
+    }
 }
 
 impl Reader {
@@ -100,10 +125,7 @@ impl Reader {
         let rings = cpus.iter().map(|&cpu| instance.ring(cpu)).collect::<Result<Vec<_>, _>>()?;
         let mut instances = vec![instance];
         let elsewhere = other_cpus(&cpus, &mut instances);
-        let host = Host::live();
-        let is_virtual = host.hypervisor().is_some();
-        let release = KernelRelease::parse(&host.facts().kernel_release);
-        let has_fair_server = release.is_some_and(|release| release >= KernelRelease::new(6, 12));
+        let machine = Machine::live();
         let most = (ALL_EVENTS / cpus.len().max(1)).clamp(10_000, MOST_EVENTS);
         Ok(Self {
             shared,
@@ -113,11 +135,15 @@ impl Reader {
             watched: Vec::new(),
             windows: rings.iter().map(|_| EventWindow::new(most)).collect(),
             rings,
-            quotas: Quotas::new(&host, now()),
+            quotas: Quotas::new(&machine.host, now()),
             idle_ns: cpus.iter().map(|&cpu| idle_latencies(cpu)).collect(),
-            machine: MachineTraits { is_virtual, has_fair_server },
             switches: Vec::new(),
             page: vec![0; decoder.layout().page_size],
+            report: TraceReport {
+                host_unknown: machine.is_virtual && !Steal::was_ever_counted(),
+                ..TraceReport::default()
+            },
+            machine,
             decoder,
             threads: Threads::new(true),
             steal: Steal::new(cpus.clone()),
@@ -127,7 +153,6 @@ impl Reader {
             names_functions: symbols::are_named(),
             with_functions: false,
             wanted: WantedStacks::default(),
-            report: TraceReport { host_unknown: is_virtual && !Steal::was_ever_counted(), ..TraceReport::default() },
             cpus,
         })
     }
@@ -193,7 +218,7 @@ impl Reader {
         let Some(place) = pinned.or_else(|| (0..self.windows.len()).max_by_key(last)) else { return };
         let cpu = self.cpus[place];
         let used_up = self.quotas.used_up(begin);
-        let MachineTraits { is_virtual, has_fair_server } = self.machine;
+        let is_virtual = self.machine.is_virtual;
         let evidence = TraceEvidence {
             steal_ns: self.steal.left_ns(cpu),
             throttled_ns: used_up.throttled_ns,
@@ -206,7 +231,7 @@ impl Reader {
             is_virtual,
             host_unknown: self.report.host_unknown,
             waits_for_timer: !self.request.edges,
-            has_fair_server,
+            pauses: self.machine.pauses(cpu),
         };
         let (events, next) = self.windows[place].around(sample.thread, begin, end);
         // If the thread ran on another CPU since, the events before the deadline do not show its state.
@@ -371,7 +396,6 @@ fn idle_latencies(cpu: usize) -> Vec<u64> {
     (0..).map_while(latency).map(|us| us.saturating_mul(1_000)).collect()
 }
 
-/// Starts the thread.
 pub(super) fn start(reader: Reader) -> std::io::Result<thread::JoinHandle<TraceReport>> {
     thread::Builder::new().name("hpt-trace".to_owned()).spawn(move || reader.run())
 }

@@ -1,4 +1,4 @@
-//! A request for a recording: CPUs and limits. Records nothing.
+//! A request for a recording: CPUs and limits.
 
 /// A request for a recording.
 #[derive(Clone, Debug)]

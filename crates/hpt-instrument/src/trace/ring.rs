@@ -1,5 +1,5 @@
 //! Pages of the kernel's ring buffer, as read from trace_pipe_raw (the kernel's include/linux/ring_buffer.h and
-//! kernel/trace/ring_buffer.c). Does not know the events that the pages contain.
+//! kernel/trace/ring_buffer.c).
 
 use super::format::Layout;
 

@@ -5,7 +5,7 @@ use super::{
     events::{Decoder, Event, ThreadFacts, What, flags},
     format::Layout,
     part::{Doubt, Explained, LateSample, PartKind},
-    rules::{CAUSE_RULES, TraceEvidence},
+    rules::{CAUSE_RULES, Pauses, TraceEvidence},
     threads::Threads,
 };
 
@@ -249,11 +249,14 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     // The host may have had the CPU.
     let stolen = TraceEvidence { steal_ns: 20_000_000, is_virtual: true, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (5_010, stolen), &pending(X, FIFO, 4_000));
-    // A hypervisor that does not report what it takes may have had it, unless an interrupt was served meanwhile.
+    // A hypervisor that does not report what it takes may have had it. A further interrupt after which the thread keeps
+    // running proves that it did not, or not alone. One that came just before the switch does not: it may have arrived
+    // during the pause.
     let unknown = TraceEvidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (5_010, unknown), &pending(X, FIFO, 4_000));
-    let served = ready(X, FIFO, &device(1_500, X, flags::RESCHEDULE), 4_000);
-    assert_kind(PartKind::NotPreemptible, (5_010, unknown), &served);
+    let served = |at_us| ring(&[&pending(X, FIFO, 4_000), &device(at_us, X, flags::RESCHEDULE)]);
+    assert_kind(PartKind::NotPreemptible, (5_010, unknown), &served(1_500));
+    assert_doubt(Doubt::LessImportant, (5_010, unknown), &served(4_999));
     // Another CPU woke the thread, so its wake-up arrived here at an unknown time.
     let mut elsewhere = ready(X, FIFO, &[], 4_000);
     elsewhere[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
@@ -356,8 +359,16 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     };
     assert_eq!(named(EVIDENCE, HOG).as_deref(), Some("real-time throttling"));
     // The fair server never leaves the CPU idle.
-    let fair = TraceEvidence { has_fair_server: true, ..EVIDENCE };
-    assert_eq!((named(fair, 0).as_deref(), named(fair, HOG)), (Some("real-time throttling"), None));
+    let with = |throttling, fair_server| TraceEvidence { pauses: Pauses { throttling, fair_server }, ..EVIDENCE };
+    assert_eq!(
+        (named(with(true, true), 0).as_deref(), named(with(true, true), HOG)),
+        (Some("real-time throttling"), None)
+    );
+    assert_eq!(named(with(false, true), HOG).as_deref(), Some("the fair server"));
+    // What is disabled pauses nothing.
+    let paused = |next| ready(X, FIFO, &chosen(next, FAIR), 50_000);
+    assert_doubt(Doubt::Idle, (51_010, with(false, true)), &paused(0));
+    assert_kind(PartKind::Unexplained, (51_010, with(false, false)), &paused(HOG));
     // A thread that is as important is a cause of its own, and so is one that is more important.
     for priority in [FIFO, HIGHER, DEADLINE] {
         let explained = assert_kind(PartKind::Thread, until, &ready(X, FIFO, &chosen(HOG, priority), 50_000));

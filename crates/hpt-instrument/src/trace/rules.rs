@@ -57,8 +57,15 @@ pub(super) struct TraceEvidence<'a> {
     pub(super) host_unknown: bool,
     /// Whether a timer of the CPU wakes the thread. The interrupt of a device may arrive late for other reasons.
     pub(super) waits_for_timer: bool,
-    /// Whether the kernel reserves time for ordinary threads with a fair server (since Linux 6.12).
-    pub(super) has_fair_server: bool,
+    pub(super) pauses: Pauses,
+}
+
+/// The mechanisms that may pause a real-time thread in favor of ordinary ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pauses {
+    pub(super) throttling: bool,
+    /// The fair server, since Linux 6.12.
+    pub(super) fair_server: bool,
 }
 
 #[cfg(test)]
@@ -76,7 +83,7 @@ impl TraceEvidence<'_> {
         is_virtual: false,
         host_unknown: false,
         waits_for_timer: true,
-        has_fair_server: false,
+        pauses: Pauses { throttling: true, fair_server: false },
     };
 }
 
@@ -280,23 +287,25 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
                 idle, or entered an idle state, or a less important thread was to be preempted and then no longer, so that \
                 the scheduler had chosen it again",
         refutation: "a kernel that was about to preempt the running thread; a CPU that became idle behind the stopper \
-                     thread, which empties a CPU before it goes offline",
+                     thread, which empties a CPU before it goes offline; throttling is disabled, and so is the fair \
+                     server, or the CPU was idle",
         fix: "disable real-time throttling: --no-throttling",
         needs: "before Linux 6.12 or with CONFIG_RT_GROUP_SCHED: throttling; since Linux 6.12: the fair server",
         holds: |case| case.is_realtime() && case.is_passed_over(),
-        is_refuted: |case| case.must_be_preempted(),
+        is_refuted: |case| case.must_be_preempted() || !(case.may_be_throttled() || case.may_be_served()),
     },
     CauseRule {
         kind: PartKind::NotPreemptible,
         proof: "this CPU woke the thread, which has a real-time policy, and a less important thread that ran \
                 already kept running after an event that showed that it was to be preempted, for longer than four usual \
-                switches (10 to 50 µs), or, if it served an interrupt meanwhile, than two",
-        refutation: "the CPU was switched to a less important thread meanwhile; nothing happened for 50 µs or more, and the \
-                     steal time rose, or the hypervisor does not report it",
+                switches (10 to 50 µs), or than two if it also kept running for two after a further interrupt",
+        refutation: "the CPU was switched to a less important thread meanwhile; nothing happened for 50 µs or more, the steal \
+                     time rose, or the hypervisor does not report it, and the CPU was switched soon after each further \
+                     interrupt",
         fix: "preempt=full, or a real-time kernel",
         needs: "a kernel without PREEMPT_RT, or code that disables preemption",
         holds: |case| case.keeps_running() && case.must_be_preempted(),
-        is_refuted: |case| case.host_may_pause_it() && !case.span.has_served,
+        is_refuted: |case| case.host_may_pause_it() && !case.is_held(),
     },
     CauseRule {
         kind: PartKind::Host,
@@ -539,11 +548,15 @@ impl Case<'_> {
             && self.ran_before()
             && !self.is_idle()
             && self.is_woken_here()
-            && self.piece.length() > if self.span.has_served { self.scheduling_limit() } else { self.no_switch() }
+            && self.piece.length() > if self.is_held() { self.scheduling_limit() } else { self.no_switch() }
     }
 
-    /// Returns the time that a switch cannot take, in nanoseconds. An interrupt at whose end the CPU was not switched
-    /// proves more than a time does.
+    /// Returns whether the CPU was not switched at the end of a further interrupt.
+    fn is_held(self) -> bool {
+        self.span.held_ns > self.scheduling_limit()
+    }
+
+    /// Returns the time that a switch cannot take, in nanoseconds.
     fn no_switch(self) -> u64 {
         let limit = self.evidence.scheduling_ns.saturating_mul(NO_SWITCH_FACTOR);
         limit.clamp(2 * SCHEDULING_NS, MOST_SCHEDULING_NS)
@@ -570,9 +583,21 @@ impl Case<'_> {
 
     /// Returns what paused the sampled thread, if only one of the two is possible.
     pub(super) fn pause(self) -> Option<&'static str> {
-        // The fair server runs ordinary threads; it does not leave the CPU idle.
-        let is_throttled = !self.evidence.has_fair_server || self.span.chosen == Some(IDLE_PRIORITY);
-        is_throttled.then_some("real-time throttling")
+        match (self.may_be_throttled(), self.may_be_served()) {
+            (true, false) => Some("real-time throttling"),
+            (false, true) => Some("the fair server"),
+            _ => None,
+        }
+    }
+
+    const fn may_be_throttled(self) -> bool {
+        self.evidence.pauses.throttling
+    }
+
+    /// Returns whether the fair server may have paused the thread. It runs ordinary threads, and does not leave the CPU
+    /// idle.
+    fn may_be_served(self) -> bool {
+        self.evidence.pauses.fair_server && self.span.chosen != Some(IDLE_PRIORITY)
     }
 
     fn is_switching(self) -> bool {

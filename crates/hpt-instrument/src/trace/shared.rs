@@ -1,4 +1,4 @@
-//! The state that the measuring threads share with the reader. Explains nothing.
+//! The state that the measuring threads share with the reader.
 
 use std::{
     sync::{
@@ -45,7 +45,6 @@ impl SharedSamples {
         }
     }
 
-    /// Takes the samples that wait.
     pub(super) fn take(&self) -> Vec<LateSample> {
         // The list keeps its memory, so that the measuring threads neither allocate nor fault.
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
@@ -62,7 +61,6 @@ impl SharedSamples {
         ended.then_some(true)
     }
 
-    /// Ends the run.
     pub(super) fn end(&self) {
         self.ends.store(true, Ordering::Release);
         *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = true;

@@ -1,5 +1,4 @@
-//! The steal time of the traced CPUs during a run. During steal time, the hypervisor runs other guests. Interprets
-//! nothing.
+//! The steal time of the traced CPUs during a run. During steal time, the hypervisor runs other guests.
 
 use std::fs;
 

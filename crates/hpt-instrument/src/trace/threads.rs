@@ -1,5 +1,5 @@
 //! The facts about threads that the trace does not contain: their scheduling policies, and whether they belong to this
-//! process. Changes no thread.
+//! process.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -76,7 +76,6 @@ impl Threads {
 /// The settings of a thread, as /proc states them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stated {
-    /// Its policy.
     pub(super) policy: &'static str,
     /// Its real-time priority, without that which it inherits from a waiting thread; zero if it has none.
     pub(super) priority: u8,

@@ -21,12 +21,10 @@ const HIGHEST_PRIORITY: i32 = 0;
 /// The softirqs of timers; see the kernel's include/linux/interrupt.h.
 const TIMER_VECTORS: [u32; 2] = [1, 8];
 
-/// A thread that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) pid: i32,
     pub(super) facts: Option<ThreadFacts>,
-    /// The number of its run.
     pub(super) run: u32,
     /// The time of the switch to it.
     pub(super) since: u64,
@@ -98,8 +96,9 @@ pub(super) struct Span {
     pub(super) is_closed: bool,
     /// The least important thread that the scheduler chose while the thread was ready.
     pub(super) chosen: Option<i32>,
-    /// Whether the thread that ran already when this one became ready served a further interrupt.
-    pub(super) has_served: bool,
+    /// The longest time for which the thread that ran already when this one became ready kept running after a further
+    /// interrupt at whose end it was to be preempted, in nanoseconds.
+    pub(super) held_ns: u64,
     /// The time of the first event that showed that the thread that ran already when this one became ready was to be
     /// preempted.
     pub(super) pending_since: Option<u64>,
@@ -182,6 +181,10 @@ struct State<'a> {
     after: Option<Event>,
     /// The last stack of the thread that runs, with its time.
     stack: Option<(u64, u32)>,
+    /// Whether a further interrupt was served since the sampled thread is ready, and the end of the last one at which the
+    /// running thread was to be preempted.
+    serves: bool,
+    served_at: Option<u64>,
 }
 
 impl<'a> State<'a> {
@@ -194,7 +197,7 @@ impl<'a> State<'a> {
             priority: None,
             is_closed: false,
             chosen: None,
-            has_served: false,
+            held_ns: 0,
             pending_since: None,
             is_emptied: false,
             stack: None,
@@ -218,6 +221,8 @@ impl<'a> State<'a> {
             spans: vec![unknown],
             after: None,
             stack: None,
+            serves: false,
+            served_at: None,
         }
     }
 
@@ -228,7 +233,7 @@ impl<'a> State<'a> {
     fn begin_span(&mut self, doing: Doing, since: u64) {
         let last = *self.span();
         let waker = last.waker.filter(|_| doing == Doing::Ready);
-        self.is_served = false;
+        (self.is_served, self.serves, self.served_at) = (false, false, None);
         let fault = self.fault.filter(|&(time, _)| since - time <= FAULT_NS).map(|(_, address)| address);
         self.spans.push(Span {
             doing,
@@ -238,7 +243,7 @@ impl<'a> State<'a> {
             priority: last.priority,
             is_closed: false,
             chosen: None,
-            has_served: false,
+            held_ns: 0,
             pending_since: None,
             is_emptied: false,
             stack: None,
@@ -265,6 +270,10 @@ impl<'a> State<'a> {
 
     fn apply(&mut self, event: &Event) {
         self.notice_pending(event);
+        if let Some(at) = self.served_at.take() {
+            let span = self.span();
+            span.held_ns = span.held_ns.max(event.time - at);
+        }
         match event.what {
             What::Switch { previous, state, next, facts } => {
                 self.switched(event.time, (previous, state), (next, facts));
@@ -306,6 +315,10 @@ impl<'a> State<'a> {
                 self.helper.iter_mut().for_each(|(_, is_ready)| *is_ready = false);
                 self.begin_span(Doing::Unknown, event.time);
             }
+        }
+        let ends = matches!(event.what, What::HardEnds(_) | What::VectorEnds(_) | What::SoftEnds(_) | What::TimerEnds);
+        if self.serves && ends && self.sections.is_empty() && event.flags & flags::RESCHEDULE != 0 {
+            self.served_at = Some(event.time);
         }
         self.after = Some(*event);
     }
@@ -434,7 +447,7 @@ impl<'a> State<'a> {
         let span = self.span();
         let ran_before = since < span.since && span.since < event.time;
         if span.doing == Doing::Ready && is_outermost && is_first && ran_before {
-            span.has_served = true;
+            self.serves = true;
         }
         self.is_served |= event.time > self.deadline;
         self.begin_section(section);

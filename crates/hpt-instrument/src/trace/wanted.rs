@@ -1,4 +1,4 @@
-//! Decides when the stacks of large causes in the kernel are recorded: until each cause has some. Records nothing.
+//! Decides when the stacks of large causes in the kernel are recorded: until each cause has some.
 
 use super::part::{Explained, Part, PartKind};
 

@@ -1,4 +1,4 @@
-//! The recent events of one CPU, in bounded memory. Does not interpret the events.
+//! The recent events of one CPU, in bounded memory.
 
 use std::collections::VecDeque;
 

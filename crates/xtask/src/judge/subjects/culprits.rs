@@ -43,6 +43,12 @@ fn is_not_preemptible(part: &ExplainedPart) -> bool {
     part.kind == CauseKind::NotPreemptible && is_culprit(part)
 }
 
+/// The kernel's thread that stops the CPU, or the work with which the kernel then divides the others anew.
+fn is_unplug(part: &ExplainedPart) -> bool {
+    let stops = part.name.as_deref().is_some_and(|name| name.starts_with("migration/"));
+    stops || part.stack.iter().any(|function| function.starts_with("cpuset_hotplug_workfn"))
+}
+
 fn is_timer(part: &ExplainedPart) -> bool {
     part.kind == CauseKind::HardInterrupt && part.name.as_deref() == Some("local_timer")
 }
@@ -56,8 +62,7 @@ const CULPRITS: [Culprit; 16] = [
     elsewhere("stop", |part| part.kind == CauseKind::Stopped && is_culprit(part)),
     elsewhere("trace", |part| part.kind == CauseKind::Traced),
     elsewhere("freeze", |part| part.kind == CauseKind::Blocked && is_culprit(part)),
-    // The kernel's thread that stops the CPU.
-    beside("unplug", |part| part.name.as_deref().is_some_and(|name| name.starts_with("migration/"))),
+    beside("unplug", is_unplug),
     beside("equal", |part| is_thread(part) && part.priority == Some(80)),
     beside("deadline", |part| is_thread(part) && part.policy.as_deref() == Some("deadline")),
     beside("lock", |part| is_thread(part) && part.inherits_from.is_some()),
@@ -71,6 +76,9 @@ const CULPRITS: [Culprit; 16] = [
     beside("throttled", |part| part.kind == CauseKind::Paused),
     beside("starved", |part| part.kind == CauseKind::Paused),
 ];
+
+/// The largest number of runs in which a fault is planted.
+const MOST_RUNS: u32 = 9;
 
 /// The number of samples with each kind of answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,10 +159,13 @@ fn is_caused(injected: &Injected, sample: &ExplainedSample) -> bool {
     !injected.has_times() || injected.during(sample) * 2 > sample.latency_ns
 }
 
-fn parts(it: &mut Planted, step: &str, change: impl Fn(&mut ExplainedPart)) {
-    it.document(step, |it: &mut WakeLatencyDocument| {
-        it.explanation.explained.iter_mut().flat_map(|sample| &mut sample.parts).for_each(&change);
-    });
+/// Changes the answers of all runs of a culprit.
+fn parts(it: &mut Planted, culprit: &str, change: impl Fn(&mut ExplainedPart)) {
+    for run in 1..=MOST_RUNS {
+        it.document(&format!(".culprit-{culprit}-{run}"), |it: &mut WakeLatencyDocument| {
+            it.explanation.explained.iter_mut().flat_map(|sample| &mut sample.parts).for_each(&change);
+        });
+    }
 }
 
 pub(super) const PLANTS: &[Plants] = &[Plants {
@@ -163,15 +174,12 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     plants: &[
         Plant {
             what: "a stopped thread waits for a late timer",
-            change: |it| parts(it, ".culprit-stop-1", |part| part.kind = CauseKind::InterruptsOff),
+            change: |it| parts(it, "stop", |part| part.kind = CauseKind::InterruptsOff),
         },
         Plant {
             what: "nothing is explained",
-            change: |it| parts(it, ".culprit-quota-1", |part| part.kind = CauseKind::Unexplained),
+            change: |it| parts(it, "quota", |part| part.kind = CauseKind::Unexplained),
         },
-        Plant {
-            what: "the priority is its own",
-            change: |it| parts(it, ".culprit-lock-1", |part| part.inherits_from = None),
-        },
+        Plant { what: "the priority is its own", change: |it| parts(it, "lock", |part| part.inherits_from = None) },
     ],
 }];
