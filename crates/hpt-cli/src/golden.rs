@@ -78,6 +78,7 @@ fn least(schema: &Value, definitions: &Value) -> Value {
 /// Returns a document of this kind without results.
 pub(crate) fn empty(kind: &str) -> hpt_document::Document {
     let schema = hpt_document::schema::of(kind).expect("every kind has a schema");
+    let schema: Value = serde_json::from_str(schema).expect("a schema is JSON");
     let mut document = least(&schema, &schema["$defs"]);
     let head = serde_json::to_value(head(kind)).expect("names have a JSON form");
     let keys = document.as_object_mut().expect("it is one");

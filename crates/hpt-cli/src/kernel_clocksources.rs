@@ -250,7 +250,7 @@ pub(crate) fn measure(
         let opened = context.open(clock)?;
         let before = results.len() as u64 * calls;
         watch.restart();
-        let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {
+        let cost = read_cost(opened.as_dyn(), instruments, calls, &mut |done| {
             progress(before.saturating_add(done));
             context.check()
         });

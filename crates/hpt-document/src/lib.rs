@@ -23,6 +23,8 @@ mod document;
 pub mod edges;
 pub mod experiment;
 pub mod explain;
+#[cfg(feature = "schema")]
+pub mod generated;
 pub mod gpio_latency;
 pub mod gpio_line;
 pub mod head;
@@ -36,7 +38,6 @@ pub mod read;
 pub mod read_cost;
 pub mod report;
 pub mod restore;
-#[cfg(feature = "schema")]
 pub mod schema;
 pub mod sleep;
 pub mod sleep_curve;

@@ -1,71 +1,40 @@
-//! Functions that generate the JSON Schema of each kind of document from its type.
+//! The JSON Schema of each kind of document.
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::{
-    bench::BenchDocument,
-    calibrate::CalibrateDocument,
-    capture::CaptureDocument,
-    check::CheckDocument,
-    clocksource::ClocksourceDocument,
-    clocksource_cost::ClocksourceCostDocument,
-    compare::CompareDocument,
-    constraints::SIGNED,
-    doctor::DoctorDocument,
-    doctor_try::DoctorTryDocument,
-    edges::EdgesDocument,
-    experiment::ExperimentDocument,
-    gpio_latency::GpioLatencyDocument,
-    gpio_line::GpioListDocument,
-    head::SCHEMA,
-    pairs::PairsDocument,
-    probe::ProbeDocument,
-    read::ReadDocument,
-    report::ReportDocument,
-    restore::RestoreDocument,
-    sleep::SleepDocument,
-    sleep_curve::SleepCurveDocument,
-    stall::StallDocument,
-    wake_latency::WakeLatencyDocument,
-    watch::{WatchDocument, WatchSummaryDocument},
-};
+macro_rules! schema {
+    ($kind:literal) => {
+        ($kind, include_str!(concat!("../schema/", $kind, ".json")))
+    };
+}
 
-/// A function that generates the schema of a type.
-type Generate = fn() -> Schema;
-
-/// The kinds of documents, each with a function that generates its schema.
-const SCHEMAS: [(&str, Generate); 26] = [
-    ("bench", generated::<BenchDocument>),
-    ("calibrate", generated::<CalibrateDocument>),
-    ("capture", generated::<CaptureDocument>),
-    ("check", check),
-    ("clocksource", generated::<ClocksourceDocument>),
-    ("clocksource-compare", || {
-        titled::<ClocksourceCostDocument>("hpt clocksource compare: read overhead under every clocksource")
-    }),
-    ("clocksource-set", || {
-        titled::<ClocksourceCostDocument>("hpt clocksource set: read overhead before and after the change")
-    }),
-    ("doctor", generated::<DoctorDocument>),
-    ("doctor-try", generated::<DoctorTryDocument>),
-    ("experiment", generated::<ExperimentDocument>),
-    ("latency-edges", generated::<EdgesDocument>),
-    ("latency-gpio", gpio_latency),
-    ("latency-gpio-list", generated::<GpioListDocument>),
-    ("latency-pairs", generated::<PairsDocument>),
-    ("latency-poll", || waiting("hpt latency poll: the latency of a busy-polling thread", &["polling"])),
-    ("latency-stall", generated::<StallDocument>),
-    ("latency-timer", || waiting("hpt latency timer: wake-up latency", &["kernel", "hpt"])),
-    ("probe", generated::<ProbeDocument>),
-    ("read", generated::<ReadDocument>),
-    ("report", report),
-    ("compare", generated::<CompareDocument>),
-    ("restore", generated::<RestoreDocument>),
-    ("sleep", generated::<SleepDocument>),
-    ("sleep-curve", generated::<SleepCurveDocument>),
-    ("watch", generated::<WatchDocument>),
-    ("watch-summary", generated::<WatchSummaryDocument>),
+const SCHEMAS: [(&str, &str); 26] = [
+    schema!("bench"),
+    schema!("calibrate"),
+    schema!("capture"),
+    schema!("check"),
+    schema!("clocksource"),
+    schema!("clocksource-compare"),
+    schema!("clocksource-set"),
+    schema!("doctor"),
+    schema!("doctor-try"),
+    schema!("experiment"),
+    schema!("latency-edges"),
+    schema!("latency-gpio"),
+    schema!("latency-gpio-list"),
+    schema!("latency-pairs"),
+    schema!("latency-poll"),
+    schema!("latency-stall"),
+    schema!("latency-timer"),
+    schema!("probe"),
+    schema!("read"),
+    schema!("report"),
+    schema!("compare"),
+    schema!("restore"),
+    schema!("sleep"),
+    schema!("sleep-curve"),
+    schema!("watch"),
+    schema!("watch-summary"),
 ];
 
 /// Returns the kinds of documents, in alphabetical order.
@@ -73,21 +42,14 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
     SCHEMAS.iter().map(|&(kind, _)| kind)
 }
 
-/// Returns the JSON Schema (draft 2020-12) of a kind of document, or `None` if there is no such kind.
+/// Returns the text of the JSON Schema (draft 2020-12) of a kind of document, or `None` if there is no such kind.
 ///
 /// The schema describes the documents that hpt writes: all fields that hpt always writes are required,
 /// and unknown fields are not allowed. To accept documents of later versions, a reader must ignore
 /// unknown fields, as [`Document::read`](crate::Document::read) does.
 #[must_use]
-pub fn of(kind: &str) -> Option<Value> {
-    let (kind, generate) = SCHEMAS.iter().find(|(name, _)| *name == kind)?;
-    let mut schema = generate().to_value();
-    let object = schema.as_object_mut().expect("a struct has a schema with properties");
-    let properties = object["properties"].as_object_mut().expect("a struct has properties");
-    constant(properties, "kind", &json!(kind));
-    constant(properties, "schema", &json!(SCHEMA));
-    restrict(&mut schema);
-    Some(schema)
+pub fn of(kind: &str) -> Option<&'static str> {
+    SCHEMAS.iter().find(|(name, _)| *name == kind).map(|&(_, text)| text)
 }
 
 /// Returns the names of the columns that `hpt --format csv` prints for a document of a kind: the keys of its rows, in
@@ -95,7 +57,7 @@ pub fn of(kind: &str) -> Option<Value> {
 /// and lists of objects, for example histograms, are not columns. Returns no columns if there is no such kind or list.
 #[must_use]
 pub fn columns(kind: &str, rows: &str) -> Vec<String> {
-    let Some(schema) = of(kind) else { return Vec::new() };
+    let Some(schema) = of(kind).and_then(|text| serde_json::from_str::<Value>(text).ok()) else { return Vec::new() };
     let row = resolved(&schema["properties"][rows]["items"], &schema);
     let Some(properties) = row["properties"].as_object() else { return Vec::new() };
     let is_nested = |property: &Value| {
@@ -109,122 +71,4 @@ pub fn columns(kind: &str, rows: &str) -> Vec<String> {
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
     name.map_or(schema, |name| &root["$defs"][name])
-}
-
-/// The order of the keys in an object's schema, chosen for human readers.
-const ORDER: [&str; 7] = ["$schema", "title", "description", "type", "additionalProperties", "required", "properties"];
-
-/// Restricts a property to one value.
-fn constant(properties: &mut Map<String, Value>, name: &str, value: &Value) {
-    let description = &properties[name]["description"];
-    properties[name] = json!({ "description": description, "const": value });
-}
-
-fn generated<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
-}
-
-fn titled<T: JsonSchema>(title: &str) -> Schema {
-    let mut schema = generated::<T>();
-    schema.insert("title".to_owned(), json!(title));
-    schema
-}
-
-/// Generates the schema of a wake-up latency document with the given title and wait methods. `timer` and `poll` have
-/// different wait methods.
-fn waiting(title: &str, methods: &[&str]) -> Schema {
-    let mut schema = titled::<WakeLatencyDocument>(title);
-    let root = schema.ensure_object();
-    let description = &root["properties"]["wait_method"]["description"];
-    root["properties"]["wait_method"] = json!({ "description": description, "enum": methods });
-    root["$defs"].as_object_mut().expect("it has definitions").remove("WaitMethod");
-    schema
-}
-
-/// Generates the schema of a GPIO latency document. The source is always `monotonic`, because the kernel's timestamps
-/// of edges come from that clock.
-fn gpio_latency() -> Schema {
-    let mut schema = generated::<GpioLatencyDocument>();
-    let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
-    constant(properties, "source", &json!("monotonic"));
-    schema
-}
-
-/// Generates the schema of a check. The document of a step is an object, or null.
-fn check() -> Schema {
-    let mut schema = generated::<CheckDocument>();
-    let document = &mut schema.ensure_object()["$defs"]["CheckStep"]["properties"]["document"];
-    *document = json!({
-        "description": document["description"],
-        "type": ["object", "null"],
-        "required": ["schema", "kind"],
-        "additionalProperties": true,
-    });
-    schema
-}
-
-/// Generates the schema of a report, in which each document must have the kind of its part.
-fn report() -> Schema {
-    let mut schema = generated::<ReportDocument>();
-    let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
-        let document = json!({
-            "description": format!("See {kind}.json."),
-            "type": "object",
-            "required": ["schema", "kind"],
-            "properties": { "kind": { "const": kind } },
-            "additionalProperties": true,
-        });
-        (part.to_owned(), document)
-    });
-    let documents: Map<String, Value> = documents.collect();
-    let field = &mut schema.ensure_object()["properties"]["documents"];
-    field["properties"] = Value::Object(documents);
-    field["additionalProperties"] = json!(false);
-    schema
-}
-
-/// Applies the rules for all documents: an object may have only the listed properties, and a number must not be
-/// negative unless it is marked as signed.
-fn restrict(schema: &mut Value) {
-    match schema {
-        Value::Object(object) => {
-            // The name of a Rust type is meaningless in other programming languages.
-            if object.get("format").is_some_and(Value::is_string) {
-                object.remove("format");
-            }
-            if object.contains_key("properties") && !object.contains_key("additionalProperties") {
-                object.insert("additionalProperties".to_owned(), json!(false));
-            }
-            if object.get("type").is_some_and(|name| name == "object") {
-                let first = ORDER.iter().filter_map(|&key| object.remove_entry(key));
-                let first: Map<String, Value> = first.collect();
-                let rest = std::mem::replace(object, first);
-                object.extend(rest);
-            }
-            if let Some(Value::String(text)) = object.get_mut("description") {
-                *text = in_paragraphs(text);
-            }
-            let is_signed = object.remove(SIGNED).is_some();
-            if is_number(object) && !is_signed && !object.contains_key("minimum") {
-                object.insert("minimum".to_owned(), json!(0));
-            }
-            object.values_mut().for_each(restrict);
-        }
-        Value::Array(list) => list.iter_mut().for_each(restrict),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// Joins the lines of each paragraph in a comment. Only an empty line ends a paragraph.
-fn in_paragraphs(comment: &str) -> String {
-    comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
-}
-
-fn is_number(schema: &Map<String, Value>) -> bool {
-    let is = |name: &Value| name == "number" || name == "integer";
-    match schema.get("type") {
-        Some(Value::Array(types)) => types.iter().any(is),
-        Some(one) => is(one),
-        None => false,
-    }
 }

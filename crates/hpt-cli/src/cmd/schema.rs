@@ -26,12 +26,9 @@ pub(crate) struct SchemaArguments {
 
 pub(crate) fn run(arguments: &SchemaArguments) -> Result<Answer, Failure> {
     let text = match &arguments.name {
-        Some(name) => {
-            let schema = schema::of(name).expect("the kind is one of the possible values");
-            serde_json::to_string_pretty(&schema).expect("a schema is JSON")
-        }
-        None => schema::kinds().collect::<Vec<_>>().join("\n"),
+        Some(name) => schema::of(name).expect("the kind is one of the possible values").to_owned(),
+        None => schema::kinds().collect::<Vec<_>>().join("\n") + "\n",
     };
-    print_as_it_is(format!("{text}\n").as_bytes()).map_err(Failure::Print)?;
+    print_as_it_is(text.as_bytes()).map_err(Failure::Print)?;
     Ok(Answer::Yes)
 }

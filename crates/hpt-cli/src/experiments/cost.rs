@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hpt_core::{Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource};
+use hpt_core::{Opened, PosixClock, PosixId};
+use hpt_instrument::measure::InstantSource;
 
 use super::{
     definition::{Experiment, ExperimentRun, Part, Published},
@@ -75,21 +76,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
 };
 
-/// hpt's clock, used as a time source.
-#[derive(Debug)]
-struct Own(SourceInfo);
-
-impl TimeSource for Own {
-    #[inline(always)]
-    fn ticks(&self) -> u64 {
-        Instant::now_unordered().as_nanos().cast_unsigned()
-    }
-
-    fn info(&self) -> &SourceInfo {
-        &self.0
-    }
-}
-
 fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
     let bench = Bench::of(run)?;
@@ -98,7 +84,7 @@ fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let by_call = by_call.map_err(|reason| in_one_line(&Failure::Source { name: "monotonic".to_owned(), reason }));
     let kernel = run.context.open("monotonic").map(Chosen::of)?;
     let own = Chosen {
-        opened: Opened::Shared(Box::new(Own(SourceInfo::new(SourceId::new("instant"))))),
+        opened: Opened::Shared(Box::new(InstantSource::new())),
         how: format!("hpt's Instant, using {}", hpt_core::clock::source().id),
     };
     let mut found = Vec::new();

@@ -52,7 +52,7 @@ impl Bench {
             cycles: None,
         };
         let mut watch = NotRunWatch::of_spinning_thread(&run.context.host, run.ways.cpu);
-        let cost = read_cost(source, instruments, run.count, |done| {
+        let cost = read_cost(source, instruments, run.count, &mut |done| {
             (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
             run.context.check()
         });
@@ -214,7 +214,7 @@ pub(super) fn beats_of(
     let (mut excess, mut done) = (Tally::default(), 0);
     while done < run.count && run.goes_on() {
         let poll_loop = PollLoop::new(source, rate, period).with_count(stretch.min(run.count - done));
-        let jitter = poll_loop.run(|_| {
+        let jitter = poll_loop.run(&mut |_| {
             act();
             run.context.check()
         });
@@ -265,7 +265,8 @@ mod tests {
         let clock = ManualSource::new("clock").stepping_by(40);
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&Stopped(&clock, AtomicU32::new(0)), instruments, reads, |_| ControlFlow::Continue(()));
+        let cost =
+            read_cost(&Stopped(&clock, AtomicU32::new(0)), instruments, reads, &mut |_| ControlFlow::Continue(()));
         let not_run = NotRun::new(Duration::from_secs(11), Some(Duration::from_secs(10)), None);
         Timed { repeated: repeated_reads(&cost, &not_run), cost, stopwatch: "clock".to_owned() }
     }

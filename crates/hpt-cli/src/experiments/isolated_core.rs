@@ -121,7 +121,7 @@ impl Counted {
     /// none is missed.
     fn by_counter(&mut self, counter: &dyn TimeSource, count: u64, check: impl Fn() -> ControlFlow<()>) -> u64 {
         let frequency = counter.info().nominal.map_or(Frequency::MEGAHERTZ, |nominal| nominal.frequency);
-        let excess = PollLoop::new(counter, frequency, PERIOD).with_count(count).run(|_| check()).excess;
+        let excess = PollLoop::new(counter, frequency, PERIOD).with_count(count).run(&mut |_| check()).excess;
         self.late.add_ticks(&excess, frequency.tick_ns_f64());
         excess.samples()
     }

@@ -106,7 +106,7 @@ fn in_a_row(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
             let reads = CHAIN.min(run.count - done);
             chain.add(&chained_reads(source, usize::try_from(reads).unwrap_or(0)));
             let ordered = [(source, PairReads::Ordered)];
-            let ordered = back_to_back_reads(&ordered, &[], reads, |_| ControlFlow::Continue(()));
+            let ordered = back_to_back_reads(&ordered, &[], reads, &mut |_| ControlFlow::Continue(()));
             ordered.iter().for_each(|ordered| pairs.add(&ordered.differences));
             done += reads;
             (run.progress)((place as f64 + done as f64 / run.count as f64) / 2.0);
@@ -219,7 +219,7 @@ fn after_pauses(
     let (mut done, mut made, mut kept) = (0, 0_u64, Instant::now());
     while done < run.count && run.goes_on() {
         let asked = stretch.min(run.count - done);
-        let pairs = back_to_back_reads(&read, waits, asked, |step| {
+        let pairs = back_to_back_reads(&read, waits, asked, &mut |step| {
             let PairStep::Pause(wait) = step else { return ControlFlow::Continue(()) };
             (run.progress)(made as f64 / (run.count * counters as u64) as f64);
             made += 1;

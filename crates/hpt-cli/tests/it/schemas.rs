@@ -1,4 +1,4 @@
-//! Every JSON document matches its schema in docs/schema and survives a round trip through its
+//! Every JSON document matches its schema in hpt-document/schema and survives a round trip through its
 //! type. The columns of every CSV are the keys of the JSON rows, without nested lists.
 
 use std::{
@@ -8,14 +8,13 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{docs, host, hosts, hpt, json, measuring_doctor, run, stdout, unsafe_calls::interrupt};
+use crate::support::{host, hosts, hpt, json, measuring_doctor, run, stdout, unsafe_calls::interrupt};
 
 #[track_caller]
 pub(crate) fn validate(document: &Value) {
     let kind = document["kind"].as_str().expect("every document names its kind");
-    let path = docs("schema").join(format!("{kind}.json"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let schema: Value = serde_json::from_str(&text).expect("a schema is JSON");
+    let schema = hpt_document::schema::of(kind).unwrap_or_else(|| panic!("{kind} has no schema"));
+    let schema: Value = serde_json::from_str(schema).expect("a schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema is a schema");
     let errors: Vec<String> =
         validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
@@ -119,8 +118,8 @@ fn printed_examples_are_valid() {
 fn a_document_with_another_structure_is_refused() {
     let mut document = json(&run(&["probe", "--format", "json"]));
     document["sources"][0]["surprise"] = Value::Bool(true);
-    let schema = std::fs::read_to_string(docs("schema/probe.json")).expect("the schema is there");
-    let schema: Value = serde_json::from_str(&schema).expect("a schema is JSON");
+    let schema = hpt_document::schema::of("probe").expect("a kind of document");
+    let schema: Value = serde_json::from_str(schema).expect("a schema is JSON");
     assert!(!jsonschema::is_valid(&schema, &document));
 }
 

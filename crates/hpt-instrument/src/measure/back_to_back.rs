@@ -50,7 +50,7 @@ pub fn back_to_back_reads(
     sources: &[(&dyn TimeSource, PairReads)],
     waits: &[Duration],
     count: u64,
-    mut step: impl FnMut(PairStep) -> ControlFlow<()>,
+    step: &mut dyn FnMut(PairStep) -> ControlFlow<()>,
 ) -> Vec<BackToBackReads> {
     let mut pairs = vec![BackToBackReads { differences: Histogram::new() }; sources.len()];
     let mut waits = waits.iter().cycle();
@@ -124,7 +124,7 @@ mod tests {
         let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
         let sources: [(&dyn TimeSource, PairReads); 2] = [(&wide, PairReads::Bare), (&narrow, PairReads::Ordered)];
         let mut steps = Vec::new();
-        let pairs = back_to_back_reads(&sources, &[], 100, |step| {
+        let pairs = back_to_back_reads(&sources, &[], 100, &mut |step| {
             steps.push(step);
             Continue(())
         });
@@ -148,13 +148,13 @@ mod tests {
         let sources: [(&dyn TimeSource, PairReads); 2] = [(&one, PairReads::Bare), (&other, PairReads::Bare)];
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();
-        let pairs = back_to_back_reads(&sources, &waits, 1_000, |step| {
+        let pairs = back_to_back_reads(&sources, &waits, 1_000, &mut |step| {
             let PairStep::Pause(wait) = step else { return Continue(()) };
             waited.push(wait.as_secs());
             if waited.len() < 6 { Continue(()) } else { Break(()) }
         });
         let samples: u64 = pairs.iter().map(|pairs| pairs.differences.samples()).sum();
         assert_eq!((waited, samples), (vec![1, 1, 5, 5, 1, 1], 5));
-        assert_eq!(back_to_back_reads(&[], &waits, 3, |_| Continue(())), []);
+        assert_eq!(back_to_back_reads(&[], &waits, 3, &mut |_| Continue(())), []);
     }
 }

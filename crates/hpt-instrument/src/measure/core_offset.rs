@@ -82,8 +82,8 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<OffsetLimit
 /// # Errors
 ///
 /// Returns the kernel's error if a thread is not allowed to run on its CPU or cannot be started.
-pub fn core_offset<S: TimeSource + Sync + ?Sized>(
-    source: &S,
+pub fn core_offset(
+    source: &(dyn TimeSource + Sync),
     frequency: Frequency,
     cpus: CpuPair,
     rounds: u32,
@@ -94,9 +94,9 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
 
 /// Does what [`core_offset`] documents, over this channel.
 #[expect(clippy::cast_precision_loss, reason = "offsets are far below 2^53 ticks")]
-fn over_channel<S: TimeSource + Sync + ?Sized>(
+fn over_channel(
     channel: &Channel,
-    source: &S,
+    source: &(dyn TimeSource + Sync),
     frequency: Frequency,
     cpus: CpuPair,
     (rounds, check): (u32, &(dyn Fn() -> ControlFlow<()> + Sync)),
@@ -164,12 +164,7 @@ impl Channel {
         }
     }
 
-    fn ask<S: TimeSource + ?Sized>(
-        &self,
-        source: &S,
-        rounds: u32,
-        check: &dyn Fn() -> ControlFlow<()>,
-    ) -> Vec<Handover> {
+    fn ask(&self, source: &dyn TimeSource, rounds: u32, check: &dyn Fn() -> ControlFlow<()>) -> Vec<Handover> {
         let mut handovers = Vec::new();
         for number in 1..=u64::from(rounds) {
             // This reading is ordered after all preceding and before all following instructions.
@@ -187,7 +182,7 @@ impl Channel {
         handovers
     }
 
-    fn answer<S: TimeSource + ?Sized>(&self, source: &S) {
+    fn answer(&self, source: &dyn TimeSource) {
         let mut answered = 0;
         while self.wait(|| self.asked.load(Ordering::Acquire) > answered) {
             let seen = source.ticks_end();

@@ -318,10 +318,10 @@ impl Receiver {
     /// Drives the wire to `level` and waits for the edge. Returns `Ok(None)` if `check` ended the run.
     fn one(
         &mut self,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
         level: bool,
         timeout_ns: u64,
-        check: impl Fn() -> ControlFlow<()>,
+        check: &dyn Fn() -> ControlFlow<()>,
     ) -> io::Result<Option<Option<EdgeTimes>>> {
         // The loop is limited, because a line that bounces faster than it is read always has another pending edge.
         for _ in 0..MOST_PENDING {
@@ -547,7 +547,7 @@ mod tests {
 
     /// Drives the wire to `level`, and returns the times of the edge, which must arrive.
     fn arrived(receiver: &mut Receiver, wire: &mut Scripted, level: bool) -> EdgeTimes {
-        let waited = receiver.one(wire, level, SECOND_NS, || Continue(()));
+        let waited = receiver.one(wire, level, SECOND_NS, &|| Continue(()));
         waited.expect("no error").expect("go on").expect("an edge")
     }
 
@@ -566,7 +566,7 @@ mod tests {
     fn a_missing_edge_times_out_and_is_recognized_when_it_arrives_late() {
         let mut wire = scripted(&[]);
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.one(&mut wire, true, SECOND_NS, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.one(&mut wire, true, SECOND_NS, &|| Continue(())).expect("no error"), Some(None));
         assert_eq!(receiver.counts.lost, 1);
         assert!(wire.now_ns.get() >= 1_000_000 + SECOND_NS);
         // One edge arrives before the next one is requested, and one while the program waits for it.
@@ -623,12 +623,12 @@ mod tests {
         // The clock is read once for each `LEVELS` readings of the level.
         let mut wire = levels(2 + 3 * LEVELS);
         let mut receiver = Receiver::new();
-        let times = receiver.one(&mut wire, true, SECOND_NS, || Continue(())).expect("no error").expect("goes on");
+        let times = receiver.one(&mut wire, true, SECOND_NS, &|| Continue(())).expect("no error").expect("goes on");
         let times = times.expect("the level changes");
         assert_eq!((times.detected_ns, times.end_to_end_ns()), (None, 4_000));
         assert_eq!(receiver.counts, EdgeCounts { arrived: 1, ..EdgeCounts::default() });
         // The level stays, so that the next edge is lost.
-        assert_eq!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.one(&mut wire, false, SECOND_NS, &|| Continue(())).expect("no error"), Some(None));
         assert_eq!(receiver.counts.lost, 1);
     }
 
@@ -636,7 +636,7 @@ mod tests {
     fn a_level_that_changes_before_the_line_is_driven_is_unexpected() {
         let mut wire = levels(1);
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.one(&mut wire, true, 5_000, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.one(&mut wire, true, 5_000, &|| Continue(())).expect("no error"), Some(None));
         assert_eq!(receiver.counts, EdgeCounts { lost: 1, unexpected: 1, ..EdgeCounts::default() });
     }
 
@@ -644,10 +644,10 @@ mod tests {
     fn gaps_in_sequence_numbers_are_edges_that_the_kernel_dropped() {
         let mut wire = scripted(&[(10, 5, true, u32::MAX)]);
         let mut receiver = Receiver::new();
-        assert!(receiver.one(&mut wire, true, SECOND_NS, || Continue(())).expect("no error").is_some());
+        assert!(receiver.one(&mut wire, true, SECOND_NS, &|| Continue(())).expect("no error").is_some());
         assert_eq!(receiver.counts.dropped, 0, "edges before the start do not count");
         wire.script.push_back((10, Edge::new(5, false, 3)));
-        assert!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error").is_some());
+        assert!(receiver.one(&mut wire, false, SECOND_NS, &|| Continue(())).expect("no error").is_some());
         assert_eq!((receiver.counts.dropped, receiver.counts.arrived), (3, 2));
     }
 
@@ -661,7 +661,7 @@ mod tests {
         assert_eq!((receiver.counts.out_of_window, receiver.counts.arrived), (1, 1));
         // Once timestamps have matched, one that does not belongs to another edge.
         wire.script = VecDeque::from([(10, Edge::new(5, false, 2))]);
-        assert!(receiver.one(&mut wire, false, SECOND_NS, || Continue(())).expect("no error").is_some());
+        assert!(receiver.one(&mut wire, false, SECOND_NS, &|| Continue(())).expect("no error").is_some());
         wire.script = VecDeque::from([(10, Edge::new(far, true, 3)), (20, Edge::new(15, true, 4))]);
         let times = arrived(&mut receiver, &mut wire, true);
         assert_eq!(times.output_to_irq_ns(), Some(15));
@@ -674,7 +674,7 @@ mod tests {
             (0..50).map(|number| (u64::from(number) * 100, u64::from(number) * 100, false, number)).collect();
         let mut wire = scripted(&ringing);
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.one(&mut wire, true, 3_000, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.one(&mut wire, true, 3_000, &|| Continue(())).expect("no error"), Some(None));
         assert_eq!((receiver.counts.lost, receiver.counts.unexpected), (1, 31));
     }
 
@@ -686,7 +686,7 @@ mod tests {
             asked.set(asked.get() + 1);
             if asked.get() < 3 { Continue(()) } else { Break(()) }
         };
-        assert_eq!(Receiver::new().one(&mut wire, true, 1_000 * SECOND_NS, check).expect("no error"), None);
+        assert_eq!(Receiver::new().one(&mut wire, true, 1_000 * SECOND_NS, &check).expect("no error"), None);
         assert_eq!(asked.get(), 3);
         assert!(wire.now_ns.get() < 1_000_000 + 4 * saturating_nanos(PIECE));
     }
@@ -756,7 +756,7 @@ mod tests {
             }
         }
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.one(&mut Ringing(0), true, 10, || Continue(())).expect("no error"), Some(None));
+        assert_eq!(receiver.one(&mut Ringing(0), true, 10, &|| Continue(())).expect("no error"), Some(None));
         assert_eq!((receiver.counts.unexpected, receiver.counts.lost), (MOST_PENDING as u64 + 10, 1));
         for may_ask in [2, MOST_PENDING + 3] {
             let asked = Cell::new(0);
@@ -764,7 +764,7 @@ mod tests {
                 asked.set(asked.get() + 1);
                 if asked.get() < may_ask { Continue(()) } else { Break(()) }
             };
-            assert_eq!(Receiver::new().one(&mut Ringing(0), true, SECOND_NS, check).expect("no error"), None);
+            assert_eq!(Receiver::new().one(&mut Ringing(0), true, SECOND_NS, &check).expect("no error"), None);
             assert_eq!(asked.get(), may_ask);
         }
     }

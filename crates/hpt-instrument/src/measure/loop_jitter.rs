@@ -28,22 +28,22 @@ pub struct LoopJitter {
 ///
 /// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
 /// let poll_loop = PollLoop::new(&clock, Frequency::GIGAHERTZ, Duration::from_micros(50));
-/// let jitter = poll_loop.with_count(100).run(|_| ControlFlow::Continue(()));
+/// let jitter = poll_loop.with_count(100).run(&mut |_| ControlFlow::Continue(()));
 /// println!("{:?}", jitter.excess.quantile(0.99));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "it does nothing until it runs"]
 #[derive(Clone, Copy, Debug)]
-pub struct PollLoop<'a, S: ?Sized> {
-    source: &'a S,
+pub struct PollLoop<'a> {
+    source: &'a dyn TimeSource,
     frequency: Frequency,
     period: Duration,
     count: u64,
 }
 
-impl<'a, S: TimeSource + ?Sized> PollLoop<'a, S> {
+impl<'a> PollLoop<'a> {
     /// Creates a loop with this period that polls `source`, which ticks at `frequency`.
-    pub const fn new(source: &'a S, frequency: Frequency, period: Duration) -> Self {
+    pub const fn new(source: &'a dyn TimeSource, frequency: Frequency, period: Duration) -> Self {
         Self { source, frequency, period, count: u64::MAX }
     }
 
@@ -55,7 +55,7 @@ impl<'a, S: TimeSource + ?Sized> PollLoop<'a, S> {
     /// Polls the source, and calls `act` after each period with the number of periods so far. Each period starts at the
     /// reading that ended the previous period, so the run time of `act` is part of the next iteration. Returns the
     /// results after the set number of periods, or when `act` returns [`ControlFlow::Break`].
-    pub fn run(self, mut act: impl FnMut(u64) -> ControlFlow<()>) -> LoopJitter {
+    pub fn run(self, act: &mut dyn FnMut(u64) -> ControlFlow<()>) -> LoopJitter {
         let Self { source, frequency, period, count } = self;
         let period_ticks = (period.as_nanos() * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
         let period_ticks = u64::try_from(period_ticks).unwrap_or(u64::MAX).max(1);
@@ -99,7 +99,7 @@ mod tests {
     fn a_period_is_rounded_up_to_whole_steps() {
         let source = ManualSource::new("source").stepping_by(300);
         let poll_loop = PollLoop::new(&source, Frequency::GIGAHERTZ, Duration::from_micros(100));
-        let found = poll_loop.with_count(50).run(|_| Continue(()));
+        let found = poll_loop.with_count(50).run(&mut |_| Continue(()));
         let spread = found.excess.spread(1.0).expect("fifty");
         assert_eq!((spread.samples, spread.min_ns, spread.max_ns), (50, 200.0, 200.0));
     }
@@ -110,7 +110,7 @@ mod tests {
         info.width = Width::BITS_32;
         let source = ManualSource::with_info(info).stepping_by(1 << 20);
         let poll_loop = PollLoop::new(&source, Frequency::GIGAHERTZ, Duration::from_millis(10)).with_count(2_000);
-        let found = poll_loop.run(|done| if done < 1_500 { Continue(()) } else { Break(()) });
+        let found = poll_loop.run(&mut |done| if done < 1_500 { Continue(()) } else { Break(()) });
         assert_eq!((found.excess.samples(), found.period_ticks), (1_500, 10_000_000));
         assert_eq!(found.excess.spread(1.0).map(|spread| spread.max_ns), Some(f64::from(10 << 20) - 1e7));
     }

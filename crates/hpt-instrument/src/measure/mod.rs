@@ -15,8 +15,17 @@ mod cpu_time;
     target_arch = "riscv64"
 ))]
 mod edge_latency;
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "x86",
+    target_arch = "aarch64",
+    target_arch = "arm",
+    target_arch = "riscv64"
+))]
+mod event_loop;
 mod frame;
 mod granularity;
+mod instant_source;
 mod kernel_reads;
 mod loop_jitter;
 mod not_run;
@@ -28,16 +37,6 @@ mod stall;
 mod throttling;
 mod wakes;
 
-#[cfg(any(
-    target_arch = "x86_64",
-    target_arch = "x86",
-    target_arch = "aarch64",
-    target_arch = "arm",
-    target_arch = "riscv64"
-))]
-pub use self::edge_latency::{
-    EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, Wire,
-};
 pub use self::{
     back_to_back::{BackToBackReads, PairReads, PairStep, back_to_back_reads, chained_reads},
     burst::{Burst, BurstReader},
@@ -49,6 +48,7 @@ pub use self::{
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     frame::{FrameError, FramePort},
     granularity::{Granularity, granularity},
+    instant_source::InstantSource,
     kernel_reads::{KernelCounter, KernelReads, KernelReadsRefused},
     loop_jitter::{LoopJitter, PollLoop},
     not_run::{NotRun, NotRunWatch},
@@ -61,4 +61,15 @@ pub use self::{
     wakes::{
         Interrupter, Latencies, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead, wall_clock_read_overhead,
     },
+};
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "x86",
+    target_arch = "aarch64",
+    target_arch = "arm",
+    target_arch = "riscv64"
+))]
+pub use self::{
+    edge_latency::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, EdgeWaiting, Loopback, Wire},
+    event_loop::{EVENT_LOOP_PERIOD, EventRound, LoopEdge, event_loop},
 };

@@ -140,7 +140,7 @@ pub fn read_cost(
     source: &dyn TimeSource,
     instruments: Instruments<'_>,
     calls: u64,
-    mut check: impl FnMut(u64) -> ControlFlow<()>,
+    check: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> ReadCost {
     let Instruments { wall, stopwatch, stopwatch_frequency, cycles } = instruments;
     let wall_scale = wall.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
@@ -160,7 +160,7 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanos(wall_width.difference(since, wall.ticks_end())));
     let wall_step_ns = smallest_step_ns(wall, wall_scale);
-    let read_ns = read_time_ns(source, wall_step_ns.unwrap_or(LONGEST_STEP_NS), &elapsed, || wall.ticks_start());
+    let read_ns = read_time_ns(source, wall_step_ns.unwrap_or(LONGEST_STEP_NS), &elapsed, &|| wall.ticks_start());
     let longest = u32::try_from(LONGEST_BATCH_NS / read_ns).unwrap_or(BATCH).max(1);
     let shortest = wall_step_ns.map_or(u128::from(BATCH), |step_ns| (step_ns * SHORTEST_BATCH_STEPS).div_ceil(read_ns));
     let usual = (USUAL_BATCH_NS / read_ns).min(u128::from(BATCH));
@@ -215,14 +215,14 @@ pub fn read_cost(
     cost.batches = wall_step_ns.and_then(|_| read_batches(&per_read_ps));
     let tick_ns = stopwatch_frequency.tick_ns_f64();
     let mut count = cost.calls.min(MOST_SINGLES);
-    let single_ns = quickest_ns.saturating_add(around_ns(stopwatch, &elapsed, || wall.ticks_start()));
+    let single_ns = quickest_ns.saturating_add(around_ns(stopwatch, &elapsed, &|| wall.ticks_start()));
     if cost.calls > 0 && single_ns >= SLOW_READ.as_nanos() {
         let in_time = LONGEST_SINGLES.as_nanos() / single_ns;
         let fewer = count.min(u64::try_from(in_time).unwrap_or(u64::MAX).max(1));
         cost.cut_short |= fewer < count;
         count = fewer;
     }
-    let (singles, empty) = single_reads(source, stopwatch, count, most_untimed, || check(calls));
+    let (singles, empty) = single_reads(source, stopwatch, count, most_untimed, &mut || check(calls));
     cost.singles = singles.spread(tick_ns);
     cost.empty = empty.spread(tick_ns);
     cost
@@ -268,7 +268,7 @@ fn read_time_ns(
     source: &dyn TimeSource,
     step_ns: u128,
     elapsed: &dyn Fn(u64) -> Duration,
-    now: impl Fn() -> u64,
+    now: &dyn Fn() -> u64,
 ) -> u128 {
     let mut reads = 1;
     loop {
@@ -287,7 +287,7 @@ fn read_time_ns(
 
 /// Returns the overhead of a timed single read, in nanoseconds: the two readings of the stopwatch around the read, and
 /// the two readings of the empty bracket that follows.
-fn around_ns(stopwatch: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u128 {
+fn around_ns(stopwatch: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: &dyn Fn() -> u64) -> u128 {
     let quickest = (0..FIRST_READS).map(|_| {
         let start = now();
         for _ in 0..2 {
@@ -304,7 +304,7 @@ fn single_reads(
     stopwatch: &dyn TimeSource,
     count: u64,
     batch: u32,
-    mut check: impl FnMut() -> ControlFlow<()>,
+    check: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> (Histogram, Histogram) {
     let width = stopwatch.info().width;
     let (mut singles, mut empty) = (Histogram::new(), Histogram::new());
@@ -343,7 +343,7 @@ mod tests {
         let clock = ManualSource::new("clock").stepping_by(5);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&ManualSource::new("source"), instruments, 0, |_| Continue(()));
+        let cost = read_cost(&ManualSource::new("source"), instruments, 0, &mut |_| Continue(()));
         assert_eq!((cost.calls, cost.per_read_ns(), cost.singles, cost.complete), (0, None, None, true));
     }
 
@@ -353,7 +353,7 @@ mod tests {
         let clock = ManualSource::new("clock").stepping_by(40);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&clock, instruments, 25_000, |_| Continue(()));
+        let cost = read_cost(&clock, instruments, 25_000, &mut |_| Continue(()));
         // 40 batches, each with one more read that closes its bracket.
         assert_eq!((cost.calls, cost.total), (25_000, Duration::from_nanos(25_040 * 40)));
         let per_read_ns = 40.0 * 626.0 / 625.0;
@@ -376,7 +376,7 @@ mod tests {
             let (wall, stopwatch) = (&clock, &clock);
             let instruments =
                 Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: Some(&cycles) };
-            read_cost(&clock, instruments, 20_000, |_| Continue(())).cycles
+            read_cost(&clock, instruments, 20_000, &mut |_| Continue(())).cycles
         };
         // 40 batches. The source advances once during each.
         assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(280), Some(280)));
@@ -393,7 +393,7 @@ mod tests {
             let (wall, stopwatch) = (&clock, &clock);
             let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
             let mut looks = 0;
-            let cost = read_cost(&clock, instruments, calls, |_| {
+            let cost = read_cost(&clock, instruments, calls, &mut |_| {
                 looks += 1;
                 Continue(())
             });
@@ -446,7 +446,7 @@ mod tests {
         let source = Stopped { clock: &clock, readings: AtomicU32::new(0) };
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&source, instruments, 200_000, |_| Continue(()));
+        let cost = read_cost(&source, instruments, 200_000, &mut |_| Continue(()));
         assert!(cost.total.as_secs() >= 10 && cost.mean_ns() > Some(50_000.0), "{cost:?}");
         // Only one batch contains the stall.
         let (p50_ns, quartiles) = (cost.per_read_ns().expect("reads"), cost.batches.expect("reads").quartiles_ns);
@@ -460,7 +460,7 @@ mod tests {
             let clock = ManualSource::new("clock").stepping_by(20);
             let (wall, stopwatch) = (&clock, &clock);
             let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-            let batches = read_cost(&clock, instruments, calls, |_| Continue(())).batches.expect("reads");
+            let batches = read_cost(&clock, instruments, calls, &mut |_| Continue(())).batches.expect("reads");
             // The read of the wall clock adds at most half a percent if there are enough reads for a batch.
             assert!(calls < 200 || (20.0..=20.1).contains(&batches.p50_ns), "{calls}: {batches:?}");
             (batches.batches, batches.quartiles_ns.is_some())
@@ -490,7 +490,7 @@ mod tests {
             let wall = Coarse(&clock);
             let (wall, stopwatch) = (&wall, &clock);
             let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-            let cost = read_cost(&clock, instruments, 1_000_000, |_| Continue(()));
+            let cost = read_cost(&clock, instruments, 1_000_000, &mut |_| Continue(()));
             let per_read_ns = cost.per_read_ns().expect("reads");
             assert!(cost.batches.is_none() && (35.0..45.0).contains(&per_read_ns), "{cost:?}");
         }
@@ -515,7 +515,7 @@ mod tests {
         let wall = Slow(&clock);
         let (wall, stopwatch) = (&wall, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
-        let cost = read_cost(&clock, instruments, 20_000_000, |_| Continue(()));
+        let cost = read_cost(&clock, instruments, 20_000_000, &mut |_| Continue(()));
         let per_read_ns = cost.per_read_ns().expect("reads");
         assert!((5.0..5.05).contains(&per_read_ns), "a read of the wall clock adds at most half a percent: {cost:?}");
     }
@@ -526,7 +526,7 @@ mod tests {
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost =
-            read_cost(&clock, instruments, 1_000_000, |done| if done < 20_000 { Continue(()) } else { Break(()) });
+            read_cost(&clock, instruments, 1_000_000, &mut |done| if done < 20_000 { Continue(()) } else { Break(()) });
         assert_eq!((cost.calls, cost.complete), (20_000, false));
         assert!(cost.singles.is_some());
     }

@@ -178,6 +178,15 @@ pub fn sleep_overshoot(
     methods: &mut [SleepMethod<'_>],
     mut check: impl FnMut(SleepsSoFar<'_>) -> ControlFlow<()>,
 ) -> Vec<SleepOvershoot> {
+    overshoot_of(&mut durations.into_iter(), methods, &mut check)
+}
+
+/// Not generic, so that the program that measures does not compile it, perhaps without optimization.
+fn overshoot_of(
+    durations: &mut dyn Iterator<Item = Duration>,
+    methods: &mut [SleepMethod<'_>],
+    check: &mut dyn FnMut(SleepsSoFar<'_>) -> ControlFlow<()>,
+) -> Vec<SleepOvershoot> {
     let mut tallies: Vec<Tally> = methods.iter().map(|method| Tally::new(method.name)).collect();
     let mut made = 0;
     let mut orders = Orders::of(methods.len());

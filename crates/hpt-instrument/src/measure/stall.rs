@@ -141,22 +141,16 @@ pub struct StallWatchStats {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "it does nothing until it runs"]
-pub struct StallWatch<
-    'a,
-    S: ?Sized,
-    C: ?Sized = SystemClock,
-    F = fn(Instant) -> ControlFlow<()>,
-    D = fn() -> CounterDeltas,
-> {
-    source: &'a S,
+pub struct StallWatch<'a, F = fn(Instant) -> ControlFlow<()>, D = fn() -> CounterDeltas> {
+    source: &'a dyn TimeSource,
     frequency: Frequency,
-    clock: &'a C,
+    clock: &'a dyn Clock,
     threshold: Duration,
     check: F,
     read_counters: D,
 }
 
-impl<S: ?Sized, C: ?Sized, F, D> fmt::Debug for StallWatch<'_, S, C, F, D> {
+impl<F, D> fmt::Debug for StallWatch<'_, F, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StallWatch")
             .field("frequency", &self.frequency)
@@ -165,19 +159,17 @@ impl<S: ?Sized, C: ?Sized, F, D> fmt::Debug for StallWatch<'_, S, C, F, D> {
     }
 }
 
-impl<'a, S: TimeSource + ?Sized> StallWatch<'a, S> {
+impl<'a> StallWatch<'a> {
     /// Creates a measurement that reads `source`, which ticks at `frequency`.
-    pub fn new(source: &'a S, frequency: Frequency) -> Self {
+    pub fn new(source: &'a dyn TimeSource, frequency: Frequency) -> Self {
         let check: fn(Instant) -> ControlFlow<()> = |_| ControlFlow::Continue(());
         let read_counters: fn() -> CounterDeltas = CounterDeltas::default;
         Self { source, frequency, clock: &SystemClock, threshold: THRESHOLD, check, read_counters }
     }
 }
 
-impl<'a, S, C, F, D> StallWatch<'a, S, C, F, D>
+impl<'a, F, D> StallWatch<'a, F, D>
 where
-    S: TimeSource + ?Sized,
-    C: Clock + ?Sized,
     F: FnMut(Instant) -> ControlFlow<()>,
     D: FnMut() -> CounterDeltas,
 {
@@ -187,13 +179,12 @@ where
     }
 
     /// Sets the clock that is read once per millisecond.
-    pub fn with_clock<B: Clock + ?Sized>(self, clock: &'a B) -> StallWatch<'a, S, B, F, D> {
-        let Self { source, frequency, clock: _, threshold, check, read_counters } = self;
-        StallWatch { source, frequency, clock, threshold, check, read_counters }
+    pub fn with_clock(self, clock: &'a dyn Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Sets a check that can end the run. It is called once per millisecond with the current time.
-    pub fn with_check<G: FnMut(Instant) -> ControlFlow<()>>(self, check: G) -> StallWatch<'a, S, C, G, D> {
+    pub fn with_check<G: FnMut(Instant) -> ControlFlow<()>>(self, check: G) -> StallWatch<'a, G, D> {
         let Self { source, frequency, clock, threshold, check: _, read_counters } = self;
         StallWatch { source, frequency, clock, threshold, check, read_counters }
     }
@@ -201,7 +192,7 @@ where
     /// Sets a function that returns the increases of the kernel's counters since its last call, for example
     /// [`CpuCounters::read_deltas`](super::CpuCounters::read_deltas). Without this call, no counters are read, and the
     /// increases of every window are empty.
-    pub fn with_counters<E: FnMut() -> CounterDeltas>(self, read_counters: E) -> StallWatch<'a, S, C, F, E> {
+    pub fn with_counters<E: FnMut() -> CounterDeltas>(self, read_counters: E) -> StallWatch<'a, F, E> {
         let Self { source, frequency, clock, threshold, check, read_counters: _ } = self;
         StallWatch { source, frequency, clock, threshold, check, read_counters }
     }
@@ -211,6 +202,18 @@ where
     /// `on_window` or the check returns [`ControlFlow::Break`].
     pub fn run(self, mut on_window: impl FnMut(Window<'_>) -> ControlFlow<(), CallbackTime>) -> StallWatchStats {
         let Self { source, frequency, clock, threshold, mut check, mut read_counters } = self;
+        let (check, read_counters): (Check<'_>, ReadCounters<'_>) = (&mut check, &mut read_counters);
+        StallWatch { source, frequency, clock, threshold, check, read_counters }.run_to_end(&mut on_window)
+    }
+}
+
+type Check<'a> = &'a mut dyn FnMut(Instant) -> ControlFlow<()>;
+type ReadCounters<'a> = &'a mut dyn FnMut() -> CounterDeltas;
+
+impl StallWatch<'_, Check<'_>, ReadCounters<'_>> {
+    /// Not generic, so that the program that measures does not compile it, perhaps without optimization.
+    fn run_to_end(self, on_window: &mut dyn FnMut(Window<'_>) -> ControlFlow<(), CallbackTime>) -> StallWatchStats {
+        let Self { source, frequency, clock, threshold, check, read_counters } = self;
         let above_ns = saturating_nanos(threshold);
         let mut loop_ = Loop::new(source, frequency, clock, above_ns);
         let (mut reading, mut reporting) = (Usual::new(), Usual::new());
@@ -291,9 +294,9 @@ where
 }
 
 /// The state of the tight loop.
-struct Loop<'a, S: ?Sized, C: ?Sized> {
-    source: &'a S,
-    clock: &'a C,
+struct Loop<'a> {
+    source: &'a dyn TimeSource,
+    clock: &'a dyn Clock,
     scale: Scale,
     width: Width,
     /// The stall threshold, in ticks. A longer gap is a stall.
@@ -312,8 +315,8 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
     clock_read_limit_ns: u64,
 }
 
-impl<'a, S: TimeSource + ?Sized, C: Clock + ?Sized> Loop<'a, S, C> {
-    fn new(source: &'a S, frequency: Frequency, clock: &'a C, above_ns: u64) -> Self {
+impl<'a> Loop<'a> {
+    fn new(source: &'a dyn TimeSource, frequency: Frequency, clock: &'a dyn Clock, above_ns: u64) -> Self {
         let ticks = |ns: u64| {
             // Ticks are rounded up, so that a gap exceeds a limit in ticks only if it exceeds the limit in nanoseconds.
             let ticks = (u128::from(ns) * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
@@ -657,7 +660,7 @@ pub struct PollCost {
 /// Reads `source`, which ticks at `frequency`, continuously for at most 50 ms, as measured with `clock`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a mean of a few nanoseconds")]
-pub fn poll_cost<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: &impl Clock) -> PollCost {
+pub fn poll_cost(source: &dyn TimeSource, frequency: Frequency, clock: &dyn Clock) -> PollCost {
     /// The number of reads per block.
     const READS: usize = 64;
     const BLOCKS: usize = 320;

@@ -256,11 +256,21 @@ impl<'a, F: Fn() -> ControlFlow<()>> Wakes<'a, F> {
     /// Returns the kernel's error if it refuses clock_nanosleep(2), as in a sandbox. Only [`Waiting::Blocking`] makes this
     /// system call.
     pub fn run(self, mut on_wake: impl FnMut(Wake) -> ControlFlow<()>) -> Result<(), io::Error> {
+        let Self { period, start, waiting, count, interrupter, check } = self;
+        Wakes { period, start, waiting, count, interrupter, check: &check as Check<'_> }.run_to_end(&mut on_wake)
+    }
+}
+
+type Check<'a> = &'a dyn Fn() -> ControlFlow<()>;
+
+impl Wakes<'_, Check<'_>> {
+    /// Not generic, so that the program that measures does not compile it, perhaps without optimization.
+    fn run_to_end(self, on_wake: &mut dyn FnMut(Wake) -> ControlFlow<()>) -> Result<(), io::Error> {
         let Self { period, start, waiting, count: mut left, interrupter, check } = self;
         if left == 0 {
             return Ok(());
         }
-        let on_wake = |wake| {
+        let mut on_wake = |wake| {
             on_wake(wake)?;
             left -= 1;
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -269,13 +279,17 @@ impl<'a, F: Fn() -> ControlFlow<()>> Wakes<'a, F> {
         let _interruptible = interrupter.map(|interrupter| interrupter.interrupts(&sleeper));
         let _slack = NoSlack::hold();
         match start {
-            Start::AfterOnePeriod => {
-                monotonic_deadlines(Instant::now().saturating_add(period), period, (waiting, sleeper), check, on_wake)
-            }
-            Start::At(first) => monotonic_deadlines(first, period, (waiting, sleeper), check, on_wake),
+            Start::AfterOnePeriod => monotonic_deadlines(
+                Instant::now().saturating_add(period),
+                period,
+                (waiting, sleeper),
+                check,
+                &mut on_wake,
+            ),
+            Start::At(first) => monotonic_deadlines(first, period, (waiting, sleeper), check, &mut on_wake),
             Start::AtWall(first) => {
                 let mut day = LiveDay { waiting, sleeper, offset: WallOffset::now() };
-                deadlines_of_the_day(&mut day, (first, period), check, on_wake)
+                deadlines_of_the_day(&mut day, (first, period), check, &mut on_wake)
             }
         }
     }
@@ -285,8 +299,8 @@ fn monotonic_deadlines(
     first: Instant,
     period: Duration,
     (waiting, mut sleeper): (Waiting, Sleeper),
-    check: impl Fn() -> ControlFlow<()>,
-    mut on_wake: impl FnMut(Wake) -> ControlFlow<()>,
+    check: Check<'_>,
+    on_wake: &mut dyn FnMut(Wake) -> ControlFlow<()>,
 ) -> Result<(), io::Error> {
     let period_ns = saturating_nanos(period);
     let mut deadline = first;
@@ -373,10 +387,10 @@ impl Day for LiveDay {
 }
 
 fn deadlines_of_the_day(
-    day: &mut impl Day,
+    day: &mut dyn Day,
     (first, period): (SystemTime, Duration),
-    check: impl Fn() -> ControlFlow<()>,
-    mut on_wake: impl FnMut(Wake) -> ControlFlow<()>,
+    check: Check<'_>,
+    on_wake: &mut dyn FnMut(Wake) -> ControlFlow<()>,
 ) -> Result<(), io::Error> {
     let period_ns = saturating_nanos(period);
     let (mut deadline, mut has_begun) = (first, false);
@@ -786,19 +800,14 @@ mod tests {
         fn moments(mut self, how_many: usize) -> Vec<(u64, u64, bool)> {
             let (mut seen, now) = (Vec::new(), Rc::clone(&self.now));
             let when = (at_s(NOON_S + 600), Duration::from_secs(10));
-            deadlines_of_the_day(
-                &mut self,
-                when,
-                || Continue(()),
-                |wake| {
-                    let (since, wall) = now.get();
-                    assert!(wake.clock_was_set || wake.latency_ns == 1_000, "{wake:?}");
-                    assert_eq!(wake.missed, 0);
-                    let of_day = wall.duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch");
-                    seen.push((since.as_secs(), of_day.as_secs(), !wake.clock_was_set));
-                    if seen.len() < how_many { Continue(()) } else { Break(()) }
-                },
-            )
+            deadlines_of_the_day(&mut self, when, &|| Continue(()), &mut |wake: Wake| {
+                let (since, wall) = now.get();
+                assert!(wake.clock_was_set || wake.latency_ns == 1_000, "{wake:?}");
+                assert_eq!(wake.missed, 0);
+                let of_day = wall.duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch");
+                seen.push((since.as_secs(), of_day.as_secs(), !wake.clock_was_set));
+                if seen.len() < how_many { Continue(()) } else { Break(()) }
+            })
             .expect("no sandbox");
             seen
         }
@@ -887,8 +896,10 @@ mod tests {
     fn a_run_can_end_while_the_clock_is_set_back() {
         let mut day = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], true);
         let first = at_s(NOON_S + 600);
-        deadlines_of_the_day(&mut day, (first, Duration::from_secs(10)), || Break(()), |_| panic!("it did not come"))
-            .expect("no sandbox");
+        deadlines_of_the_day(&mut day, (first, Duration::from_secs(10)), &|| Break(()), &mut |_| {
+            panic!("it did not come")
+        })
+        .expect("no sandbox");
         assert_eq!(day.now.get().0.as_secs(), 60);
     }
 

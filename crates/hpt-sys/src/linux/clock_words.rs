@@ -70,7 +70,7 @@ pub struct OfOwner {
     pub ask_after_ns: AtomicU64,
 }
 
-/// What was learned about the rate of the counter. Without a last point, or without a slope, it is not known.
+/// The facts learned about the rate of the counter. Without a last point, or without a slope, it is not known.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct FollowerWords {

@@ -129,7 +129,7 @@ fn run_once(arguments: &BenchArguments, context: &Context) -> Result<Document, F
         let source = subject.as_dyn();
         progress.name(source.info().id.as_str());
         watch_of_source.restart();
-        let cost = read_cost(source, instruments, arguments.count, |done| {
+        let cost = read_cost(source, instruments, arguments.count, &mut |done| {
             progress.at(arguments.count.saturating_mul(before).saturating_add(done));
             answer_request(context, || {
                 let remark = format!("the reads of {} are not complete, so it has no row yet", source.info().id);
@@ -169,8 +169,8 @@ fn warm_up(
     let mut turn = subjects.iter().cycle();
     arguments.warm_up.spend((context, progress), |end| {
         let Some(subject) = turn.next() else { return 0 };
-        let goes_on = |_| continue_if(Instant::now() < end && !context.interrupted());
-        read_cost(subject.as_dyn(), instruments, arguments.count.min(WARM_UP_READS), goes_on).calls
+        let mut goes_on = |_| continue_if(Instant::now() < end && !context.interrupted());
+        read_cost(subject.as_dyn(), instruments, arguments.count.min(WARM_UP_READS), &mut goes_on).calls
     })
 }
 

@@ -285,7 +285,7 @@ impl<'a> PairSeries<'a> {
         let turns = waits.len().max(1) as u64;
         waits.rotate_left(usize::try_from(self.made_of_each() % turns).unwrap_or(0));
         let several = self.differences.len() as u64;
-        let pairs = back_to_back_reads(sources, &waits, self.left(), |step| {
+        let pairs = back_to_back_reads(sources, &waits, self.left(), &mut |step| {
             match step {
                 PairStep::Pause(pause) => {
                     wait(pause)?;
@@ -317,7 +317,7 @@ fn warm_up(
     sleeper: &mut Sleeper,
 ) -> DiscardedSamples {
     arguments.warm_up.spend((context, progress), |end| {
-        let pairs = back_to_back_reads(sources, &waits.0, LOOK_EVERY, |step| {
+        let pairs = back_to_back_reads(sources, &waits.0, LOOK_EVERY, &mut |step| {
             let PairStep::Pause(wait) = step else { return ControlFlow::Continue(()) };
             let left = end.saturating_duration_since(Instant::now());
             continue_if(!left.is_zero())?;

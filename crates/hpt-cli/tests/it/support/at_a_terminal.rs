@@ -146,8 +146,11 @@ impl AtATerminal {
         unsafe_calls::go_on(self.id());
     }
 
-    pub(crate) fn interrupt(&self) {
-        unsafe_calls::interrupt(self.id());
+    /// Interrupts the run unless it has ended.
+    pub(crate) fn interrupt(&mut self) {
+        if !self.has_ended() {
+            unsafe_calls::interrupt(self.id());
+        }
     }
 
     /// Waits for its end, and returns its status with all its output.
