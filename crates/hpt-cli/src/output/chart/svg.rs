@@ -3,14 +3,7 @@
 
 use std::fmt::Write;
 
-use plotters::{
-    coord::{Shift, types::RangedCoordf64},
-    prelude::{
-        Cartesian2d, ChartBuilder, ChartContext, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, Polygon,
-        RGBColor, Rectangle, SVGBackend, Text, TextStyle,
-    },
-    style::text_anchor::{HPos, Pos, VPos},
-};
+use maud::html;
 
 use super::axis::Axis;
 
@@ -18,71 +11,66 @@ use super::axis::Axis;
 const FINE: i32 = 10;
 const TEXT: i32 = 12;
 /// The width of a line, in drawing units.
-const LINE: u32 = 18;
-/// The first of the line widths that mark dashed lines in the drawing. Each dash has its own line width, because
-/// plotters does not support dashes.
-const DASHED_LINE: u32 = LINE + 1;
+const LINE: i32 = 18;
 const FONT: &str = "system-ui, sans-serif";
-/// The factor by which plotters reduces the size of text.
-const FONT_FACTOR: f64 = 1.24;
+
+/// A color: red, green and blue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Color(u8, u8, u8);
 
 /// The colors of a drawing in light mode. In dark mode, the style sheet of the page or of the separate file replaces
 /// them with the colors in [`BY_NIGHT`].
-pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
-const FAINT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
-const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
+pub(crate) const INK: Color = Color(0x1b, 0x1f, 0x24);
+const FAINT: Color = Color(0x57, 0x60, 0x6a);
+const GRID: Color = Color(0xd8, 0xde, 0xe4);
 /// The colors of the cells of a heat map, from one sample to the most samples.
-const SHADES: [RGBColor; 6] = [
-    RGBColor(0x4c, 0x93, 0xcb),
-    RGBColor(0x2f, 0x7a, 0xb8),
-    RGBColor(0x1f, 0x61, 0x9d),
-    RGBColor(0x16, 0x4a, 0x7f),
-    RGBColor(0x0f, 0x35, 0x60),
-    RGBColor(0x08, 0x1f, 0x3d),
+const SHADES: [Color; 6] = [
+    Color(0x4c, 0x93, 0xcb),
+    Color(0x2f, 0x7a, 0xb8),
+    Color(0x1f, 0x61, 0x9d),
+    Color(0x16, 0x4a, 0x7f),
+    Color(0x0f, 0x35, 0x60),
+    Color(0x08, 0x1f, 0x3d),
 ];
 /// The color of text on a bar, which is the color of the background.
-const ON_A_BAR: RGBColor = RGBColor(0xff, 0xff, 0xff);
+const ON_A_BAR: Color = Color(0xff, 0xff, 0xff);
 /// The colors of curves. Color-blind readers can distinguish them, and each has its own dash and
 /// marker.
-const CURVES: [RGBColor; 6] = [
-    RGBColor(0x00, 0x67, 0xa5),
-    RGBColor(0xc2, 0x41, 0x0c),
-    RGBColor(0x00, 0x78, 0x5a),
-    RGBColor(0x8f, 0x3f, 0x8f),
-    RGBColor(0x6e, 0x62, 0x00),
-    RGBColor(0x3b, 0x42, 0x52),
+const CURVES: [Color; 6] = [
+    Color(0x00, 0x67, 0xa5),
+    Color(0xc2, 0x41, 0x0c),
+    Color(0x00, 0x78, 0x5a),
+    Color(0x8f, 0x3f, 0x8f),
+    Color(0x6e, 0x62, 0x00),
+    Color(0x3b, 0x42, 0x52),
 ];
 /// Each color in light mode, and its replacement in dark mode.
-pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 16] = [
-    (INK, RGBColor(0xe8, 0xea, 0xed)),
-    (FAINT, RGBColor(0xa3, 0xac, 0xb8)),
-    (GRID, RGBColor(0x34, 0x3b, 0x44)),
-    (ON_A_BAR, RGBColor(0x14, 0x17, 0x1b)),
-    (CURVES[0], RGBColor(0x5c, 0xb3, 0xf0)),
-    (CURVES[1], RGBColor(0xf5, 0x95, 0x63)),
-    (CURVES[2], RGBColor(0x3c, 0xcb, 0x9e)),
-    (CURVES[3], RGBColor(0xd9, 0x8f, 0xd9)),
-    (CURVES[4], RGBColor(0xcd, 0xbe, 0x4b)),
-    (CURVES[5], RGBColor(0xc4, 0xcb, 0xd6)),
-    (SHADES[0], RGBColor(0x3d, 0x7f, 0xb5)),
-    (SHADES[1], RGBColor(0x52, 0x99, 0xd1)),
-    (SHADES[2], RGBColor(0x74, 0xb3, 0xe3)),
-    (SHADES[3], RGBColor(0x9a, 0xcb, 0xf0)),
-    (SHADES[4], RGBColor(0xc2, 0xe1, 0xf9)),
-    (SHADES[5], RGBColor(0xea, 0xf5, 0xff)),
+pub(crate) const BY_NIGHT: [(Color, Color); 16] = [
+    (INK, Color(0xe8, 0xea, 0xed)),
+    (FAINT, Color(0xa3, 0xac, 0xb8)),
+    (GRID, Color(0x34, 0x3b, 0x44)),
+    (ON_A_BAR, Color(0x14, 0x17, 0x1b)),
+    (CURVES[0], Color(0x5c, 0xb3, 0xf0)),
+    (CURVES[1], Color(0xf5, 0x95, 0x63)),
+    (CURVES[2], Color(0x3c, 0xcb, 0x9e)),
+    (CURVES[3], Color(0xd9, 0x8f, 0xd9)),
+    (CURVES[4], Color(0xcd, 0xbe, 0x4b)),
+    (CURVES[5], Color(0xc4, 0xcb, 0xd6)),
+    (SHADES[0], Color(0x3d, 0x7f, 0xb5)),
+    (SHADES[1], Color(0x52, 0x99, 0xd1)),
+    (SHADES[2], Color(0x74, 0xb3, 0xe3)),
+    (SHADES[3], Color(0x9a, 0xcb, 0xf0)),
+    (SHADES[4], Color(0xc2, 0xe1, 0xf9)),
+    (SHADES[5], Color(0xea, 0xf5, 0xff)),
 ];
 /// The length of each dash and of the gap after it, in pixels. The first look is a solid line; the last
 /// dash marks limits.
 const DASHES: [(i32, i32); 6] = [(8, 3), (2, 3), (14, 3), (5, 2), (3, 7), (5, 3)];
-const LIMIT_DASH: u32 = 5;
+const LIMIT_DASH: usize = 5;
 /// The maximum number of panels in a chart.
 pub(super) const MOST_PANELS: usize = 24;
 /// The number of rows above which rows overlap.
 const MOST_ROWS: usize = 1_000;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
-type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 
 /// The width of a chart. On a phone, the text of a wide drawing would be too small to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,18 +181,122 @@ pub(super) fn shade(count: u64, most: u64) -> usize {
     if count <= 1 { 0 } else { 1 + place }
 }
 
-/// The parts of a drawing that plotters cannot draw, as SVG.
+/// A point of the drawing, in drawing units.
+type Point = (i32, i32);
+
+/// The elements of a drawing, from bottom to top. Text is above all lines, so that no line strikes it through.
 #[derive(Debug, Default)]
-struct Layers {
-    /// The cells, below everything else.
-    below: String,
-    /// The areas with a text.
-    above: String,
+struct Drawing {
+    cells: String,
+    shapes: String,
+    texts: String,
+    /// The areas with a text that a browser shows.
+    areas: String,
+}
+
+/// The position of a text relative to its point.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    /// The text begins there.
+    Begins,
+    Middle,
+    Ends,
+}
+
+/// The color of a text, and how it lies at its point.
+#[derive(Clone, Copy, Debug)]
+struct TextLook {
+    ink: Color,
+    side: Side,
+    /// Whether the point is at the upper edge of the text, instead of halfway up.
+    hangs: bool,
+}
+
+impl TextLook {
+    const fn beside(ink: Color, side: Side) -> Self {
+        Self { ink, side, hangs: false }
+    }
+
+    const fn below(ink: Color, side: Side) -> Self {
+        Self { ink, side, hangs: true }
+    }
+}
+
+/// The color of a line, its width in drawing units, and its dash.
+#[derive(Clone, Copy, Debug)]
+struct Stroke {
+    color: Color,
+    width: i32,
+    dash: Option<usize>,
+}
+
+impl Stroke {
+    const fn solid(color: Color, width: i32) -> Self {
+        Self { color, width, dash: None }
+    }
+
+    const LIMIT: Self = Self { color: INK, width: LINE, dash: Some(LIMIT_DASH) };
+
+    /// Returns the line of a look, with its dash.
+    fn of_look(look: usize) -> Self {
+        Self { color: color(look), width: LINE, dash: dash(look) }
+    }
+}
+
+/// A rectangle of the drawing: its upper left corner and its size, in drawing units.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    left: i32,
+    top: i32,
+    width: i32,
+    height: i32,
+}
+
+impl Area {
+    /// Returns the right end of the room for labels.
+    const fn right_end(self) -> i32 {
+        self.left + self.width - 8 * FINE
+    }
+}
+
+/// The area of a plot, and the positions at its edges.
+#[derive(Clone, Copy, Debug)]
+struct Plot<'a> {
+    area: Area,
+    x: &'a Axis,
+    y: &'a Axis,
+}
+
+impl Plot<'_> {
+    /// Returns the place of two positions.
+    fn place(&self, x: f64, y: f64) -> Point {
+        #[expect(clippy::cast_possible_truncation, reason = "positions are within their axes")]
+        let along = |position: f64, axis: &Axis, length: i32| {
+            ((position - axis.low) / (axis.high - axis.low) * f64::from(length)).round() as i32
+        };
+        let (right, up) = (along(x, self.x, self.area.width), along(y, self.y, self.area.height));
+        (self.area.left + right, self.area.top + self.area.height - up)
+    }
+
+    /// Returns the place of two values.
+    fn at(&self, x: f64, y: f64) -> Point {
+        self.place(self.x.at(x), self.y.at(y))
+    }
+
+    fn all(&self, points: &[(f64, f64)]) -> Vec<Point> {
+        points.iter().map(|&(x, y)| self.at(x, y)).collect()
+    }
+
+    /// Returns the ends from left to right and from top to bottom of an area of values.
+    fn ends(&self, x: (f64, f64), y: (f64, f64)) -> (Point, Point) {
+        let (one, other) = (self.at(x.0, y.0), self.at(x.1, y.1));
+        ((one.0.min(other.0), one.0.max(other.0)), (one.1.min(other.1), one.1.max(other.1)))
+    }
 }
 
 impl Chart {
-    /// Returns the drawing as SVG, without a title.
-    pub(super) fn draw(&self, width: Width) -> String {
+    /// Returns the size of the drawing, and its content as SVG, without a title.
+    pub(super) fn draw(&self, width: Width) -> (Point, String) {
         let legend = Legend::of(self, width);
         let columns = if self.side_by_side && width != Width::Narrow { self.panels.len().clamp(1, 3) } else { 1 };
         let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
@@ -213,40 +305,74 @@ impl Chart {
         let heights: Vec<i32> =
             rows.iter().map(|row| row.iter().map(|panel| panel.whole_height(one)).max().unwrap_or(0)).collect();
         let height = legend.height() + heights.iter().sum::<i32>();
-        let (mut drawing, mut layers) = (String::new(), Layers::default());
-        {
-            let size = |pixels: i32| u32::try_from(pixels * FINE).unwrap_or(1);
-            let root = SVGBackend::with_string(&mut drawing, (size(width.pixels()), size(height))).into_drawing_area();
-            legend.draw(&root);
-            let mut top = legend.height();
-            for (row, row_height) in rows.iter().zip(heights) {
-                for (place, panel) in (0_i32..).zip(row.iter()) {
-                    let area = root.clone().shrink((place * one * FINE, top * FINE), (one * FINE, row_height * FINE));
-                    panel.draw(&area, one, row_height, &mut layers);
-                }
-                top += row_height;
+        let mut drawing = Drawing::default();
+        legend.draw(&mut drawing);
+        let mut top = legend.height();
+        for (row, row_height) in rows.iter().zip(heights) {
+            for (place, panel) in (0_i32..).zip(row.iter()) {
+                let (left, width) = (place * one * FINE, one * FINE);
+                panel.draw(&mut drawing, Area { left, top: top * FINE, width, height: row_height * FINE });
             }
-            root.present().expect(NEVER_FULL);
+            top += row_height;
         }
         if width == Width::Narrow {
             // A phone has no pointer that could be in an area.
-            layers.above.clear();
+            drawing.areas.clear();
         }
-        layers.around(&text_on_top(&with_dashes(&drawing)))
+        ((width.pixels() * FINE, height * FINE), drawing.content())
     }
 }
 
-impl Layers {
-    /// Returns the drawing with the cells below it and the areas above it.
-    fn around(&self, drawing: &str) -> String {
-        let (tag, inside) = drawing.split_once('>').unwrap_or_default();
-        let inside = inside.trim_end().strip_suffix("</svg>").unwrap_or(inside);
-        let areas = if self.above.is_empty() {
-            String::new()
-        } else {
-            format!(r#"<g fill="none" pointer-events="all">{}</g>"#, self.above)
+impl Drawing {
+    fn content(&self) -> String {
+        let raw = |part: &String| maud::PreEscaped(part.clone());
+        let content = html! {
+            (raw(&self.cells))
+            (raw(&self.shapes))
+            g font-family=(FONT) font-size=(TEXT * FINE) { (raw(&self.texts)) }
+            @if !self.areas.is_empty() {
+                g fill="none" pointer-events="all" { (raw(&self.areas)) }
+            }
         };
-        format!("{tag}>{}{inside}{areas}</svg>", self.below)
+        content.into_string()
+    }
+
+    fn line(&mut self, points: &[Point], stroke: Stroke) {
+        let dashes = stroke.dash.map(|dash| format!("{} {}", DASHES[dash].0 * FINE, DASHES[dash].1 * FINE));
+        let line = html! {
+            polyline fill="none" stroke=(name(stroke.color)) stroke-width=(stroke.width) stroke-dasharray=[dashes] points=(list(points)) {}
+        };
+        self.shapes.push_str(&line.into_string());
+    }
+
+    /// Adds a filled area. `opacity` is that of the filling.
+    fn area(&mut self, corners: &[Point], fill: Color, opacity: Option<f64>) {
+        let area = html! { polygon opacity=[opacity] fill=(name(fill)) points=(list(corners)) {} };
+        self.shapes.push_str(&area.into_string());
+    }
+
+    fn rectangle(&mut self, (left, top): Point, (right, bottom): Point, fill: Color) {
+        let area = html! { rect x=(left) y=(top) width=(right - left) height=(bottom - top) fill=(name(fill)) {} };
+        self.shapes.push_str(&area.into_string());
+    }
+
+    fn text(&mut self, words: &str, (x, y): Point, look: TextLook) {
+        let anchor = match look.side {
+            Side::Begins => "start",
+            Side::Middle => "middle",
+            Side::Ends => "end",
+        };
+        let down = if look.hangs { "0.76em" } else { "0.5ex" };
+        let text = html! { text x=(x) y=(y) dy=(down) text-anchor=(anchor) fill=(name(look.ink)) { (words) } };
+        self.texts.push_str(&text.into_string());
+    }
+
+    /// Adds a label to the right of a point. If there is no room, adds it to the left, in the color `before`.
+    fn label(&mut self, words: &str, (x, y): Point, (right_end, before): (i32, Color)) {
+        let is_tight = x + (width_of(words) + 8) * FINE > right_end;
+        let (x, side, ink) =
+            if is_tight { (x - 8 * FINE, Side::Ends, before) } else { (x + 8 * FINE, Side::Begins, INK) };
+        self.text(words, (x, y), TextLook::beside(ink, side));
     }
 
     /// Adds the cells of each shade as one path. Neighboring cells of a row with the same shade become one.
@@ -260,27 +386,29 @@ impl Layers {
             let _ = write!(paths[shade], "M{left} {top}h{wide}v{high}h-{wide}z");
         }
         for (path, color) in paths.iter().zip(SHADES).filter(|(path, _)| !path.is_empty()) {
-            let _ = write!(self.below, r#"<path fill="{}" d="{path}"/>"#, name(color));
+            let _ = write!(self.cells, r#"<path fill="{}" d="{path}"/>"#, name(color));
         }
     }
 
-    fn add_area(&mut self, (left, right): (i32, i32), (top, bottom): (i32, i32), words: &str) {
+    fn add_area(&mut self, (left, right): Point, (top, bottom): Point, words: &str) {
         // A smaller area would be hard to point at.
         let grown = |from: i32, to: i32| {
             let missing = (LEAST_AREA - (to - from)).max(0) / 2;
             (from - missing, to - from + 2 * missing)
         };
         let ((x, wide), (y, high)) = (grown(left, right), grown(top, bottom));
-        let words = maud::html! { (words) }.into_string();
-        let _ =
-            write!(self.above, r#"<rect x="{x}" y="{y}" width="{wide}" height="{high}"><title>{words}</title></rect>"#);
+        let area = html! { rect x=(x) y=(y) width=(wide) height=(high) { title { (words) } } };
+        self.areas.push_str(&area.into_string());
     }
+}
+
+/// Returns points as an attribute.
+fn list(points: &[Point]) -> String {
+    points.iter().map(|(x, y)| format!("{x},{y}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The minimum size of an area with a text, in drawing units.
 const LEAST_AREA: i32 = 4 * FINE;
-
-const NEVER_FULL: &str = "drawing to a string does not fail";
 
 /// A legend: lines of names, each drawn with its look.
 struct Legend {
@@ -345,7 +473,7 @@ impl Legend {
             + if self.lines.is_empty() { 0 } else { BELOW_LEGEND }
     }
 
-    fn draw(&self, root: &Area<'_>) {
+    fn draw(&self, drawing: &mut Drawing) {
         for (number, line) in (0_i32..).zip(&self.lines) {
             let y = (number * LEGEND_LINE + LEGEND_LINE / 2) * FINE;
             for (x, look, name, sample) in line {
@@ -354,17 +482,15 @@ impl Legend {
                 match sample {
                     LegendSample::Area => {
                         let half = 6 * FINE;
-                        let corners = [(middle - half, y - half), (middle + half, y + half)];
-                        root.draw(&Rectangle::new(corners, color(*look).filled())).expect(NEVER_FULL);
+                        drawing.rectangle((middle - half, y - half), (middle + half, y + half), color(*look));
                     }
                     LegendSample::Line => {
-                        stroke(root, vec![(from, y), (to, y)], *look);
-                        marker(root, *look, (middle, y));
+                        drawing.line(&[(from, y), (to, y)], Stroke::of_look(*look));
+                        drawing.marker(*look, (middle, y));
                     }
-                    LegendSample::Marker => marker(root, *look, (middle, y)),
+                    LegendSample::Marker => drawing.marker(*look, (middle, y)),
                 }
-                let style = text(&INK, HPos::Left, VPos::Center);
-                root.draw(&Text::new(name.clone(), ((x + SAMPLE) * FINE, y), style)).expect(NEVER_FULL);
+                drawing.text(name, ((x + SAMPLE) * FINE, y), TextLook::beside(INK, Side::Begins));
             }
         }
     }
@@ -392,202 +518,165 @@ impl Panel {
         self.y.is_of_names() && self.width_of_names() > width * 45 / 100
     }
 
-    fn draw(&self, area: &Area<'_>, width: i32, height: i32, layers: &mut Layers) {
+    fn draw(&self, drawing: &mut Drawing, area: Area) {
+        let (width, height) = (area.width / FINE, area.height / FINE);
         let left = if self.has_names_above(width) { 8 } else { self.width_of_names() };
         let head = [&self.title, &self.y.title].into_iter().filter(|part| !part.is_empty()).cloned();
         let head = shortened(&head.collect::<Vec<_>>().join(": "), width - 4);
-        let style = text(&FAINT, HPos::Left, VPos::Top);
-        area.draw(&Text::new(head, (2 * FINE, 2 * FINE), style)).expect(NEVER_FULL);
-        let style = text(&FAINT, HPos::Right, VPos::Top);
-        let right = (width - Self::RIGHT) * FINE;
+        drawing.text(&head, (area.left + 2 * FINE, area.top + 2 * FINE), TextLook::below(FAINT, Side::Begins));
+        let right = area.left + (width - Self::RIGHT) * FINE;
         let title = shortened(&self.x.title, width - Self::RIGHT);
-        area.draw(&Text::new(title, (right, (height - 17) * FINE), style)).expect(NEVER_FULL);
+        drawing.text(&title, (right, area.top + (height - 17) * FINE), TextLook::below(FAINT, Side::Ends));
 
-        let plot = ChartBuilder::on(area)
-            .margin_top(Self::HEAD * FINE)
-            .margin_right(Self::RIGHT * FINE)
-            .margin_bottom(Self::FOOT * FINE)
-            .margin_left(left * FINE)
-            .build_cartesian_2d(self.x.low..self.x.high, self.y.low..self.y.high)
-            .expect(NEVER_FULL);
-        self.grid(area, &plot, width);
+        let inner = Area {
+            left: area.left + left * FINE,
+            top: area.top + Self::HEAD * FINE,
+            width: (width - left - Self::RIGHT) * FINE,
+            height: (height - Self::HEAD - Self::FOOT) * FINE,
+        };
+        let plot = Plot { area: inner, x: &self.x, y: &self.y };
+        self.grid(drawing, area, plot);
         for series in &self.series {
             for mark in &series.marks {
-                self.mark(area, &plot, series.look, mark, layers);
+                self.mark(drawing, (area, plot), series.look, mark);
             }
         }
     }
 
     /// Draws the grid lines and tick labels of both axes.
-    fn grid(&self, area: &Area<'_>, plot: &Plot<'_, '_>, width: i32) {
-        let base = area.get_base_pixel();
-        let at = |x: f64, y: f64| {
-            let (x, y) = plot.backend_coord(&(x, y));
-            (x - base.0, y - base.1)
-        };
-        let line = |from, to| area.draw(&PathElement::new(vec![from, to], GRID.stroke_width(FINE.unsigned_abs())));
+    fn grid(&self, drawing: &mut Drawing, area: Area, plot: Plot<'_>) {
+        let width = area.width / FINE;
+        let thin = Stroke::solid(GRID, FINE);
         let are_above = self.has_names_above(width);
         for (position, name) in &self.y.ticks {
-            let (from, to) = (at(self.x.low, *position), at(self.x.high, *position));
+            let (from, to) = (plot.place(self.x.low, *position), plot.place(self.x.high, *position));
             if !self.y.is_of_names() {
-                line(from, to).expect(NEVER_FULL);
+                drawing.line(&[from, to], thin);
             }
-            let (place, side, name) = if are_above {
-                ((from.0, from.1 - 16 * FINE), HPos::Left, shortened(name, width - Self::RIGHT))
+            if are_above {
+                let (place, name) = ((from.0, from.1 - 16 * FINE), shortened(name, width - Self::RIGHT));
+                drawing.text(&name, place, TextLook::beside(FAINT, Side::Begins));
             } else {
-                ((from.0 - 7 * FINE, from.1), HPos::Right, name.clone())
-            };
-            area.draw(&Text::new(name, place, text(&FAINT, side, VPos::Center))).expect(NEVER_FULL);
+                drawing.text(name, (from.0 - 7 * FINE, from.1), TextLook::beside(FAINT, Side::Ends));
+            }
         }
         let mut free_from = i32::MIN;
         for (position, name) in &self.x.ticks {
-            let (bottom, top) = (at(*position, self.y.low), at(*position, self.y.high));
-            line(bottom, top).expect(NEVER_FULL);
+            let (bottom, top) = (plot.place(*position, self.y.low), plot.place(*position, self.y.high));
+            drawing.line(&[bottom, top], thin);
             let half = width_of(name) * FINE / 2;
-            let middle = bottom.0.min(width * FINE - half).max(half);
+            let middle = bottom.0.min(area.left + area.width - half).max(area.left + half);
             // A label that would overlap the previous label is skipped.
             if middle - half >= free_from {
                 free_from = middle + half + 8 * FINE;
-                let place = (middle, bottom.1 + 7 * FINE);
-                area.draw(&Text::new(name.clone(), place, text(&FAINT, HPos::Center, VPos::Top))).expect(NEVER_FULL);
+                drawing.text(name, (middle, bottom.1 + 7 * FINE), TextLook::below(FAINT, Side::Middle));
             }
         }
         if self.y.is_of_names() {
-            line(at(self.x.low, self.y.low), at(self.x.low, self.y.high)).expect(NEVER_FULL);
+            let [bottom, top] = [self.y.low, self.y.high].map(|end| plot.place(self.x.low, end));
+            drawing.line(&[bottom, top], thin);
         }
     }
 
-    fn mark(&self, area: &Area<'_>, plot: &Plot<'_, '_>, look: usize, mark: &Mark, layers: &mut Layers) {
-        // Marks are drawn in drawing units, so that dashes and markers have the same size on every axis. They are drawn
-        // on the whole panel, so that a marker at the edge of the plot is not clipped.
-        let base = area.get_base_pixel();
-        let at = |x, y| {
-            let (x, y) = plot.backend_coord(&(self.x.at(x), self.y.at(y)));
-            (x - base.0, y - base.1)
-        };
-        let solid = |points: Vec<(i32, i32)>| {
-            area.draw(&PathElement::new(points, color(look).stroke_width(LINE))).expect(NEVER_FULL);
-        };
-        let dot = |place| marker(area, look, place);
+    fn mark(&self, drawing: &mut Drawing, (area, plot): (Area, Plot<'_>), look: usize, mark: &Mark) {
+        let solid = Stroke::solid(color(look), LINE);
         match mark {
             Mark::Curve(points) => {
-                let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
+                let places = plot.all(points);
                 let mut last = i32::MIN / 2;
                 for &place in &places {
                     if place.0 - last >= 60 * FINE || places.len() <= 12 {
                         last = place.0;
-                        dot(place);
+                        drawing.marker(look, place);
                     }
                 }
-                stroke(area, places, look);
+                drawing.line(&places, Stroke::of_look(look));
             }
-            Mark::Stroke(points) => stroke(area, points.iter().map(|&(x, y)| at(x, y)).collect(), look),
-            Mark::Line(points) => {
-                let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
-                let style = color(look).stroke_width(LINE / 2 + 2);
-                area.draw(&PathElement::new(places, style)).expect(NEVER_FULL);
-            }
-            Mark::Points(points) => points.iter().for_each(|&(x, y)| dot(at(x, y))),
+            Mark::Stroke(points) => drawing.line(&plot.all(points), Stroke::of_look(look)),
+            Mark::Line(points) => drawing.line(&plot.all(points), Stroke { width: LINE / 2 + 2, ..solid }),
+            Mark::Points(points) => points.iter().for_each(|&(x, y)| drawing.marker(look, plot.at(x, y))),
             Mark::Outline(points) => {
-                let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
-                let bottom = at(0.0, f64::MIN).1;
+                let places = plot.all(points);
+                let bottom = plot.at(0.0, f64::MIN).1;
                 let ends = places.first().zip(places.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
                 let closed = [places.clone(), ends.into_iter().flatten().collect()].concat();
-                area.draw(&Polygon::new(closed, color(look).mix(0.12).filled())).expect(NEVER_FULL);
-                stroke(area, places, look);
+                drawing.area(&closed, color(look), Some(0.12));
+                drawing.line(&places, Stroke::of_look(look));
             }
-            Mark::Bar { name, to, words } => {
-                let ((x, y), left) = (at(*to, *name), at(f64::MIN, *name).0);
-                let half = 7 * FINE;
-                area.draw(&Rectangle::new([(left, y - half), (x, y + half)], color(look).filled())).expect(NEVER_FULL);
-                label(area, words, (x, y), &ON_A_BAR);
-                let tick = self.y.ticks.iter().find(|tick| (tick.0 - self.y.at(*name)).abs() < 1e-9);
-                layers.add_area(
-                    (left + base.0, x + base.0),
-                    (y - half + base.1, y + half + base.1),
-                    &format!("{}: {words}", tick.map_or("", |tick| &tick.1)),
-                );
-            }
+            Mark::Bar { name, to, words } => self.bar(drawing, (area, plot), look, (*name, *to, words)),
             Mark::Piece { x, y } => {
-                let ((left, top), (right, bottom)) = (at(x.0, y.0), at(x.1, y.1));
-                let (left, right) = (left, right.max(left + FINE));
-                let corners = [(left, top.min(bottom)), (right, top.max(bottom))];
-                area.draw(&Rectangle::new(corners, color(look).filled())).expect(NEVER_FULL);
+                let ((left, top), (right, bottom)) = (plot.at(x.0, y.0), plot.at(x.1, y.1));
+                drawing.rectangle((left, top.min(bottom)), (right.max(left + FINE), top.max(bottom)), color(look));
             }
-            Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
+            Mark::Across { from, to, y } => drawing.line(&[plot.at(*from, *y), plot.at(*to, *y)], solid),
             Mark::Within { x, from, to } => {
-                let style = color(look).stroke_width(LINE / 2);
-                area.draw(&PathElement::new(vec![at(*x, *from), at(*x, *to)], style)).expect(NEVER_FULL);
+                drawing.line(&[plot.at(*x, *from), plot.at(*x, *to)], Stroke { width: LINE / 2, ..solid });
             }
             Mark::Limit(x) => {
-                let (top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                let (top, bottom) = (plot.at(*x, f64::MAX), plot.at(*x, f64::MIN));
                 let (top, bottom) = if self.y.is_of_names() { (bottom, top) } else { (top, bottom) };
-                area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
-                    .expect(NEVER_FULL);
+                drawing.line(&[top, bottom], Stroke::LIMIT);
             }
-            Mark::Words { x, y, words } => label(area, words, at(*x, *y), &INK),
-            Mark::WordsBefore { x, y, words } | Mark::WordsAfter { x, y, words } => {
-                let (x, y) = at(*x, *y);
-                let wide = (width_of(words) + 8) * FINE;
-                let (left, right) = (plot.backend_coord(&(self.x.low, self.y.low)).0 - base.0, right_end(area));
-                let is_before = matches!(mark, Mark::WordsBefore { .. });
-                let (place, side) = if is_before && x - wide >= left {
-                    ((x - 8 * FINE, y), HPos::Right)
-                } else if !is_before && x + wide <= right {
-                    ((x + 8 * FINE, y), HPos::Left)
-                } else {
-                    // On the other side are the other markers of the row.
-                    let half = width_of(words) * FINE / 2;
-                    ((x.min(right - half).max(left + half), y + 11 * FINE), HPos::Center)
-                };
-                area.draw(&Text::new(words.clone(), place, text(&INK, side, VPos::Center))).expect(NEVER_FULL);
-            }
+            Mark::Words { x, y, words } => drawing.label(words, plot.at(*x, *y), (area.right_end(), INK)),
+            Mark::WordsBefore { x, y, words } => beside_row(drawing, (area, plot), (*x, *y), (words, true)),
+            Mark::WordsAfter { x, y, words } => beside_row(drawing, (area, plot), (*x, *y), (words, false)),
             Mark::Rule { x, words, row, is_limit } => {
-                let (mut top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                let (mut top, bottom) = (plot.at(*x, f64::MAX), plot.at(*x, f64::MIN));
                 // The line begins at its label, so that it does not strike through the labels in the rows above.
                 top.1 += 15 * row * FINE;
-                if *is_limit {
-                    area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
-                        .expect(NEVER_FULL);
-                } else {
-                    solid(vec![top, bottom]);
-                }
-                label(area, words, (top.0, top.1 + 7 * FINE), &INK);
+                drawing.line(&[top, bottom], if *is_limit { Stroke::LIMIT } else { solid });
+                drawing.label(words, (top.0, top.1 + 7 * FINE), (area.right_end(), INK));
             }
-            Mark::Cells(cells) => {
-                let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
-                layers.add_cells(cells.iter().map(|cell| {
-                    let (one, other) = (place(cell.x.0, cell.y.0), place(cell.x.1, cell.y.1));
-                    (cell.shade, (one.0.min(other.0), one.0.max(other.0)), (one.1.min(other.1), one.1.max(other.1)))
-                }));
-            }
+            Mark::Cells(cells) => drawing.add_cells(cells.iter().map(|cell| {
+                let (x, y) = plot.ends(cell.x, cell.y);
+                (cell.shade, x, y)
+            })),
             Mark::Hover { x, y, words } => {
-                let place = |x, y| plot.backend_coord(&(self.x.at(x), self.y.at(y)));
-                let (one, other) = (place(x.0, y.0), place(x.1, y.1));
-                layers.add_area(
-                    (one.0.min(other.0), one.0.max(other.0)),
-                    (one.1.min(other.1), one.1.max(other.1)),
-                    words,
-                );
+                let (x, y) = plot.ends(*x, *y);
+                drawing.add_area(x, y, words);
             }
         }
     }
+
+    fn bar(
+        &self,
+        drawing: &mut Drawing,
+        (area, plot): (Area, Plot<'_>),
+        look: usize,
+        (name, to, words): (f64, f64, &str),
+    ) {
+        let ((x, y), left) = (plot.at(to, name), plot.at(f64::MIN, name).0);
+        let half = 7 * FINE;
+        drawing.rectangle((left, y - half), (x, y + half), color(look));
+        drawing.label(words, (x, y), (area.right_end(), ON_A_BAR));
+        let tick = self.y.ticks.iter().find(|tick| (tick.0 - self.y.at(name)).abs() < 1e-9);
+        drawing.add_area((left, x), (y - half, y + half), &format!("{}: {words}", tick.map_or("", |tick| &tick.1)));
+    }
 }
 
-/// Returns the right end of the room for labels.
-fn right_end(area: &Area<'_>) -> i32 {
-    let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
-    i32::try_from(room).unwrap_or(i32::MAX)
+/// Adds a label before or after the markers of a row, or below them if there is no room.
+fn beside_row(
+    drawing: &mut Drawing,
+    (area, plot): (Area, Plot<'_>),
+    (x, y): (f64, f64),
+    (words, is_before): (&str, bool),
+) {
+    let (x, y) = plot.at(x, y);
+    let wide = (width_of(words) + 8) * FINE;
+    let (left, right) = (plot.area.left, area.right_end());
+    let (place, side) = if is_before && x - wide >= left {
+        ((x - 8 * FINE, y), Side::Ends)
+    } else if !is_before && x + wide <= right {
+        ((x + 8 * FINE, y), Side::Begins)
+    } else {
+        // On the other side are the other markers of the row.
+        let half = width_of(words) * FINE / 2;
+        ((x.min(right - half).max(left + half), y + 11 * FINE), Side::Middle)
+    };
+    drawing.text(words, place, TextLook::beside(INK, side));
 }
 
-/// Draws a label to the right of a point. If there is no room, draws it to the left, in the color `before`.
-fn label(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
-    let is_tight = x + (width_of(words) + 8) * FINE > right_end(area);
-    let (x, side, ink) = if is_tight { (x - 8 * FINE, HPos::Right, before) } else { (x + 8 * FINE, HPos::Left, &INK) };
-    area.draw(&Text::new(words.to_owned(), (x, y), text(ink, side, VPos::Center))).expect(NEVER_FULL);
-}
-
-fn color(look: usize) -> RGBColor {
+fn color(look: usize) -> Color {
     CURVES[look % CURVES.len()]
 }
 
@@ -627,120 +716,73 @@ fn thousandths(letter: char) -> usize {
     }
 }
 
-fn text(ink: &RGBColor, side: HPos, height: VPos) -> TextStyle<'_> {
-    let font = (FONT, f64::from(TEXT * FINE) * FONT_FACTOR).into_font();
-    TextStyle::from(font).color(ink).pos(Pos::new(side, height))
-}
-
 /// Returns the dash of a look, or `None` for a solid line. After the last color, the colors repeat, each with the next
 /// dash.
 fn dash(look: usize) -> Option<usize> {
     (look + look / CURVES.len()).checked_rem(CURVES.len())?.checked_sub(1)
 }
 
-/// Draws a path with the dash of its look.
-fn stroke(area: &Area<'_>, points: Vec<(i32, i32)>, look: usize) {
-    let dash = dash(look).and_then(|dash| u32::try_from(dash).ok());
-    let thick = dash.map_or(LINE, |dash| DASHED_LINE + dash);
-    area.draw(&PathElement::new(points, color(look).stroke_width(thick))).expect(NEVER_FULL);
-}
-
-/// Adds the dashes to dashed lines, as one attribute per line. If each dash were a separate stroke, the dashes of a
-/// page would take up a megabyte.
-fn with_dashes(drawing: &str) -> String {
-    (DASHED_LINE..).zip(DASHES).fold(drawing.to_owned(), |drawing, (thick, (dash, gap))| {
-        let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);
-        drawing.replace(&format!("stroke-width=\"{thick}\""), &dashed)
-    })
-}
-
-/// Moves the text above all lines, so that no line strikes it through. States once what all texts have in common, because
-/// the text is a large part of a page.
-fn text_on_top(drawing: &str) -> String {
-    let drawing = drawing.replace(" opacity=\"1\"", "").replace(" \"/>", "\"/>");
-    let (mut shapes, mut texts, mut rest) = (String::new(), String::new(), drawing.as_str());
-    while let Some((before, text)) = rest.split_once("<text ") {
-        let (text, after) = text.split_once("</text>").unwrap_or((text, ""));
-        let (attributes, words) = text.split_once('>').unwrap_or((text, ""));
-        let (place, font) = attributes.split_once(" font-family=").unwrap_or((attributes, ""));
-        let ink = font.split_once(" fill=").map_or("\"\"", |(_, ink)| ink);
-        shapes.push_str(before);
-        let _ = writeln!(texts, "<text {place} fill={ink}>{}</text>", words.trim());
-        rest = after.trim_start();
-    }
-    shapes.push_str(rest);
-    let whole = shapes.trim_end().strip_suffix("</svg>").unwrap_or(&shapes);
-    format!("{whole}<g font-family=\"{FONT}\" font-size=\"{}\">\n{texts}</g>\n</svg>\n", TEXT * FINE)
-}
-
 /// Returns a color in SVG notation.
-pub(crate) fn name(color: RGBColor) -> String {
+pub(crate) fn name(color: Color) -> String {
     format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2)
 }
 
-/// Draws the marker of a look. After the last color, the colors repeat with open markers.
-fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
-    let r = 4 * FINE;
-    let is_open = (look / CURVES.len()) % 2 == 1;
-    let at = |corners: &[(i32, i32)]| corners.iter().map(|(right, down)| (x + right, y + down)).collect::<Vec<_>>();
-    let line = |corners: &[(i32, i32)]| {
-        area.draw(&PathElement::new(at(corners), color(look).stroke_width(LINE))).expect(NEVER_FULL);
-    };
-    let shape = |corners: &[(i32, i32)]| {
+impl Drawing {
+    /// Adds the marker of a look. After the last color, the colors repeat with open markers.
+    fn marker(&mut self, look: usize, (x, y): Point) {
+        let r = 4 * FINE;
+        let is_open = (look / CURVES.len()) % 2 == 1;
+        let solid = Stroke::solid(color(look), LINE);
+        let at = |corners: &[Point]| corners.iter().map(|(right, down)| (x + right, y + down)).collect::<Vec<_>>();
+        let mut line = |corners: &[Point]| self.line(&at(corners), solid);
+        let lines: &[&[Point]] = match (look % CURVES.len(), is_open) {
+            (4, false) => &[&[(-r, -r), (r, r)], &[(-r, r), (r, -r)]],
+            (5.., true) => &[&[(0, -r - 6), (0, r + 6)], &[(-r, -r - 6), (r, -r - 6)], &[(-r, r + 6), (r, r + 6)]],
+            (5.., false) => &[&[(0, -r - 6), (0, r + 6)], &[(-r - 6, 0), (r + 6, 0)]],
+            _ => &[],
+        };
+        lines.iter().for_each(|corners| line(corners));
+        let shape: &[Point] = match look % CURVES.len() {
+            0 => &round(r),
+            1 => &[(0, -r - 8), (r + 4, r - 6), (-r - 4, r - 6)],
+            2 => &[(-r + 6, -r + 6), (r - 6, -r + 6), (r - 6, r - 6), (-r + 6, r - 6)],
+            3 => &[(0, -r - 8), (r + 8, 0), (0, r + 8), (-r - 8, 0)],
+            4 if is_open => &[(-r, -r), (r, -r), (-r, r), (r, r)],
+            _ => return,
+        };
         if is_open {
-            line(&[corners, &corners[..1]].concat());
+            line(&[shape, &shape[..1]].concat());
         } else {
-            area.draw(&Polygon::new(at(corners), color(look).filled())).expect(NEVER_FULL);
-        }
-    };
-    match (look % CURVES.len(), is_open) {
-        // The circle is drawn as a polygon, as all other markers are.
-        (0, _) => {
-            let round: Vec<_> = (0_u32..16)
-                .map(|corner| {
-                    let angle = f64::from(corner) * std::f64::consts::TAU / 16.0;
-                    #[expect(clippy::cast_possible_truncation, reason = "a few pixels")]
-                    let part = |along: f64| (along * f64::from(r)).round() as i32;
-                    (part(angle.cos()), part(angle.sin()))
-                })
-                .collect();
-            shape(&round);
-        }
-        (1, _) => shape(&[(0, -r - 8), (r + 4, r - 6), (-r - 4, r - 6)]),
-        (2, _) => shape(&[(-r + 6, -r + 6), (r - 6, -r + 6), (r - 6, r - 6), (-r + 6, r - 6)]),
-        (3, _) => shape(&[(0, -r - 8), (r + 8, 0), (0, r + 8), (-r - 8, 0)]),
-        (4, false) => {
-            line(&[(-r, -r), (r, r)]);
-            line(&[(-r, r), (r, -r)]);
-        }
-        (4, true) => shape(&[(-r, -r), (r, -r), (-r, r), (r, r)]),
-        (_, is_open) => {
-            line(&[(0, -r - 6), (0, r + 6)]);
-            if is_open {
-                line(&[(-r, -r - 6), (r, -r - 6)]);
-                line(&[(-r, r + 6), (r, r + 6)]);
-            } else {
-                line(&[(-r - 6, 0), (r + 6, 0)]);
-            }
+            self.area(&at(shape), color(look), None);
         }
     }
+}
+
+/// Returns the corners of a circle, which is drawn as a polygon, as all other markers are.
+fn round(r: i32) -> [Point; 16] {
+    let mut corners = [(0, 0); 16];
+    for (corner, place) in (0_u32..).zip(&mut corners) {
+        let angle = f64::from(corner) * std::f64::consts::TAU / 16.0;
+        #[expect(clippy::cast_possible_truncation, reason = "a few pixels")]
+        let part = |along: f64| (along * f64::from(r)).round() as i32;
+        *place = (part(angle.cos()), part(angle.sin()));
+    }
+    corners
 }
 
 #[cfg(test)]
 mod tests {
-    use plotters::style::RGBColor;
-
     use super::{
-        BY_NIGHT, CURVES, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, GridCell, INK, MOST_PANELS, Mark, ON_A_BAR,
-        Panel, SHADES, Series, Width, dash, name, shade, shortened, width_of,
+        BY_NIGHT, CURVES, Chart, Color, DASHES, FAINT, FINE, GRID, GridCell, INK, MOST_PANELS, Mark, ON_A_BAR, Panel,
+        SHADES, Series, Width, dash, name, shade, shortened, width_of,
     };
     use crate::output::chart::axis::{Axis, time};
 
     /// The background of drawings in light and in dark mode.
-    const GROUNDS: [RGBColor; 2] = [RGBColor(0xff, 0xff, 0xff), RGBColor(0x14, 0x17, 0x1b)];
+    const GROUNDS: [Color; 2] = [Color(0xff, 0xff, 0xff), Color(0x14, 0x17, 0x1b)];
 
     /// Relative luminance as in WCAG 2.1.
-    fn light(color: RGBColor) -> f64 {
+    fn light(color: Color) -> f64 {
         let part = |part: u8| match f64::from(part) / 255.0 {
             part if part <= 0.03928 => part / 12.92,
             part => ((part + 0.055) / 1.055).powf(2.4),
@@ -748,12 +790,12 @@ mod tests {
         0.2126 * part(color.0) + 0.7152 * part(color.1) + 0.0722 * part(color.2)
     }
 
-    fn contrast(one: RGBColor, other: RGBColor) -> f64 {
+    fn contrast(one: Color, other: Color) -> f64 {
         let (one, other) = (light(one), light(other));
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
-    fn by_night(day: RGBColor) -> RGBColor {
+    fn by_night(day: Color) -> Color {
         BY_NIGHT.iter().find(|pair| pair.0 == day).expect("every color has one for dark mode").1
     }
 
@@ -787,7 +829,7 @@ mod tests {
             }],
         };
         for (to, ink) in [(10.0, INK), (1e4, ON_A_BAR)] {
-            let drawing = Chart { panels: vec![bars(to)], side_by_side: false }.draw(Width::Narrow);
+            let drawing = Chart { panels: vec![bars(to)], side_by_side: false }.draw(Width::Narrow).1;
             let end = drawing.split("<text").find(|part| part.contains("10000 ns")).expect("it is drawn");
             assert!(end.contains(&format!("fill=\"{}\"", name(ink))), "{end}");
         }
@@ -821,13 +863,12 @@ mod tests {
             assert_eq!(looks.len(), all);
         }
         for width in [Width::Wide, Width::Narrow] {
-            let drawing = chart(3 * CURVES.len()).draw(width);
+            let drawing = chart(3 * CURVES.len()).draw(width).1;
             for (length, gap) in &DASHES[..5] {
                 let own = format!("stroke-width=\"18\" stroke-dasharray=\"{} {}\"", length * FINE, gap * FINE);
                 // In the legend and in the panel.
                 assert_eq!(drawing.matches(&own).count(), 2 * 3, "{own}: {drawing}");
             }
-            assert!((DASHED_LINE..).take(9).all(|thick| !drawing.contains(&format!("width=\"{thick}\""))), "{drawing}");
         }
     }
 
@@ -838,7 +879,7 @@ mod tests {
         many.panels = vec![many.panels[0].clone(); 30];
         many.panels.iter_mut().skip(1).for_each(|panel| panel.y.ticks.truncate(1));
         for width in [Width::Wide, Width::Narrow] {
-            let drawing = many.draw(width);
+            let drawing = many.draw(width).1;
             assert_eq!(drawing.matches("a panel").count(), MOST_PANELS);
         }
     }
@@ -860,7 +901,7 @@ mod tests {
             Mark::Cells(vec![GridCell { x: (f64::NAN, f64::INFINITY), y: (1e300, -1.0), shade: 99 }]),
             Mark::Hover { x: (f64::NAN, 1e300), y: (-1.0, 5.0), words: "<&>".to_owned() },
         ];
-        let drawing = broken.draw(Width::Narrow);
+        let drawing = broken.draw(Width::Narrow).1;
         assert!(!drawing.contains("NaN") && !drawing.contains("inf") && drawing.contains("&lt;&amp;&gt;"), "{drawing}");
     }
 
@@ -869,11 +910,11 @@ mod tests {
         let mut crossed = chart(1);
         let mark = Mark::Rule { x: 1e4, words: "p50 10 µs".to_owned(), row: 0, is_limit: false };
         crossed.panels[0].series[0].marks.insert(0, mark);
-        let drawing = crossed.draw(Width::Wide);
+        let drawing = crossed.draw(Width::Wide).1;
         let last_line = drawing.rfind("<poly").expect("there are lines");
         assert!(drawing.find("<text").is_some_and(|first| first > last_line), "{drawing}");
         assert_eq!((drawing.matches("font-family").count(), drawing.matches(" opacity=\"1\"").count()), (1, 0));
-        assert!(drawing.ends_with("</g>\n</svg>") || drawing.ends_with("</g></svg>"), "{drawing}");
+        assert!(drawing.ends_with("</g>"), "{drawing}");
     }
 
     #[test]
@@ -893,7 +934,7 @@ mod tests {
             }],
         };
         let height = |panel: Panel, words: &str| {
-            let drawing = Chart { panels: vec![panel], side_by_side: false }.draw(Width::Narrow);
+            let drawing = Chart { panels: vec![panel], side_by_side: false }.draw(Width::Narrow).1;
             let text = drawing.split("<text ").find(|text| text.contains(words)).expect("it is drawn");
             let y = text.split_once("y=\"").and_then(|(_, rest)| rest.split_once('"')).expect("it has a place").0;
             y.parse::<i32>().expect("a number")
@@ -912,7 +953,7 @@ mod tests {
         let last = "the last mark of all";
         long.panels[0].x.ticks = vec![(long.panels[0].x.high, last.to_owned())];
         for width in [Width::Wide, Width::Narrow] {
-            let drawing = long.draw(width);
+            let drawing = long.draw(width).1;
             let legend = drawing.split("<text").find(|part| part.contains("a very long")).expect("there is a legend");
             assert!(legend.contains('…'), "{legend}");
             let mark = drawing.split("<text").find(|part| part.contains(last)).expect("the mark has a name");
@@ -943,13 +984,13 @@ mod tests {
             ]),
             Mark::Hover { x: (1e3, 1e4), y: (0.0, 0.5), words: "<1 & 2>".to_owned() },
         ];
-        let drawing = map.draw(Width::Wide);
+        let drawing = map.draw(Width::Wide).1;
         assert_eq!(drawing.matches("<path fill=").count(), 2, "one path for each shade: {drawing}");
         let path = drawing.split_once(" d=\"").and_then(|(_, rest)| rest.split_once('"')).expect("a path").0;
         assert_eq!(path.matches('M').count(), 2, "neighboring cells are one: {path}");
         assert!(drawing.contains("<title>&lt;1 &amp; 2&gt;</title>"), "{drawing}");
-        assert!(drawing.ends_with("</g></svg>"), "{drawing}");
-        assert!(!map.draw(Width::Narrow).contains("<title>"));
+        assert!(drawing.ends_with("</g>"), "{drawing}");
+        assert!(!map.draw(Width::Narrow).1.contains("<title>"));
     }
 
     #[test]

@@ -69,16 +69,13 @@ impl TitledChart {
     }
 
     fn drawn(&self, width: Width, class: &str, id: &str, first: &str) -> String {
-        let drawing = self.chart.draw(width);
-        // The output of plotters begins with a tag that has neither a title nor a style sheet.
-        let (tag, inside) = drawing.split_once('>').unwrap_or_default();
-        let view = tag.split_once("viewBox=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("", |(view, _)| view);
+        let ((wide, high), drawing) = self.chart.draw(width);
         let words = html! {
             title id={ (id) "-title" } { (self.title) }
             desc id={ (id) "-desc" } { (self.says) " " (self.provenance) }
         };
         format!(
-            r#"<svg {class}xmlns="http://www.w3.org/2000/svg" viewBox="{view}" role="img" aria-labelledby="{id}-title" aria-describedby="{id}-desc">{}{first}{inside}"#,
+            r#"<svg {class}xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img" aria-labelledby="{id}-title" aria-describedby="{id}-desc">{}{first}{drawing}</svg>"#,
             words.into_string()
         )
     }
