@@ -44,8 +44,8 @@ const HIGHEST: i32 = 2;
 /// # Ordering
 ///
 /// The processor may execute the read in [`ticks`](TimeSource::ticks) early. [`ticks_start`](TimeSource::ticks_start)
-/// and [`ticks_end`](TimeSource::ticks_end) order the read of the counter as [`Tsc`](super::Tsc) and
-/// [`ArmCounter`](super::ArmCounter) do.
+/// and [`ticks_end`](TimeSource::ticks_end) order the read of the counter as [`Tsc`](crate::source::Tsc) and
+/// [`ArmCounter`](crate::source::ArmCounter) do.
 ///
 /// # References
 ///
