@@ -144,7 +144,7 @@ guest_carry() {
     local build
     for build in "${builds[@]}"; do
         # Each program waits for the next carry of the only timer, so they run one after another.
-        echo "step $build.carry it-$build --ignored --exact live::the_system_timer_carries --show-output"
+        echo "step $build.carry it-$build --ignored --exact live::devices::the_system_timer_carries --show-output"
     done
 }
 

@@ -24,7 +24,7 @@ const TICK_LATENESS: Duration = Duration::from_millis(250);
 /// The shortest half wrap for which a clock that advances with the kernel's tick leaves a sufficient margin.
 const COARSE_FROM: Duration = Duration::from_secs(10);
 
-/// A narrow constant-rate counter extended to 64 bits, for example [`BcmSystimerLow`](super::BcmSystimerLow) or a
+/// A narrow constant-rate counter extended to 64 bits, for example the low word of a Raspberry Pi's System Timer or a
 /// 24-bit ACPI timer.
 ///
 /// A reading consists of one reading of the counter between two readings of a system clock. The clock determines the
@@ -46,10 +46,10 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 /// # Examples
 ///
 /// ```
-/// use hpt_core::{BcmSystimerLow, FixedRateClock, Host, TimeSource, Widened};
+/// use hpt_core::{FixedRateClock, Host, TimeSource, Widened, source};
 ///
 /// let host = Host::live();
-/// if let Ok(low) = BcmSystimerLow::open(&host) {
+/// if let Ok(low) = source::open(&host, "bcm-systimer-low") {
 ///     let wide = Widened::new(low, &host)?;
 ///     let rate = wide.info().nominal.expect("the System Timer states its rate").frequency;
 ///     let clock = FixedRateClock::new(wide, rate)?;

@@ -6,7 +6,6 @@ use std::{fs::File, path::Path, process::Command, time::Duration};
 use hpt_core::{
     Host, Instant, PosixClock, PosixId, Sleeper, TimeSource,
     clock::{self, ClockSource},
-    source,
 };
 
 use crate::support::unsafe_calls::{ChildEnd, in_a_child, move_the_clock_back};
@@ -106,7 +105,7 @@ fn a_source_chosen_before_the_first_reading_uses_vmclock() {
 fn choose_a_source_with_vmclock() {
     let id = native().expect("the other test looked");
     // On a busy machine, the self-test of a counter may fail. Try again.
-    while let Err(refused) = clock::use_source(source::open(&Host::live(), id).expect("it is offered")) {
+    while let Err(refused) = clock::use_source(hpt_core::source::open(&Host::live(), id).expect("it is offered")) {
         assert!(matches!(refused, clock::SourceRefused::SelfTest { .. } | clock::SourceRefused::Busy), "{refused}");
     }
     assert_eq!(clock::status().disruptions, Some(0));

@@ -17,8 +17,6 @@ mod pit;
 mod posix;
 mod refusals;
 mod riscv_time;
-#[cfg(test)]
-mod test_world;
 mod tested;
 mod tsc;
 

@@ -369,7 +369,7 @@ mod tests {
     use super::{Barrier, HIGH, LOW, LOW_ID, Registers, SystimerCounter, WIDE_ID, info};
     use crate::source::{
         SelfTestFailure, SourceId, SourceInfo, TimeSource,
-        linux::test_world::{WorldClock, ticks_after},
+        linux::devices::test_world::{WorldClock, ticks_after},
         self_test,
     };
     use hpt_sys::{host::Host, units::Frequency};

@@ -421,7 +421,7 @@ mod tests {
     };
     use crate::source::{
         SelfTestFailure, SourceInfo, TimeSource, Unavailable, Widened,
-        linux::test_world::{WorldClock, ticks_after},
+        linux::devices::test_world::{WorldClock, ticks_after},
         self_test,
     };
     use hpt_sys::{

@@ -10,6 +10,8 @@ mod ptp;
 mod rights;
 mod rtc;
 mod split_counter;
+#[cfg(test)]
+mod test_world;
 
 pub use self::{
     acpi_pm::AcpiPm,
