@@ -222,7 +222,9 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "the hog was active at another time",
             change: |it| {
                 it.lines(".explain-hog.err", |_, line| {
-                    Some(line.replace("injected 1", "injected 9").replace("injected 2", "injected 9"))
+                    let times = line.strip_prefix("injected ").and_then(|rest| rest.split_once(' '));
+                    let times = times.filter(|(begin, _)| begin.bytes().all(|digit| digit.is_ascii_digit()));
+                    Some(times.map_or_else(|| line.to_owned(), |(begin, end)| format!("injected 9{begin} 9{end}")))
                 });
             },
         },
