@@ -560,7 +560,7 @@ case \$1 in
         policy=o of=\$groups/measured beside=\$groups/beside
         echo '5000 50000' >\$groups/cpu.max
         ;;
-    budget) policy=d:60us/2ms place= ;;
+    budget) policy=d:60us/2ms ;;
     # The kernel intervenes once a second. The other long delays have causes of their own.
     starved) duration=6s longest=5 ;;
     throttled)
@@ -575,7 +575,7 @@ esac
 # Under emulation, a thread is charged for the time in which its CPU stands still, so that the kernel may throttle it in
 # any run. A thread with a deadline can only be pinned if the kernel does not check its runtime.
 case \$1 in
-    budget | throttled | starved) ;;
+    throttled | starved) ;;
     *) echo -1 >$RT_RUNTIME_FILE ;;
 esac
 # With locked memory, the measured thread does not wait for pages while another one of hpt changes the mappings.
