@@ -1,8 +1,11 @@
-//! A type for documents of any kind, which can read a document whose kind is not known in advance.
+//! The list of all documents: each with its type, its schema and the fields that documents of several kinds have. A type
+//! for documents of any kind, which can read a document whose kind is not known in advance.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+#[cfg(feature = "schema")]
+use crate::generated;
 use crate::{
     bench::BenchDocument,
     calibrate::CalibrateDocument,
@@ -50,9 +53,15 @@ pub enum ReadError {
     },
 }
 
-/// Generates the enum of all documents from one list of types and kinds.
+/// Generates everything that concerns all kinds of documents from one list. An entry names the type, its kinds, each
+/// with the function that generates its schema unless the type alone determines it, and the fields that several kinds
+/// have.
 macro_rules! documents {
-    ($($(#[$doc:meta])* $variant:ident($type:ident): $($kind:literal)|+,)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident($type:ident as $document:ident): $($kind:literal $(by $generate:path)?)|+,
+        rows: $rows:expr, interrupted: $interrupted:expr, limits: $limits:expr, notes: $notes:expr;
+    )*) => {
         /// A document of any kind.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
@@ -75,6 +84,43 @@ macro_rules! documents {
                     other => Err(ReadError::UnknownKind(other.to_owned())),
                 }
             }
+
+            /// Returns whether Ctrl-C or another signal ended the measurement early. Returns `false` for kinds without
+            /// a measurement.
+            #[must_use]
+            #[allow(unused_variables, reason = "some kinds lack the field")]
+            pub const fn interrupted(&self) -> bool {
+                match self {
+                    $(Self::$variant($document) => $interrupted,)*
+                }
+            }
+
+            /// Returns the limits that the result was compared with. The list is empty for kinds without limits.
+            #[must_use]
+            #[allow(unused_variables, reason = "some kinds lack the field")]
+            pub fn limits(&self) -> &[LimitRow] {
+                match self {
+                    $(Self::$variant($document) => $limits,)*
+                }
+            }
+
+            /// Returns further remarks on the result. The list is empty for kinds without notes.
+            #[must_use]
+            #[allow(unused_variables, reason = "some kinds lack the field")]
+            pub fn notes(&self) -> &[String] {
+                match self {
+                    $(Self::$variant($document) => $notes,)*
+                }
+            }
+
+            /// Returns the key of the list that contains the rows of the document, which `hpt --format csv` prints.
+            /// Returns `None` for the summary of a watch, because the documents of the intervals contain the rows.
+            #[must_use]
+            pub const fn rows_key(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$variant(_) => $rows,)*
+                }
+            }
         }
 
         $(impl From<$type> for Document {
@@ -82,154 +128,96 @@ macro_rules! documents {
                 Self::$variant(document)
             }
         })*
+
+        /// The text of each schema.
+        pub(crate) const SCHEMAS: &[(&str, &str)] =
+            &[$($(($kind, include_str!(concat!("../schema/", $kind, ".json"))),)+)*];
+
+        /// The function that generates each schema.
+        #[cfg(feature = "schema")]
+        pub(crate) const GENERATORS: &[(&str, fn() -> schemars::Schema)] =
+            &[$($(($kind, documents!(@generate $type $($generate)?)),)+)*];
     };
+    (@generate $type:ident) => { crate::generated::generated::<$type> };
+    (@generate $type:ident $generate:path) => { $generate };
 }
 
 documents! {
     /// `hpt bench`.
-    Bench(BenchDocument): "bench",
+    Bench(BenchDocument as document): "bench",
+    rows: Some("results"), interrupted: document.interrupted, limits: &document.limits, notes: &document.notes;
     /// `hpt calibrate`.
-    Calibrate(CalibrateDocument): "calibrate",
+    Calibrate(CalibrateDocument as document): "calibrate",
+    rows: Some("calibrations"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
     /// `hpt capture`.
-    Capture(CaptureDocument): "capture",
+    Capture(CaptureDocument as document): "capture",
+    rows: Some("files"), interrupted: false, limits: &[], notes: &[];
     /// `hpt check`.
-    Check(CheckDocument): "check",
+    Check(CheckDocument as document): "check" by generated::check,
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
     /// `hpt clocksource`.
-    Clocksource(ClocksourceDocument): "clocksource",
+    Clocksource(ClocksourceDocument as document): "clocksource",
+    rows: Some("sources"), interrupted: false, limits: &[], notes: &document.notes;
     /// `hpt clocksource compare` and `hpt clocksource set`.
-    ClocksourceCost(ClocksourceCostDocument): "clocksource-compare" | "clocksource-set",
-    /// `hpt doctor`.
-    Doctor(DoctorDocument): "doctor",
-    /// `hpt doctor --try`.
-    DoctorTry(DoctorTryDocument): "doctor-try",
-    /// `hpt latency edges`.
-    Edges(EdgesDocument): "latency-edges",
-    /// `hpt experiment`.
-    Experiment(ExperimentDocument): "experiment",
-    /// `hpt latency gpio`.
-    GpioLatency(GpioLatencyDocument): "latency-gpio",
-    /// `hpt latency gpio --list`.
-    GpioList(GpioListDocument): "latency-gpio-list",
-    /// `hpt latency pairs`.
-    Pairs(PairsDocument): "latency-pairs",
-    /// `hpt probe`.
-    Probe(ProbeDocument): "probe",
-    /// `hpt read`.
-    Read(ReadDocument): "read",
-    /// `hpt report`.
-    Report(ReportDocument): "report",
+    ClocksourceCost(ClocksourceCostDocument as document): "clocksource-compare" by generated::clocksource_compare | "clocksource-set" by generated::clocksource_set,
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
     /// `hpt compare`.
-    Compare(CompareDocument): "compare",
-    /// `hpt restore`.
-    Restore(RestoreDocument): "restore",
-    /// `hpt sleep`.
-    Sleep(SleepDocument): "sleep",
-    /// `hpt sleep --curve`.
-    SleepCurve(SleepCurveDocument): "sleep-curve",
+    Compare(CompareDocument as document): "compare",
+    rows: Some("results"), interrupted: false, limits: &[], notes: &document.notes;
+    /// `hpt doctor`.
+    Doctor(DoctorDocument as document): "doctor",
+    rows: Some("rules"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
+    /// `hpt doctor --try`.
+    DoctorTry(DoctorTryDocument as document): "doctor-try",
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
+    /// `hpt experiment`.
+    Experiment(ExperimentDocument as document): "experiment",
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
+    /// `hpt latency edges`.
+    Edges(EdgesDocument as document): "latency-edges",
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
+    /// `hpt latency gpio`.
+    GpioLatency(GpioLatencyDocument as document): "latency-gpio" by generated::gpio_latency,
+    rows: Some("results"), interrupted: document.end.interrupted, limits: &document.limits, notes: &document.notes;
+    /// `hpt latency gpio --list`.
+    GpioList(GpioListDocument as document): "latency-gpio-list",
+    rows: Some("lines"), interrupted: false, limits: &[], notes: &document.notes;
+    /// `hpt latency pairs`.
+    Pairs(PairsDocument as document): "latency-pairs",
+    rows: Some("results"), interrupted: document.interrupted, limits: &document.limits, notes: &document.notes;
     /// `hpt latency stall`.
-    Stall(StallDocument): "latency-stall",
+    Stall(StallDocument as document): "latency-stall",
+    rows: Some("results"), interrupted: document.end.interrupted, limits: &document.limits, notes: &document.notes;
     /// `hpt latency timer` and `hpt latency poll`.
-    WakeLatency(WakeLatencyDocument): "latency-timer" | "latency-poll",
+    WakeLatency(WakeLatencyDocument as document): "latency-timer" by generated::timer | "latency-poll" by generated::poll,
+    rows: Some("results"), interrupted: document.end.interrupted, limits: &document.limits, notes: &document.notes;
+    /// `hpt probe`.
+    Probe(ProbeDocument as document): "probe",
+    rows: Some("sources"), interrupted: false, limits: &[], notes: &document.notes;
+    /// `hpt read`.
+    Read(ReadDocument as document): "read",
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
+    /// `hpt report`.
+    Report(ReportDocument as document): "report" by generated::report,
+    rows: Some("parts"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
+    /// `hpt restore`.
+    Restore(RestoreDocument as document): "restore",
+    rows: Some("settings"), interrupted: false, limits: &[], notes: &document.notes;
+    /// `hpt sleep`.
+    Sleep(SleepDocument as document): "sleep",
+    rows: Some("results"), interrupted: document.interrupted, limits: &document.limits, notes: &document.notes;
+    /// `hpt sleep --curve`.
+    SleepCurve(SleepCurveDocument as document): "sleep-curve",
+    rows: Some("results"), interrupted: document.interrupted, limits: &[], notes: &document.notes;
     /// An interval of `hpt watch`.
-    Watch(WatchDocument): "watch",
+    Watch(WatchDocument as document): "watch",
+    rows: Some("sources"), interrupted: false, limits: &[], notes: &[];
     /// The summary of `hpt watch`.
-    WatchSummary(WatchSummaryDocument): "watch-summary",
+    WatchSummary(WatchSummaryDocument as document): "watch-summary",
+    rows: None, interrupted: document.interrupted, limits: &[], notes: &document.notes;
 }
 
 impl Document {
-    /// Returns whether Ctrl-C or another signal ended the measurement early. Returns `false` for kinds without a
-    /// measurement.
-    #[must_use]
-    pub const fn interrupted(&self) -> bool {
-        match self {
-            Self::Bench(document) => document.interrupted,
-            Self::Calibrate(document) => document.interrupted,
-            Self::Check(document) => document.interrupted,
-            Self::ClocksourceCost(document) => document.interrupted,
-            Self::Doctor(document) => document.interrupted,
-            Self::DoctorTry(document) => document.interrupted,
-            Self::Edges(document) => document.interrupted,
-            Self::Experiment(document) => document.interrupted,
-            Self::GpioLatency(document) => document.end.interrupted,
-            Self::Pairs(document) => document.interrupted,
-            Self::Read(document) => document.interrupted,
-            Self::Report(document) => document.interrupted,
-            Self::Compare(_)
-            | Self::Capture(_)
-            | Self::Clocksource(_)
-            | Self::GpioList(_)
-            | Self::Probe(_)
-            | Self::Restore(_)
-            | Self::Watch(_) => false,
-            Self::Sleep(document) => document.interrupted,
-            Self::SleepCurve(document) => document.interrupted,
-            Self::Stall(document) => document.end.interrupted,
-            Self::WakeLatency(document) => document.end.interrupted,
-            Self::WatchSummary(document) => document.interrupted,
-        }
-    }
-
-    /// Returns the limits that the result was compared with. The list is empty for kinds without limits.
-    #[must_use]
-    pub fn limits(&self) -> &[LimitRow] {
-        match self {
-            Self::Bench(document) => &document.limits,
-            Self::GpioLatency(document) => &document.limits,
-            Self::Pairs(document) => &document.limits,
-            Self::Sleep(document) => &document.limits,
-            Self::Stall(document) => &document.limits,
-            Self::WakeLatency(document) => &document.limits,
-            Self::Calibrate(_)
-            | Self::Capture(_)
-            | Self::Check(_)
-            | Self::Clocksource(_)
-            | Self::ClocksourceCost(_)
-            | Self::Doctor(_)
-            | Self::DoctorTry(_)
-            | Self::Edges(_)
-            | Self::Experiment(_)
-            | Self::GpioList(_)
-            | Self::Probe(_)
-            | Self::Read(_)
-            | Self::Report(_)
-            | Self::Compare(_)
-            | Self::Restore(_)
-            | Self::SleepCurve(_)
-            | Self::Watch(_)
-            | Self::WatchSummary(_) => &[],
-        }
-    }
-
-    /// Returns further remarks on the result. The list is empty for kinds without notes.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        match self {
-            Self::Bench(document) => &document.notes,
-            Self::Calibrate(document) => &document.notes,
-            Self::Check(document) => &document.notes,
-            Self::Clocksource(document) => &document.notes,
-            Self::ClocksourceCost(document) => &document.notes,
-            Self::Doctor(document) => &document.notes,
-            Self::DoctorTry(document) => &document.notes,
-            Self::Edges(document) => &document.notes,
-            Self::Experiment(document) => &document.notes,
-            Self::GpioLatency(document) => &document.notes,
-            Self::GpioList(document) => &document.notes,
-            Self::Pairs(document) => &document.notes,
-            Self::Probe(document) => &document.notes,
-            Self::Read(document) => &document.notes,
-            Self::Report(document) => &document.notes,
-            Self::Compare(document) => &document.notes,
-            Self::Restore(document) => &document.notes,
-            Self::Sleep(document) => &document.notes,
-            Self::SleepCurve(document) => &document.notes,
-            Self::Stall(document) => &document.notes,
-            Self::WakeLatency(document) => &document.notes,
-            Self::WatchSummary(document) => &document.notes,
-            Self::Capture(_) | Self::Watch(_) => &[],
-        }
-    }
-
     /// Returns the rows of the document, each as an object: the items of the list [`rows_key`](Self::rows_key).
     ///
     /// # Panics
@@ -241,36 +229,6 @@ impl Document {
         match self.rows_key().map(|key| value[key].take()) {
             Some(Value::Array(rows)) => rows,
             _ => Vec::new(),
-        }
-    }
-
-    /// Returns the key of the list that contains the rows of the document, which `hpt --format csv` prints. Returns
-    /// `None` for the summary of a watch, because the documents of the intervals contain the rows.
-    #[must_use]
-    pub const fn rows_key(&self) -> Option<&'static str> {
-        match self {
-            Self::Bench(_)
-            | Self::Check(_)
-            | Self::ClocksourceCost(_)
-            | Self::DoctorTry(_)
-            | Self::Edges(_)
-            | Self::Experiment(_)
-            | Self::GpioLatency(_)
-            | Self::Pairs(_)
-            | Self::Compare(_)
-            | Self::Read(_)
-            | Self::Sleep(_)
-            | Self::SleepCurve(_)
-            | Self::Stall(_)
-            | Self::WakeLatency(_) => Some("results"),
-            Self::Calibrate(_) => Some("calibrations"),
-            Self::Capture(_) => Some("files"),
-            Self::Clocksource(_) | Self::Probe(_) | Self::Watch(_) => Some("sources"),
-            Self::Doctor(_) => Some("rules"),
-            Self::GpioList(_) => Some("lines"),
-            Self::Report(_) => Some("parts"),
-            Self::Restore(_) => Some("settings"),
-            Self::WatchSummary(_) => None,
         }
     }
 }

@@ -4,73 +4,14 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    bench::BenchDocument,
-    calibrate::CalibrateDocument,
-    capture::CaptureDocument,
-    check::CheckDocument,
-    clocksource::ClocksourceDocument,
-    clocksource_cost::ClocksourceCostDocument,
-    compare::CompareDocument,
-    constraints::SIGNED,
-    doctor::DoctorDocument,
-    doctor_try::DoctorTryDocument,
-    edges::EdgesDocument,
-    experiment::ExperimentDocument,
-    gpio_latency::GpioLatencyDocument,
-    gpio_line::GpioListDocument,
-    head::SCHEMA,
-    pairs::PairsDocument,
-    probe::ProbeDocument,
-    read::ReadDocument,
-    report::ReportDocument,
-    restore::RestoreDocument,
-    sleep::SleepDocument,
-    sleep_curve::SleepCurveDocument,
-    stall::StallDocument,
-    wake_latency::WakeLatencyDocument,
-    watch::{WatchDocument, WatchSummaryDocument},
+    check::CheckDocument, clocksource_cost::ClocksourceCostDocument, constraints::SIGNED, document::GENERATORS,
+    gpio_latency::GpioLatencyDocument, head::SCHEMA, report::ReportDocument, wake_latency::WakeLatencyDocument,
 };
-
-/// A function that generates the schema of a type.
-type Generate = fn() -> Schema;
-
-const SCHEMAS: [(&str, Generate); 26] = [
-    ("bench", generated::<BenchDocument>),
-    ("calibrate", generated::<CalibrateDocument>),
-    ("capture", generated::<CaptureDocument>),
-    ("check", check),
-    ("clocksource", generated::<ClocksourceDocument>),
-    ("clocksource-compare", || {
-        titled::<ClocksourceCostDocument>("hpt clocksource compare: read overhead under every clocksource")
-    }),
-    ("clocksource-set", || {
-        titled::<ClocksourceCostDocument>("hpt clocksource set: read overhead before and after the change")
-    }),
-    ("doctor", generated::<DoctorDocument>),
-    ("doctor-try", generated::<DoctorTryDocument>),
-    ("experiment", generated::<ExperimentDocument>),
-    ("latency-edges", generated::<EdgesDocument>),
-    ("latency-gpio", gpio_latency),
-    ("latency-gpio-list", generated::<GpioListDocument>),
-    ("latency-pairs", generated::<PairsDocument>),
-    ("latency-poll", || waiting("hpt latency poll: the latency of a busy-polling thread", &["polling"])),
-    ("latency-stall", generated::<StallDocument>),
-    ("latency-timer", || waiting("hpt latency timer: wake-up latency", &["kernel", "hpt"])),
-    ("probe", generated::<ProbeDocument>),
-    ("read", generated::<ReadDocument>),
-    ("report", report),
-    ("compare", generated::<CompareDocument>),
-    ("restore", generated::<RestoreDocument>),
-    ("sleep", generated::<SleepDocument>),
-    ("sleep-curve", generated::<SleepCurveDocument>),
-    ("watch", generated::<WatchDocument>),
-    ("watch-summary", generated::<WatchSummaryDocument>),
-];
 
 /// Returns the generated JSON Schema of a kind of document, or `None` if there is no such kind.
 #[must_use]
 pub fn of(kind: &str) -> Option<Value> {
-    let (kind, generate) = SCHEMAS.iter().find(|(name, _)| *name == kind)?;
+    let (kind, generate) = GENERATORS.iter().find(|(name, _)| *name == kind)?;
     let mut schema = generate().to_value();
     let object = schema.as_object_mut().expect("a struct has a schema with properties");
     let properties = object["properties"].as_object_mut().expect("a struct has properties");
@@ -89,7 +30,7 @@ fn constant(properties: &mut Map<String, Value>, name: &str, value: &Value) {
     properties[name] = json!({ "description": description, "const": value });
 }
 
-fn generated<T: JsonSchema>() -> Schema {
+pub(crate) fn generated<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
 }
 
@@ -97,6 +38,22 @@ fn titled<T: JsonSchema>(title: &str) -> Schema {
     let mut schema = generated::<T>();
     schema.insert("title".to_owned(), json!(title));
     schema
+}
+
+pub(crate) fn clocksource_compare() -> Schema {
+    titled::<ClocksourceCostDocument>("hpt clocksource compare: read overhead under every clocksource")
+}
+
+pub(crate) fn clocksource_set() -> Schema {
+    titled::<ClocksourceCostDocument>("hpt clocksource set: read overhead before and after the change")
+}
+
+pub(crate) fn timer() -> Schema {
+    waiting("hpt latency timer: wake-up latency", &["kernel", "hpt"])
+}
+
+pub(crate) fn poll() -> Schema {
+    waiting("hpt latency poll: the latency of a busy-polling thread", &["polling"])
 }
 
 /// Generates the schema of a wake-up latency document with the given title and wait methods. `timer` and `poll` have
@@ -112,7 +69,7 @@ fn waiting(title: &str, methods: &[&str]) -> Schema {
 
 /// Generates the schema of a GPIO latency document. The source is always `monotonic`, because the kernel's timestamps
 /// of edges come from that clock.
-fn gpio_latency() -> Schema {
+pub(crate) fn gpio_latency() -> Schema {
     let mut schema = generated::<GpioLatencyDocument>();
     let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
     constant(properties, "source", &json!("monotonic"));
@@ -120,7 +77,7 @@ fn gpio_latency() -> Schema {
 }
 
 /// Generates the schema of a check. The document of a step is an object, or null.
-fn check() -> Schema {
+pub(crate) fn check() -> Schema {
     let mut schema = generated::<CheckDocument>();
     let document = &mut schema.ensure_object()["$defs"]["CheckStep"]["properties"]["document"];
     *document = json!({
@@ -133,7 +90,7 @@ fn check() -> Schema {
 }
 
 /// Generates the schema of a report, in which each document must have the kind of its part.
-fn report() -> Schema {
+pub(crate) fn report() -> Schema {
     let mut schema = generated::<ReportDocument>();
     let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
         let document = json!({

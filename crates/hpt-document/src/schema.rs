@@ -2,42 +2,9 @@
 
 use serde_json::Value;
 
-macro_rules! schema {
-    ($kind:literal) => {
-        ($kind, include_str!(concat!("../schema/", $kind, ".json")))
-    };
-}
+use crate::document::SCHEMAS;
 
-const SCHEMAS: [(&str, &str); 26] = [
-    schema!("bench"),
-    schema!("calibrate"),
-    schema!("capture"),
-    schema!("check"),
-    schema!("clocksource"),
-    schema!("clocksource-compare"),
-    schema!("clocksource-set"),
-    schema!("doctor"),
-    schema!("doctor-try"),
-    schema!("experiment"),
-    schema!("latency-edges"),
-    schema!("latency-gpio"),
-    schema!("latency-gpio-list"),
-    schema!("latency-pairs"),
-    schema!("latency-poll"),
-    schema!("latency-stall"),
-    schema!("latency-timer"),
-    schema!("probe"),
-    schema!("read"),
-    schema!("report"),
-    schema!("compare"),
-    schema!("restore"),
-    schema!("sleep"),
-    schema!("sleep-curve"),
-    schema!("watch"),
-    schema!("watch-summary"),
-];
-
-/// Returns the kinds of documents, in alphabetical order.
+/// Returns the kinds of documents.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     SCHEMAS.iter().map(|&(kind, _)| kind)
 }
