@@ -1,10 +1,16 @@
 //! Converts measured read overhead for documents: back-to-back reads and single reads.
 
 use hpt_core::Spread;
-use hpt_document::read_cost::{RepeatedReads, SingleReads};
+use hpt_document::{
+    quantiles::Quantiles,
+    read_cost::{RepeatedReads, SingleReads},
+};
 use hpt_instrument::measure::{self, ReadCost};
 
-use crate::output::{one_or_many, rounded, rounded_share, short_time, tail};
+use crate::{
+    output::{one_or_many, rounded, rounded_share, short_time},
+    statistics::known_quantile,
+};
 
 /// The part of the median by which half of the batches differ if the CPU was disturbed. On an idle machine, it is about
 /// a percent.
@@ -94,12 +100,9 @@ fn listed(mut values: Vec<(f64, String)>) -> Option<String> {
 /// Returns the results of reads that were timed one at a time, for a document.
 pub(crate) fn single_reads(cost: &ReadCost) -> SingleReads {
     let figure = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
-    let tail = |part, ns: Option<f64>| tail(cost.singles.map_or(0, |spread| spread.samples), part, ns?);
     SingleReads {
         single_samples: cost.singles.map(|spread| spread.samples),
-        single_p50_ns: figure(|spread| spread.p50_ns),
-        single_p99_ns: tail(0.99, figure(|spread| spread.p99_ns)),
-        single_p999_ns: tail(0.999, figure(|spread| spread.p999_ns)),
+        quantiles: Quantiles::of(|quantile| known_quantile(&cost.singles?, quantile.share).map(rounded)),
         single_max_ns: figure(|spread| spread.max_ns),
     }
 }
@@ -132,7 +135,7 @@ mod tests {
                 cut_short: false,
             };
             let row = single_reads(&cost);
-            (row.single_p50_ns, row.single_p99_ns, row.single_p999_ns, row.single_max_ns)
+            (row.quantiles.median(), row.quantiles.p99(), row.quantiles.get(0.999), row.single_max_ns)
         };
         assert_eq!(tails(500), (Some(2.0), None, None, Some(5.0)));
         assert_eq!(tails(5_000), (Some(2.0), Some(3.0), None, Some(5.0)));

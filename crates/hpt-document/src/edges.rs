@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{head::Head, words::word_enum};
+use crate::{
+    head::Head,
+    quantiles::{EdgeList, Quantiles},
+    words::word_enum,
+};
 
 /// The intervals between the edges in a recording of a logic analyzer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,10 +49,9 @@ pub struct EdgesRow {
     pub mean_ns: f64,
     /// The minimum interval, in nanoseconds.
     pub min_ns: f64,
-    /// The median interval, in nanoseconds.
-    pub p50_ns: f64,
-    /// The 99th percentile of the interval, in nanoseconds; null if fewer than ten intervals are above it.
-    pub p99_ns: Option<f64>,
+    /// The quantiles: `p50_ns` and so on.
+    #[serde(flatten)]
+    pub quantiles: Quantiles<EdgeList>,
     /// The maximum interval, in nanoseconds.
     pub max_ns: f64,
     /// The jitter, in nanoseconds, in whole samples: how much later the latest edge is than the earliest, relative to the

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu_absence::CpuAbsence, thread::Thread};
+use crate::{
+    cpu_absence::CpuAbsence,
+    quantiles::{LatencyList, Quantiles},
+    thread::Thread,
+};
 
 /// The measuring thread and its time source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,16 +76,9 @@ pub struct LatencyFigures {
     pub min_ns: u64,
     /// The mean latency, in nanoseconds.
     pub mean_ns: f64,
-    /// The median latency, in nanoseconds. All quantiles are rounded to three significant digits.
-    pub p50_ns: u64,
-    /// The 99th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
-    pub p99_ns: Option<u64>,
-    /// The 99.9th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
-    pub p999_ns: Option<u64>,
-    /// The 99.99th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
-    pub p9999_ns: Option<u64>,
-    /// The 99.999th percentile of the latency, in nanoseconds; null if fewer than ten samples are above it.
-    pub p99999_ns: Option<u64>,
+    /// The quantiles: `p50_ns` and so on.
+    #[serde(flatten)]
+    pub quantiles: Quantiles<LatencyList>,
     /// The maximum latency, in nanoseconds.
     pub max_ns: u64,
     /// The CLOCK_MONOTONIC time of the maximum latency, in nanoseconds: the deadline of the wake-up, or the time at

@@ -34,6 +34,7 @@ pub mod load;
 pub mod not_run;
 pub mod pairs;
 pub mod probe;
+pub mod quantiles;
 pub mod read;
 pub mod read_cost;
 pub mod report;

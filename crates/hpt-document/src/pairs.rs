@@ -3,7 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::Conditions, cpu_absence::CpuAbsence, head::Head, limit::LimitRow, not_run::NotRun,
+    conditions::Conditions,
+    cpu_absence::CpuAbsence,
+    head::Head,
+    limit::LimitRow,
+    not_run::NotRun,
+    quantiles::{PairList, Quantiles},
     warm_up::DiscardedSamples,
 };
 
@@ -60,11 +65,9 @@ pub struct PairsRow {
     pub mean_ns: Option<f64>,
     /// The minimum interval, in nanoseconds; null if the duration of a tick is unknown.
     pub min_ns: Option<f64>,
-    /// The median interval, in nanoseconds; null if the duration of a tick is unknown.
-    pub p50_ns: Option<f64>,
-    /// The 99th percentile of the interval, in nanoseconds; null if the duration of a tick is unknown, or if fewer than
-    /// ten samples are above it.
-    pub p99_ns: Option<f64>,
+    /// The quantiles: `p50_ns` and so on.
+    #[serde(flatten)]
+    pub quantiles: Quantiles<PairList>,
     /// The maximum interval, in nanoseconds; null if the duration of a tick is unknown.
     pub max_ns: Option<f64>,
 }

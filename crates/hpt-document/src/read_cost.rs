@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantiles::{Quantiles, SingleReadList};
+
 /// The results of many back-to-back reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -45,14 +47,9 @@ pub struct RepeatedReads {
 pub struct SingleReads {
     /// Number of reads that were timed one at a time.
     pub single_samples: Option<u64>,
-    /// The median time of a single read, in nanoseconds, including the read overhead of the stopwatch.
-    pub single_p50_ns: Option<f64>,
-    /// The 99th percentile of the time of a single read, in nanoseconds, including the read overhead of the stopwatch;
-    /// null if fewer than ten samples are above it.
-    pub single_p99_ns: Option<f64>,
-    /// The 99.9th percentile of the time of a single read, in nanoseconds, including the read overhead of the
-    /// stopwatch; null if fewer than ten samples are above it.
-    pub single_p999_ns: Option<f64>,
+    /// The quantiles: `single_p50_ns` and so on.
+    #[serde(flatten)]
+    pub quantiles: Quantiles<SingleReadList>,
     /// The maximum time of a single read, in nanoseconds, including the read overhead of the stopwatch.
     pub single_max_ns: Option<f64>,
 }

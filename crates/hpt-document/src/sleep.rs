@@ -3,8 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::Conditions, cpu_absence::CpuAbsence, explain::Explanation, head::Head, latency::HistogramBin,
-    limit::LimitRow, load::LoadedPhase, not_run::NotRun, thread::Thread, warm_up::DiscardedSamples,
+    conditions::Conditions,
+    cpu_absence::CpuAbsence,
+    explain::Explanation,
+    head::Head,
+    latency::HistogramBin,
+    limit::LimitRow,
+    load::LoadedPhase,
+    not_run::NotRun,
+    quantiles::{Quantiles, SleepList},
+    thread::Thread,
+    warm_up::DiscardedSamples,
 };
 
 /// The overshoot and the CPU time of sleeps, for each sleep method.
@@ -67,12 +76,9 @@ pub struct SleepRow {
     pub mean_ns: Option<f64>,
     /// The mean overshoot without the largest 1 % of the values, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
-    /// The median overshoot, in nanoseconds.
-    pub p50_ns: Option<f64>,
-    /// The 99th percentile of the overshoot, in nanoseconds; null if fewer than ten samples are above it.
-    pub p99_ns: Option<f64>,
-    /// The 99.9th percentile of the overshoot, in nanoseconds; null if fewer than ten samples are above it.
-    pub p999_ns: Option<f64>,
+    /// The quantiles: `p50_ns` and so on.
+    #[serde(flatten)]
+    pub quantiles: Quantiles<SleepList>,
     /// The maximum overshoot, in nanoseconds.
     pub max_ns: Option<f64>,
     /// The thread's CPU time divided by the elapsed time; null if the kernel does not report CPU time.

@@ -10,6 +10,7 @@ use crate::{
     limit::LimitRow,
     load::LoadedPhase,
     not_run::NotRun,
+    quantiles::{Quantiles, StallList},
     words::word_enum,
 };
 
@@ -90,13 +91,9 @@ pub struct StallThreadRow {
     pub min_ns: Option<u64>,
     /// The mean duration of a stall, in nanoseconds; null if there were no stalls.
     pub mean_ns: Option<f64>,
-    /// The median duration of a stall, in nanoseconds; null if there were no stalls. All quantiles are rounded to three
-    /// significant digits.
-    pub p50_ns: Option<u64>,
-    /// The 99th percentile of the stall durations, in nanoseconds; null if fewer than ten stalls were longer.
-    pub p99_ns: Option<u64>,
-    /// The 99.9th percentile of the stall durations, in nanoseconds; null if fewer than ten stalls were longer.
-    pub p999_ns: Option<u64>,
+    /// The quantiles: `p50_ns` and so on.
+    #[serde(flatten)]
+    pub quantiles: Quantiles<StallList>,
     /// The duration of the longest stall, in nanoseconds; null if there were no stalls.
     pub max_ns: Option<u64>,
     /// The CLOCK_MONOTONIC time at which the longest stall began, in nanoseconds; null if there were no stalls.

@@ -170,13 +170,12 @@ fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
     }
     let resolution = format!("{clock} resolution, {clocksource}");
     found.extend(cost.resolution_ns.map(|ns| Measured::figure(&resolution, ns as f64, "ns", 1, "clock_getres")));
-    if let Some(p50) = single.single_p50_ns {
+    if let Some(p50) = single.quantiles.median() {
         let what = format!("{clock}, {clocksource}: single read");
         let samples = single.single_samples.unwrap_or(0);
         let median = Measured::figure(&what, p50, "ns", samples, format!("{how}; p50, timed with {by}"));
         let median = Measured { not_run_share: repeated.not_run_share, ..median };
-        let quantiles = (single.single_p50_ns, single.single_p99_ns, single.single_max_ns);
-        found.push(Measured { p50: quantiles.0, p99: quantiles.1, max: quantiles.2, ..median });
+        found.push(Measured { p50: Some(p50), p99: single.quantiles.p99(), max: single.single_max_ns, ..median });
     }
     found
 }

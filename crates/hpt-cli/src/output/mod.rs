@@ -18,6 +18,7 @@ mod openmetrics;
 mod print;
 mod printable;
 pub(crate) mod progress;
+pub(crate) mod quantiles;
 mod text;
 
 /// The heading of the output options in help texts.

@@ -33,7 +33,7 @@ use crate::{
         limits::{
             option::{BENCH_HELP, LimitOptions, of_bench},
             quantity::{Limit, Quantity},
-            verdict::{self, LimitedRow, usual_quantile, verdicts},
+            verdict::{self, LimitedRow, verdicts},
         },
         load::{LoadOptions, in_phases},
         not_run,
@@ -308,9 +308,7 @@ fn row(
 fn limited_row(row: &BenchRow) -> LimitedRow<'_> {
     let single = &row.single;
     let nanos = |quantity| match quantity {
-        Quantity::Quantile(quantile) => {
-            usual_quantile(quantile, [single.single_p50_ns, single.single_p99_ns, single.single_p999_ns])
-        }
+        Quantity::Quantile(quantile) => single.quantiles.get(quantile.part()),
         Quantity::Mean => row.repeated.mean_read_ns,
         Quantity::Max => single.single_max_ns,
         Quantity::Read => row.repeated.per_read_ns,

@@ -1,11 +1,14 @@
 //! The headline and the tables of `hpt bench`.
 
 use hpt_core::source::Scope;
-use hpt_document::bench::{BenchDocument, BenchRow};
+use hpt_document::{
+    bench::{BenchDocument, BenchRow},
+    quantiles::SingleReadList,
+};
 
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, quantiles, remarks, short_time},
     read_cost::{deviation, per_read},
     sampling::{
         conditions, cpu_absences,
@@ -88,29 +91,17 @@ fn costs(rows: &[&BenchRow]) -> Block {
 }
 
 fn singles(rows: &[&BenchRow], with_cycles: bool) -> Block {
-    let mut columns = vec![
-        Column("single reads", Align::Left),
-        Column("p50", Align::Right),
-        Column("p99", Align::Right),
-        Column("p99.9", Align::Right),
-        Column("max", Align::Right),
-        Column("resol.", Align::Right),
-        Column("granul.", Align::Right),
-    ];
+    let mut columns = vec![Column("single reads", Align::Left)];
+    columns.extend(quantiles::columns::<SingleReadList>());
+    columns.extend(["max", "resol.", "granul."].map(|name| Column(name, Align::Right)));
     if with_cycles {
         columns.push(Column("cycles", Align::Right));
     }
     let rows = rows.iter().map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
-        let mut cells = vec![
-            Cell::plain(name(row)),
-            time(row.single.single_p50_ns),
-            time(row.single.single_p99_ns),
-            time(row.single.single_p999_ns),
-            time(row.single.single_max_ns),
-            time(row.resolution_ns),
-            time(row.granularity_ns),
-        ];
+        let mut cells = vec![Cell::plain(name(row))];
+        cells.extend(quantiles::cells(&row.single.quantiles));
+        cells.extend([time(row.single.single_max_ns), time(row.resolution_ns), time(row.granularity_ns)]);
         if with_cycles {
             cells.push(Cell::or_dash(row.cycles_per_read.map(|cycles| format!("{cycles:.1}"))));
         }

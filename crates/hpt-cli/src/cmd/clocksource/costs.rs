@@ -106,7 +106,7 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
                 time(cost.repeated.per_read_ns),
                 Cell::or_dash(deviation(&cost.repeated)),
                 Cell::or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
-                time(cost.single.single_p99_ns),
+                time(cost.single.quantiles.p99()),
                 time(cost.single.single_max_ns),
                 time(cost.granularity_ns),
             ]
@@ -177,6 +177,7 @@ mod tests {
     use hpt_document::{
         clocksource_cost::{ClockCost, ClocksourceCostDocument, RefusedClocksource},
         not_run::NotRun,
+        quantiles::Quantiles,
         read_cost::{RepeatedReads, SingleReads},
     };
 
@@ -205,9 +206,10 @@ mod tests {
             ratio_to_first: None,
             single: SingleReads {
                 single_samples: Some(20_000),
-                single_p50_ns: Some(per_call_ns),
-                single_p99_ns: Some(per_call_ns * 1.5),
-                single_p999_ns: Some(per_call_ns * 2.0),
+                quantiles: Quantiles::of(|quantile| {
+                    let factors = [("p50", 1.0), ("p99", 1.5), ("p99.9", 2.0)];
+                    factors.iter().find(|(name, _)| *name == quantile.name).map(|(_, factor)| per_call_ns * factor)
+                }),
                 single_max_ns: Some(per_call_ns * 900.0),
             },
             resolution_ns: Some(1),

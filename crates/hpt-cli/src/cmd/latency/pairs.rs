@@ -10,6 +10,7 @@ use hpt_document::{
     conditions::Conditions,
     not_run::NotRun,
     pairs::{PairsDocument, PairsRow},
+    quantiles::{PairList, Quantiles},
     warm_up::DiscardedSamples,
 };
 use hpt_instrument::measure::{NotRunWatch, PairReads, PairStep, back_to_back_reads};
@@ -25,7 +26,7 @@ use crate::{
     kernel_reads::in_kernel,
     output::{
         Align, Answer, Block, Cell, Column, Document, OUTPUT, Table, chart_option::ChartOption, exact_time,
-        one_or_many, progress::Progress, remarks, rounded, saturating_nanos, short_time, tail,
+        one_or_many, progress::Progress, quantiles, remarks, rounded, saturating_nanos, short_time,
     },
     sampling::{
         conditions::{self, ConditionOptions, ConditionsThread},
@@ -45,6 +46,7 @@ use crate::{
     },
     signals::Signals,
     source_rate::frequency_of,
+    statistics::known_quantile,
 };
 
 const EXAMPLES: &str = "  \
@@ -428,8 +430,7 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
         ns_per_tick: rate.map(Frequency::tick_ns_f64),
         mean_ns: time(|spread| spread.mean_ns),
         min_ns: time(|spread| spread.min_ns),
-        p50_ns: time(|spread| spread.p50_ns),
-        p99_ns: time(|spread| spread.p99_ns).and_then(|ns| tail(ticks.samples, 0.99, ns)),
+        quantiles: Quantiles::of(|quantile| known_quantile(&spread?, quantile.share).map(rounded)),
         max_ns: time(|spread| spread.max_ns),
     })
 }
@@ -456,7 +457,7 @@ fn limited_row<'a>(row: &'a PairsRow, ticks: &'a Histogram) -> LimitedRow<'a> {
 
 /// Returns the median of a row. A source that often does not advance between two reads is too coarse for a median.
 fn median_of(row: &PairsRow) -> Option<f64> {
-    row.p50_ns.filter(|&p50_ns| p50_ns > 0.0)
+    row.quantiles.median().filter(|&p50_ns| p50_ns > 0.0)
 }
 
 /// Returns the places of the rows with these pauses, the row with the lowest median first. Rows without a median are the
@@ -478,9 +479,8 @@ fn best(rows: &[PairsRow]) -> Option<usize> {
 
 /// Returns the result of this row in one sentence.
 fn headline(row: &PairsRow, sources: usize) -> String {
-    let time = |ns: Option<f64>| ns.map(short_time);
-    let figures = [("p50", time(row.p50_ns)), ("p99", time(row.p99_ns)), ("max", time(row.max_ns))];
-    let figures = figures.into_iter().filter_map(|(name, time)| Some(format!("{name} {}", time?)));
+    let figures = [("p50", row.quantiles.median()), ("p99", row.quantiles.p99()), ("max", row.max_ns)];
+    let figures = figures.into_iter().filter_map(|(name, ns)| Some(format!("{name} {}", short_time(ns?))));
     let pause = if row.pauses_ns.iter().all(|&ns| ns == 0) {
         "no pause".to_owned()
     } else {
@@ -498,16 +498,9 @@ fn headline(row: &PairsRow, sources: usize) -> String {
 
 /// Formats the results. `differences` contains the distribution of each row, in ticks.
 fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
-    let columns = [
-        Column("pause before", Align::Left),
-        Column("source", Align::Left),
-        Column("mean", Align::Right),
-        Column("min", Align::Right),
-        Column("p50", Align::Right),
-        Column("p99", Align::Right),
-        Column("max", Align::Right),
-        Column("ticks", Align::Right),
-    ];
+    let named = |name| Column(name, Align::Right);
+    let head = [Column("pause before", Align::Left), Column("source", Align::Left), named("mean"), named("min")];
+    let columns = head.into_iter().chain(quantiles::columns::<PairList>()).chain(["max", "ticks"].map(named));
     let mut pauses: Vec<&Vec<u64>> = data.results.iter().map(|row| &row.pauses_ns).collect();
     pauses.dedup();
     let places = pauses.into_iter().flat_map(|pauses_ns| ranked(&data.results, pauses_ns));
@@ -515,18 +508,16 @@ fn page(data: &PairsDocument, differences: &[Histogram]) -> Vec<Block> {
     let rows = places.map(|place| &data.results[place]).map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(&row.pauses_ns) != Some(&row.pauses_ns);
-        vec![
+        let head = [
             Cell::plain(if first { Waits::of(&row.pauses_ns).name() } else { String::new() }),
             Cell::plain(row.id.as_str()),
             time(row.mean_ns),
             time(row.min_ns),
-            time(row.p50_ns),
-            time(row.p99_ns),
-            time(row.max_ns),
-            Cell::plain(format!("{:.1}", row.mean_ticks)),
-        ]
+        ];
+        let last = [time(row.max_ns), Cell::plain(format!("{:.1}", row.mean_ticks))];
+        head.into_iter().chain(quantiles::cells(&row.quantiles)).chain(last).collect()
     });
-    let table = Table { columns: columns.to_vec(), rows: rows.collect() }.without_empty_columns();
+    let table = Table { columns: columns.collect(), rows: rows.collect() }.without_empty_columns();
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
     let cpu =
         pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences) + &not_run::words([(data.cpu, &data.not_run)]);
@@ -692,8 +683,8 @@ mod tests {
             (0..samples).for_each(|difference| histogram.record(difference));
             let waits = waits("0s").expect("a wait");
             let row = row(&SourceId::new("tsc"), Some(Frequency::GIGAHERTZ), &waits, &histogram).expect("some");
-            assert!(row.p50_ns.is_some() && row.max_ns.is_some(), "{row:?}");
-            row.p99_ns
+            assert!(row.quantiles.median().is_some() && row.max_ns.is_some(), "{row:?}");
+            row.quantiles.p99()
         };
         assert_eq!((p99_ns(100), p99_ns(999), p99_ns(1_000).is_some()), (None, None, true));
     }

@@ -356,6 +356,7 @@ mod tests {
         Document, SCHEMA,
         latency::{HeatMapColumn, HistogramBin, MicrosecondCount},
         not_run::NotRun,
+        quantiles::Quantiles,
         report::{ReportDocument, ReportPart, ReportPartState},
         wake_latency::{TimeSeriesInterval, WakeLatencyRow},
     };
@@ -379,9 +380,9 @@ mod tests {
                 (0..400_u64).map(|at| TimeSeriesInterval(at * 1_000_000_000, 1_000, 2.5, (at * 7_919) % 9_000_000));
             let mut figures = figures(&threads()[0].latencies).expect("it has samples");
             figures.samples = counts.iter().map(|count| count.1).sum::<u64>();
-            (figures.min_ns, figures.mean_ns, figures.p50_ns) = (200, 900.0, 800);
-            (figures.p99_ns, figures.p999_ns) = (Some(90_000), Some(900_000));
-            (figures.p9999_ns, figures.p99999_ns, figures.max_ns) = (Some(5_000_000), Some(9_000_000), 9_999_999);
+            (figures.min_ns, figures.mean_ns, figures.max_ns) = (200, 900.0, 9_999_999);
+            let mut times = [800, 90_000, 900_000, 5_000_000, 9_000_000].into_iter();
+            figures.quantiles = Quantiles::of(|_| times.next());
             figures.histogram_us = counts;
             // One sample is far beyond all others.
             figures.histogram_ns = (100..720_u64)

@@ -36,13 +36,13 @@ pub(super) fn worst(document: &WakeLatencyDocument) -> Option<&WakeLatencyRow> {
 
 /// Returns the highest p99 of all threads, if every thread has one.
 pub(super) fn highest_p99(document: &WakeLatencyDocument) -> Option<u64> {
-    let all: Option<Vec<u64>> = document.results.iter().map(|row| row.figures.p99_ns).collect();
+    let all: Option<Vec<u64>> = document.results.iter().map(|row| row.figures.quantiles.p99()).collect();
     all?.into_iter().max()
 }
 
 /// Returns the highest median of all threads.
 pub(super) fn highest_p50(document: &WakeLatencyDocument) -> u64 {
-    document.results.iter().map(|row| row.figures.p50_ns).max().unwrap_or(0)
+    document.results.iter().filter_map(|row| row.figures.quantiles.median()).max().unwrap_or(0)
 }
 
 /// Names a quantile of a document: with several CPUs, it is the highest of all of them.

@@ -17,6 +17,7 @@ use hpt_document::{
     explain::Explanation,
     latency::HistogramBin,
     not_run::NotRun,
+    quantiles::Quantiles,
     sleep::{SleepDocument, SleepRow},
     warm_up::DiscardedSamples,
 };
@@ -31,7 +32,7 @@ use crate::{
     exit::Failure,
     output::{
         Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, rounded_cpu_share,
-        saturating_nanos, tail,
+        saturating_nanos,
     },
     sampling::{
         bins::bins_of_sorted,
@@ -41,7 +42,7 @@ use crate::{
         limits::{
             option::{LimitOptions, SLEEP_HELP, of_sleep},
             quantity::{Limit, Quantity},
-            verdict::{self, Above, LimitedRow, usual_quantile, verdicts},
+            verdict::{self, Above, LimitedRow, verdicts},
         },
         load::{LoadOptions, in_phases},
         not_run,
@@ -50,6 +51,7 @@ use crate::{
         run::{SO_FAR, answer_request},
         warm_up::{COUNT_HELP, WarmUpOption},
     },
+    statistics::known_quantile,
 };
 
 const EXAMPLES: &str = "  \
@@ -329,7 +331,7 @@ fn rows_of(duration: Duration, overshoots: &[SleepOvershoot], report: Option<&Re
 fn limited_row(row: &SleepRow) -> LimitedRow<'_> {
     let name = format!("{}, {}", row.method, exact_time(Duration::from_nanos(row.duration_ns)));
     let nanos = |quantity| match quantity {
-        Quantity::Quantile(quantile) => usual_quantile(quantile, [row.p50_ns, row.p99_ns, row.p999_ns]),
+        Quantity::Quantile(quantile) => row.quantiles.get(quantile.part()),
         Quantity::Mean => row.mean_ns,
         Quantity::Max => row.max_ns,
         Quantity::Read | Quantity::Missed | Quantity::Stalls => None,
@@ -362,9 +364,7 @@ fn row(duration: Duration, overshoot: &SleepOvershoot, report: Option<&Report>) 
         early: overshoot.early,
         mean_ns: late(|late| late.mean_ns),
         trimmed_mean_ns: overshoot.trimmed_mean_ns.map(rounded),
-        p50_ns: late(|late| late.p50_ns),
-        p99_ns: late(|late| late.p99_ns).and_then(|ns| tail(samples, 0.99, ns)),
-        p999_ns: late(|late| late.p999_ns).and_then(|ns| tail(samples, 0.999, ns)),
+        quantiles: Quantiles::of(|quantile| known_quantile(&overshoot.overshoot?, quantile.share).map(rounded)),
         max_ns: late(|late| late.max_ns),
         cpu_share: overshoot.cpu_share.map(rounded_cpu_share),
         margin_ns: report.map(|report| saturating_nanos(report.margin)),
@@ -380,6 +380,7 @@ mod tests {
     use hpt_core::Sleeper;
     use hpt_document::{
         not_run::NotRun,
+        quantiles::Quantiles,
         sleep::{SleepDocument, SleepRow, TargetField},
         warm_up::DiscardedSamples,
     };
@@ -401,9 +402,10 @@ mod tests {
             early: 0,
             mean_ns: Some(70_000.0 * factor),
             trimmed_mean_ns: Some(65_000.0 * factor),
-            p50_ns: Some(60_000.0 * factor),
-            p99_ns: Some(90_000.0 * factor),
-            p999_ns: Some(900_000.0 * factor),
+            quantiles: Quantiles::of(|quantile| {
+                let times = [("p50", 60_000.0), ("p99", 90_000.0), ("p99.9", 900_000.0)];
+                times.iter().find(|(name, _)| *name == quantile.name).map(|(_, ns)| ns * factor)
+            }),
             max_ns: Some(5_000_000.0 * factor),
             cpu_share: Some(0.0175),
             margin_ns: (method == "hpt").then_some(21_000),
@@ -452,11 +454,12 @@ mod tests {
                 });
             let row = row(Duration::from_nanos(1), &overshoots[0], None);
             assert_eq!(row.samples, samples);
-            (row.p50_ns.is_some(), row.p99_ns.is_some(), row.p999_ns.is_some(), row.max_ns.is_some())
+            let known = [0.5, 0.99, 0.999].map(|share| row.quantiles.get(share).is_some());
+            (known, row.max_ns.is_some())
         };
-        assert_eq!(tails(200), (true, false, false, true));
-        assert_eq!(tails(1_000), (true, true, false, true));
-        assert_eq!(tails(10_000), (true, true, true, true));
+        assert_eq!(tails(200), ([true, false, false], true));
+        assert_eq!(tails(1_000), ([true, true, false], true));
+        assert_eq!(tails(10_000), ([true; 3], true));
     }
 
     #[test]

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use hpt_document::sleep::{SleepDocument, SleepRow};
+use hpt_document::{
+    quantiles::SleepList,
+    sleep::{SleepDocument, SleepRow},
+};
 
 use super::target::sentence;
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_percent, short_time},
+    output::{
+        Align, Block, Cell, Column, Table, exact_time, one_or_many, quantiles, remarks, short_percent, short_time,
+    },
     sampling::{
         conditions, cpu_absences, explain,
         limits::{self, verdict::MAX_LEGEND},
@@ -46,7 +51,7 @@ fn length(row: &SleepRow) -> String {
 /// Sorts the methods for one length by their median overshoot.
 fn best_first(rows: &[SleepRow]) -> Vec<&SleepRow> {
     let mut rows: Vec<&SleepRow> = rows.iter().collect();
-    let p50 = |row: &SleepRow| row.p50_ns.unwrap_or(f64::INFINITY);
+    let p50 = |row: &SleepRow| row.quantiles.median().unwrap_or(f64::INFINITY);
     rows.sort_by(|one, other| p50(one).total_cmp(&p50(other)));
     rows
 }
@@ -58,8 +63,10 @@ fn headline(data: &SleepDocument, groups: &[Vec<&SleepRow>]) -> Option<Block> {
     let (fewest, most) = (samples.clone().min()?, samples.max()?);
     let samples = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     let winners = best.chunk_by(|one, other| one.method == other.method).map(|rows| {
-        let lengths: Vec<String> =
-            rows.iter().filter_map(|row| Some(format!("{} at {}", short_time(row.p50_ns?), length(row)))).collect();
+        let lengths: Vec<String> = rows
+            .iter()
+            .filter_map(|row| Some(format!("{} at {}", short_time(row.quantiles.median()?), length(row))))
+            .collect();
         let price = rows.iter().filter_map(|row| row.cpu_share).reduce(f64::max);
         let price = price.map_or_else(String::new, |share| format!(" ({} of a CPU)", short_percent(share)));
         format!("{} {}{price}", rows[0].method, lengths.join(", "))
@@ -74,37 +81,29 @@ fn headline(data: &SleepDocument, groups: &[Vec<&SleepRow>]) -> Option<Block> {
 }
 
 fn table(groups: &[Vec<&SleepRow>]) -> Block {
-    let columns = [
-        Column("sleep", Align::Left),
-        Column("method", Align::Left),
-        Column("mean", Align::Right),
-        Column("trim 1 %", Align::Right),
-        Column("p50", Align::Right),
-        Column("p99", Align::Right),
-        Column("p99.9", Align::Right),
-        Column("max", Align::Right),
-        Column("early", Align::Right),
-        Column("CPU %", Align::Right),
-    ];
+    let named = |name| Column(name, Align::Right);
+    let head = [Column("sleep", Align::Left), Column("method", Align::Left), named("mean"), named("trim 1 %")];
+    let last = ["max", "early", "CPU %"].map(named);
+    let columns = head.into_iter().chain(quantiles::columns::<SleepList>()).chain(last).collect();
     let rows = groups.iter().flatten();
     let mut before = None;
     let rows = rows.map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(row.duration_ns) != Some(row.duration_ns);
-        vec![
+        let head = [
             Cell::plain(if first { length(row) } else { String::new() }),
             Cell::plain(row.method.as_str()),
             time(row.mean_ns),
             time(row.trimmed_mean_ns),
-            time(row.p50_ns),
-            time(row.p99_ns),
-            time(row.p999_ns),
+        ];
+        let last = [
             time(row.max_ns),
             Cell::plain(row.early.to_string()),
             Cell::or_dash(row.cpu_share.map(|share| format!("{:.2}", share * 100.0))),
-        ]
+        ];
+        head.into_iter().chain(quantiles::cells(&row.quantiles)).chain(last).collect()
     });
-    Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }.without_empty_columns())
+    Block::Table(Table { columns, rows: rows.collect() }.without_empty_columns())
 }
 
 /// Compares the overshoot and the CPU time of the methods for a length in the middle; `None` if there are not two
@@ -114,7 +113,7 @@ fn trade_off(groups: &[Vec<&SleepRow>]) -> Option<String> {
     let methods = rows.iter().enumerate().filter_map(|(place, row)| {
         let (p50, cpu) = if place == 0 { ("p50 ", " CPU") } else { ("", "") };
         let share = row.cpu_share.map(|share| format!(" at {:.1} %{cpu}", share * 100.0)).unwrap_or_default();
-        Some(format!("{} {p50}{}{share}", row.method, short_time(row.p50_ns?)))
+        Some(format!("{} {p50}{}{share}", row.method, short_time(row.quantiles.median()?)))
     });
     Some(format!("At {}: {}.", length(rows[0]), methods.collect::<Vec<_>>().join("; ")))
 }

@@ -1,6 +1,9 @@
 //! The chart of the latency of every CPU: one row per CPU, with its distribution, p50, p99 and the maximum.
 
-use hpt_document::wake_latency::{WakeLatencyDocument, WakeLatencyRow};
+use hpt_document::{
+    quantiles::{LatencyList, Quantile, QuantileList},
+    wake_latency::{WakeLatencyDocument, WakeLatencyRow},
+};
 
 use super::{
     axis::{Axis, time},
@@ -60,7 +63,12 @@ pub(crate) fn cpus(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledC
         says: says + &omitted,
         chart: Chart { panels, side_by_side: several.len() > 1 },
         figures: Figures {
-            head: ["", "samples", "min", "p50", "p99", "p99.9", "max"].map(str::to_owned).to_vec(),
+            head: ["", "samples", "min"]
+                .into_iter()
+                .chain(LatencyList::LIST.iter().filter(|quantile| shown(quantile)).map(|quantile| quantile.name))
+                .chain(["max"])
+                .map(str::to_owned)
+                .collect(),
             rows: figures.collect(),
         },
         provenance: about_all(&origins),
@@ -94,8 +102,8 @@ fn panel(name: &str, rows: &[&WakeLatencyRow], x: &Axis, most: u64) -> Panel {
         let words = format!(
             "{}: p50 {}, p99 {}, max {} of {} samples",
             name_of(row),
-            time(whole(figures.p50_ns)),
-            figures.p99_ns.map_or_else(|| "-".to_owned(), |ns| time(whole(ns))),
+            super::titled_chart::time(figures.quantiles.median().map(whole)),
+            super::titled_chart::time(figures.quantiles.p99().map(whole)),
             time(whole(figures.max_ns)),
             count(figures.samples)
         );
@@ -109,13 +117,18 @@ fn panel(name: &str, rows: &[&WakeLatencyRow], x: &Axis, most: u64) -> Panel {
     below.extend(texts);
     let series = vec![
         Series { name: None, look: 0, marks: below },
-        named("p50", 0, vec![points(|row| Some(row.figures.p50_ns))]),
-        named("p99", 1, vec![points(|row| row.figures.p99_ns)]),
+        named("p50", 0, vec![points(|row| row.figures.quantiles.median())]),
+        named("p99", 1, vec![points(|row| row.figures.quantiles.p99())]),
         named("max", 3, vec![points(|row| Some(row.figures.max_ns))]),
     ];
     let y = Axis::names(rows.iter().map(|row| name_of(row)).collect());
     let height = 34 * i32::try_from(rows.len()).unwrap_or(1) + 8;
     Panel { title: name.to_owned(), x: x.clone(), y, height, series }
+}
+
+/// Returns whether the table below the chart has a column for a quantile.
+fn shown(quantile: &Quantile) -> bool {
+    quantile.share <= 0.999
 }
 
 fn name_of(row: &WakeLatencyRow) -> String {
@@ -124,7 +137,8 @@ fn name_of(row: &WakeLatencyRow) -> String {
 
 fn cells(name: &str, row: &WakeLatencyRow) -> Vec<String> {
     let figures = &row.figures;
-    let times = [Some(figures.min_ns), Some(figures.p50_ns), figures.p99_ns, figures.p999_ns, Some(figures.max_ns)];
+    let quantiles = figures.quantiles.nanos().filter(|(quantile, _)| shown(quantile)).map(|(_, ns)| ns);
+    let times = [Some(whole(figures.min_ns))].into_iter().chain(quantiles).chain([Some(whole(figures.max_ns))]);
     let head = [format!("{name}, {}", name_of(row)), count(figures.samples)];
-    head.into_iter().chain(times.map(|ns| super::titled_chart::time(ns.map(whole)))).collect()
+    head.into_iter().chain(times.map(super::titled_chart::time)).collect()
 }

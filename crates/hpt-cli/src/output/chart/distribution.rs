@@ -6,12 +6,13 @@ use hpt_document::{
     latency::{HistogramBin, LatencyFigures, MicrosecondCount},
     limit::LimitRow,
     pairs::{PairsDocument, PairsRow},
+    quantiles::{LatencyList, Quantile, QuantileList, Quantiles},
     stall::{StallDocument, StallThreadRow},
     wake_latency::{WaitMethod, WakeLatencyDocument},
 };
 
 use super::{
-    super::text::tail,
+    super::text::has_tail,
     axis::{Axis, time},
     provenance::{Origin, about, about_all},
     svg::{Chart, MOST_PANELS, Mark, Panel, Series},
@@ -69,14 +70,35 @@ struct Row {
     samples: u64,
     min_ns: Option<f64>,
     mean_ns: Option<f64>,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
-    p999_ns: Option<f64>,
-    p9999_ns: Option<f64>,
-    p99999_ns: Option<f64>,
+    /// The share and the value of each known quantile.
+    quantiles: Vec<(f64, f64)>,
     max_ns: Option<f64>,
     microseconds: Vec<MicrosecondCount>,
     bins: Vec<HistogramBin>,
+}
+
+impl Row {
+    /// Returns the value of a quantile.
+    fn quantile(&self, share: f64) -> Option<f64> {
+        self.quantiles.iter().find(|(known, _)| (known - share).abs() < 1e-9).map(|(_, ns)| *ns)
+    }
+
+    fn median(&self) -> Option<f64> {
+        self.quantile(0.5)
+    }
+
+    fn p99(&self) -> Option<f64> {
+        self.quantile(0.99)
+    }
+}
+
+fn known<L: QuantileList>(quantiles: &Quantiles<L>) -> Vec<(f64, f64)> {
+    quantiles.nanos().filter_map(|(quantile, ns)| Some((quantile.share, ns?))).collect()
+}
+
+/// Returns the quantiles that the table below a chart shows.
+fn shown() -> impl Iterator<Item = &'static Quantile> {
+    LatencyList::LIST.iter().filter(|quantile| quantile.share <= 0.9999)
 }
 
 impl From<&LatencyFigures> for Row {
@@ -87,11 +109,7 @@ impl From<&LatencyFigures> for Row {
             samples: figures.samples,
             min_ns: Some(whole(figures.min_ns)),
             mean_ns: Some(figures.mean_ns),
-            p50_ns: Some(whole(figures.p50_ns)),
-            p99_ns: figures.p99_ns.map(whole),
-            p999_ns: figures.p999_ns.map(whole),
-            p9999_ns: figures.p9999_ns.map(whole),
-            p99999_ns: figures.p99999_ns.map(whole),
+            quantiles: known(&figures.quantiles),
             max_ns: Some(whole(figures.max_ns)),
             microseconds: figures.histogram_us.clone(),
             bins: figures.histogram_ns.clone(),
@@ -107,11 +125,7 @@ impl From<&StallThreadRow> for Row {
             samples: row.stalls,
             min_ns: row.min_ns.map(whole),
             mean_ns: row.mean_ns,
-            p50_ns: row.p50_ns.map(whole),
-            p99_ns: row.p99_ns.map(whole),
-            p999_ns: row.p999_ns.map(whole),
-            p9999_ns: None,
-            p99999_ns: None,
+            quantiles: known(&row.quantiles),
             max_ns: row.max_ns.map(whole),
             microseconds: row.histogram_us.clone(),
             bins: row.histogram_ns.clone(),
@@ -287,7 +301,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
             let row = &curve.row;
             let name = if curve.name.is_empty() { String::new() } else { format!("{}: ", curve.name) };
             // If there are few samples, there is no p99.
-            let within = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
+            let within = [("p50", row.median()), ("p99", row.p99()), ("max", row.max_ns)];
             let within: Vec<_> =
                 within.into_iter().filter_map(|(words, ns)| Some(format!("{words} {}", time(ns?)))).collect();
             format!("{name}{}.", within.join(", "))
@@ -316,7 +330,12 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
         says: says + &omitted + rounded,
         chart: Chart { panels, side_by_side: false },
         figures: Figures {
-            head: ["", "samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "max"].map(str::to_owned).to_vec(),
+            head: ["", "samples", "min", "mean"]
+                .into_iter()
+                .chain(shown().map(|quantile| quantile.name))
+                .chain(["max"])
+                .map(str::to_owned)
+                .collect(),
             rows: curves.iter().map(|curve| cells(&curve.name, &curve.row)).collect(),
         },
         provenance: about_all(&provenances),
@@ -390,11 +409,7 @@ fn together(rows: &[Row]) -> Row {
         samples,
         min_ns: end(|row| row.min_ns, f64::min),
         mean_ns: (samples > 0).then(|| sum_ns / whole(samples)),
-        p50_ns: None,
-        p99_ns: None,
-        p999_ns: None,
-        p9999_ns: None,
-        p99999_ns: None,
+        quantiles: Vec::new(),
         max_ns: end(|row| row.max_ns, f64::max),
         microseconds: counts.into_iter().map(|(us, count)| MicrosecondCount(us, count)).collect(),
         bins: bins.into_iter().map(|((start, end), count)| HistogramBin(start, end, count)).collect(),
@@ -417,8 +432,9 @@ fn together(rows: &[Row]) -> Row {
         });
         found.map_or(all.max_ns, |MicrosecondCount(us, _)| Some(two_digits((whole(*us) + 0.5) * 1e3)))
     };
-    let tail = |part: f64| quantile(part).and_then(|ns| tail(samples, part, ns));
-    (all.p50_ns, all.p99_ns, all.p999_ns, all.p9999_ns) = (quantile(0.5), tail(0.99), tail(0.999), tail(0.9999));
+    let is_known = |share: f64| share <= 0.5 || has_tail(samples, share);
+    let shares = shown().map(|quantile| quantile.share).filter(|share| is_known(*share));
+    all.quantiles = shares.filter_map(|share| Some((share, quantile(share)?))).collect();
     all
 }
 
@@ -433,7 +449,7 @@ fn least(row: &Row) -> f64 {
     if let Some(first) = row.bins.first() {
         return whole(first.0).max(1.0);
     }
-    let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.p50_ns.unwrap_or(1.0) / 10.0);
+    let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.median().unwrap_or(1.0) / 10.0);
     let is_below =
         |&MicrosecondCount(us, count): &MicrosecondCount| count > 0 && whole(us.saturating_add(1)) * 1e3 <= far_below;
     let begin = if row.microseconds.iter().any(is_below) { least } else { least.max(far_below) };
@@ -543,7 +559,7 @@ fn count_of(samples: f64) -> String {
 
 /// Returns the lines at p50, p99 and the maximum.
 fn rules(row: &Row) -> impl Iterator<Item = Mark> {
-    let figures = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
+    let figures = [("p50", row.median()), ("p99", row.p99()), ("max", row.max_ns)];
     let known = figures.into_iter().filter_map(|(name, ns)| Some((name, ns?.max(1.0))));
     (0..).zip(known).map(|(row, (name, ns))| Mark::Rule {
         x: ns,
@@ -570,11 +586,8 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
     let all = whole(row.samples.max(1));
     let begin = (row.min_ns.unwrap_or(1.0).max(1.0), 1.0);
     let mut points = Vec::new();
-    let quantiles =
-        [(row.p50_ns, 0.5), (row.p99_ns, 0.01), (row.p999_ns, 1e-3), (row.p9999_ns, 1e-4), (row.p99999_ns, 1e-5)];
-    points.extend(
-        quantiles.into_iter().filter(|(_, share)| share * all >= 1.0).filter_map(|(ns, share)| Some((ns?, share))),
-    );
+    let beyond = row.quantiles.iter().map(|(share, ns)| (*ns, ((1.0 - share) * 1e9).round() / 1e9));
+    points.extend(beyond.filter(|(_, share)| share * all >= 1.0));
     let mut left = row.samples;
     for &MicrosecondCount(us, count) in &row.microseconds {
         left = left.saturating_sub(count);
@@ -613,7 +626,8 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
 }
 
 fn cells(name: &str, row: &Row) -> Vec<String> {
-    let times = [row.min_ns, row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.p9999_ns, row.max_ns];
+    let quantiles = shown().map(|quantile| row.quantile(quantile.share));
+    let times = [row.min_ns, row.mean_ns].into_iter().chain(quantiles).chain([row.max_ns]);
     let name = if name.is_empty() { "all" } else { name };
     [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::titled_chart::time)).collect()
 }
@@ -621,7 +635,7 @@ fn cells(name: &str, row: &Row) -> Vec<String> {
 /// Returns the chart of the intervals between back-to-back reads. Each interval is drawn from min to p99, with a
 /// marker at p50.
 pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable> {
-    let rows: Vec<&PairsRow> = document.results.iter().filter(|row| row.p50_ns.is_some()).collect();
+    let rows: Vec<&PairsRow> = document.results.iter().filter(|row| row.quantiles.median().is_some()).collect();
     if rows.is_empty() {
         return Err(Unreadable::Nothing);
     }
@@ -634,11 +648,11 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable
             format!("{}, after {}", row.id, waits.join(" and "))
         }
     };
-    let values = rows.iter().flat_map(|row| [row.min_ns, row.p50_ns, row.p99_ns]).flatten();
+    let values = rows.iter().flat_map(|row| [row.min_ns, row.quantiles.median(), row.quantiles.p99()]).flatten();
     let x = Axis::log("min to p99, with p50 (marker)", values, time);
     let marks = (0_u32..).map(f64::from).zip(&rows).flat_map(|(place, row)| {
-        let middle = row.p50_ns.unwrap_or(0.0);
-        let (from, to) = (row.min_ns.unwrap_or(middle), row.p99_ns.unwrap_or(middle));
+        let middle = row.quantiles.median().unwrap_or(0.0);
+        let (from, to) = (row.min_ns.unwrap_or(middle), row.quantiles.p99().unwrap_or(middle));
         [
             Mark::Across { from, to, y: place },
             Mark::Points(vec![(middle, place)]),
@@ -650,7 +664,7 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable
     let height = 24 * i32::try_from(rows.len()).unwrap_or(1_000).min(1_000) + 8;
     let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
     let figures = rows.iter().map(|row| {
-        let times = [row.mean_ns, row.min_ns, row.p50_ns, row.p99_ns, row.max_ns];
+        let times = [row.mean_ns, row.min_ns, row.quantiles.median(), row.quantiles.p99(), row.max_ns];
         [name(row), count(row.samples)].into_iter().chain(times.map(super::titled_chart::time)).collect()
     });
     Ok(TitledChart {
@@ -680,11 +694,7 @@ mod tests {
             samples,
             min_ns: Some(300.0),
             mean_ns: Some(2e3),
-            p50_ns: Some(1.5e3),
-            p99_ns: None,
-            p999_ns: None,
-            p9999_ns: None,
-            p99999_ns: None,
+            quantiles: vec![(0.5, 1.5e3)],
             max_ns: Some(3e7),
             microseconds: counts.iter().map(|&(us, count)| MicrosecondCount(us, count)).collect(),
             bins: Vec::new(),
@@ -716,20 +726,20 @@ mod tests {
         let counts = [(0, 1), (1, 9), (70, 1)].map(|(us, count)| MicrosecondCount(us, count));
         assert_eq!((all.samples, all.microseconds.as_slice()), (11, &counts[..]));
         // Fewer than ten samples are above the 99th percentile.
-        assert_eq!((all.p50_ns, all.p99_ns), (Some(1.5e3), None));
+        assert_eq!((all.median(), all.p99()), (Some(1.5e3), None));
         let many = together(&[row(&[(0, 100), (1, 500)], 600), row(&[(1, 400), (70, 100)], 500)]);
-        assert_eq!((many.p50_ns, many.p99_ns, many.p999_ns), (Some(1.5e3), Some(71e3), None));
+        assert_eq!((many.median(), many.p99(), many.quantile(0.999)), (Some(1.5e3), Some(71e3), None));
     }
 
     #[test]
     fn both_modes_of_a_distribution_are_drawn() {
-        let two_heaps = Row { p50_ns: Some(50_500.0), ..row(&[(0, 2), (1, 1), (50, 6), (51, 1)], 10) };
+        let two_heaps = Row { quantiles: vec![(0.5, 50_500.0)], ..row(&[(0, 2), (1, 1), (50, 6), (51, 1)], 10) };
         let drawn: Vec<_> = classes(&two_heaps).into_iter().filter(|class| class.2 > 0).collect();
         assert!(least(&two_heaps) <= 300.0 && drawn[0] == (100.0, 1e3, 2), "{drawn:?}");
         let points = later(&two_heaps);
         assert_eq!(points[..3], [(300.0, 1.0), (1e3, 0.8), (2e3, 0.7)]);
         // No samples were counted there: this is the minimum of a coarse clock.
-        let stepping = Row { min_ns: Some(1.0), p50_ns: Some(5e3), ..row(&[(0, 1), (5, 9)], 10) };
+        let stepping = Row { min_ns: Some(1.0), quantiles: vec![(0.5, 5e3)], ..row(&[(0, 1), (5, 9)], 10) };
         assert_eq!((least(&stepping), later(&stepping)[0]), (500.0, (1.0, 1.0)));
     }
 
@@ -737,7 +747,7 @@ mod tests {
     fn counts_beyond_the_largest_time_are_drawn_without_a_panic() {
         let broken = || row(&[(u64::MAX, u64::MAX), (0, 3)], u64::MAX);
         let all = together(&[broken(), broken()]);
-        assert!(all.p50_ns.is_some_and(|ns| ns > 1e21), "{all:?}");
+        assert!(all.median().is_some_and(|ns| ns > 1e21), "{all:?}");
         assert!(!later(&all).is_empty() && !classes(&all).is_empty());
         let bins = vec![HistogramBin(0, u64::MAX, 3), HistogramBin(1 << 63, u64::MAX, 1), HistogramBin(9, 3, 1)];
         let wide = Row { bins, ..row(&[], 5) };

@@ -1,6 +1,9 @@
 //! The chart of the read overhead of each source, drawn as bars and compared with the bare instruction.
 
-use hpt_document::bench::{BenchDocument, BenchRow};
+use hpt_document::{
+    bench::{BenchDocument, BenchRow},
+    quantiles::{QuantileList, SingleReadList},
+};
 
 use super::{
     axis::{Axis, time},
@@ -62,18 +65,16 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
         }
     };
     let figures = Figures {
-        head: ["source", "read path", "calls", "per call", "single reads", "p50", "p99", "p99.9", "max"]
+        head: ["source", "read path", "calls", "per call", "single reads"]
+            .into_iter()
+            .chain(SingleReadList::LIST.iter().map(|quantile| quantile.name))
+            .chain(["max"])
             .map(str::to_owned)
-            .to_vec(),
+            .collect(),
         rows: rows
             .iter()
             .map(|row| {
-                let singles = [
-                    row.single.single_p50_ns,
-                    row.single.single_p99_ns,
-                    row.single.single_p999_ns,
-                    row.single.single_max_ns,
-                ];
+                let singles = row.single.quantiles.nanos().map(|(_, ns)| ns).chain([row.single.single_max_ns]);
                 let head = [
                     name(row),
                     row.read_path.clone(),

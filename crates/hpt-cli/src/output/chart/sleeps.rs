@@ -6,7 +6,10 @@ use std::{
     hash::Hash,
 };
 
-use hpt_document::sleep::{SleepDocument, SleepRow};
+use hpt_document::{
+    quantiles::{QuantileList, SleepList},
+    sleep::{SleepDocument, SleepRow},
+};
 
 use super::{
     axis::{Axis, time},
@@ -37,8 +40,8 @@ fn steps(row: &SleepRow) -> Vec<(f64, f64)> {
         })
         .collect();
     if points.is_empty() {
-        let quantiles = [(row.p50_ns, 0.5), (row.p99_ns, 0.99), (row.p999_ns, 0.999), (row.max_ns, 1.0)];
-        points.extend(quantiles.into_iter().filter_map(|(ns, share)| Some((ns?, share))));
+        let quantiles = row.quantiles.nanos().map(|(quantile, ns)| (ns, quantile.share)).chain([(row.max_ns, 1.0)]);
+        points.extend(quantiles.filter_map(|(ns, share)| Some((ns?, share))));
     }
     let first = row.histogram_ns.first().map(|bin| bin.0 as f64).or_else(|| points.first().map(|point| point.0));
     points.insert(0, (first.unwrap_or(1.0), 0.0));
@@ -60,7 +63,7 @@ fn distinct<T: Copy + Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable> {
-    let drawn = |row: &&SleepRow| row.p50_ns.is_some();
+    let drawn = |row: &&SleepRow| row.quantiles.median().is_some();
     let all = || document.results.iter().filter(drawn);
     let lengths = distinct(all().map(|row| row.duration_ns));
     let methods = distinct(all().map(|row| row.method.as_str()));
@@ -70,7 +73,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
         return Err(Unreadable::Nothing);
     }
     // All panels have the same scales so that they can be compared.
-    let ends = all().flat_map(|row| [row.p50_ns, row.max_ns]).flatten().map(|ns| ns.max(1.0));
+    let ends = all().flat_map(|row| [row.quantiles.median(), row.max_ns]).flatten().map(|ns| ns.max(1.0));
     let firsts = all().filter_map(|row| row.histogram_ns.first()).map(|bin| (bin.0 as f64).max(1.0));
     let x = Axis::log("overshoot, log scale", ends.chain(firsts), time);
     let y = Axis::linear("share of sleeps that are at most this late", [0.0, 1.0], true, |share| {
@@ -82,7 +85,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
             let marks = rows.flat_map(|row| {
                 let words = format!(
                     "{method}: p50 {}, max {}, {} of a CPU",
-                    super::titled_chart::time(row.p50_ns),
+                    super::titled_chart::time(row.quantiles.median()),
                     super::titled_chart::time(row.max_ns),
                     percent(row)
                 );
@@ -104,7 +107,8 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
     });
     let panels = panels.collect();
     let figures = document.results.iter().map(|row| {
-        let times = [row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
+        let quantiles = row.quantiles.nanos().map(|(_, ns)| ns);
+        let times = [row.mean_ns].into_iter().chain(quantiles).chain([row.max_ns]);
         let share = percent(row);
         let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
         head.into_iter().chain(times.map(super::titled_chart::time)).chain([count(row.early), share]).collect()
@@ -130,8 +134,8 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
         (Some(std), Some(hpt)) => format!(
             "For sleeps of {}, the median overshoot is {} with the standard library and {} with hpt, at {:.1} % and {:.1} % of a CPU.",
             time(longest as f64),
-            super::titled_chart::time(std.p50_ns),
-            super::titled_chart::time(hpt.p50_ns),
+            super::titled_chart::time(std.quantiles.median()),
+            super::titled_chart::time(hpt.quantiles.median()),
             std.cpu_share.unwrap_or(0.0) * 100.0,
             hpt.cpu_share.unwrap_or(0.0) * 100.0
         ),
@@ -144,9 +148,12 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
         says: says + &drawn,
         chart: Chart { panels, side_by_side: true },
         figures: Figures {
-            head: ["sleep", "method", "samples", "mean", "p50", "p99", "p99.9", "max", "early", "CPU"]
+            head: ["sleep", "method", "samples", "mean"]
+                .into_iter()
+                .chain(SleepList::LIST.iter().map(|quantile| quantile.name))
+                .chain(["max", "early", "CPU"])
                 .map(str::to_owned)
-                .to_vec(),
+                .collect(),
             rows: figures.collect(),
         },
         provenance: about(
@@ -158,7 +165,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::{latency::HistogramBin, sleep::SleepRow};
+    use hpt_document::{latency::HistogramBin, quantiles::Quantiles, sleep::SleepRow};
 
     use super::steps;
 
@@ -170,9 +177,7 @@ mod tests {
             early: 0,
             mean_ns: None,
             trimmed_mean_ns: None,
-            p50_ns: Some(20.0),
-            p99_ns: None,
-            p999_ns: None,
+            quantiles: Quantiles::of(|quantile| (quantile.name == "p50").then_some(20.0)),
             max_ns: Some(90.0),
             cpu_share: None,
             margin_ns: None,

@@ -1,5 +1,7 @@
 //! Gauges, which are created from the rows of a document. This module is independent of the kinds of documents.
 
+use hpt_document::quantiles::{QuantileList, Quantiles};
+
 /// A gauge with all its samples. Counts are also gauges, because they cover a single run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gauge {
@@ -30,20 +32,23 @@ pub(super) fn of_rows<'a, T: 'a>(
     Gauge { name, unit, help, samples: rows.into_iter().filter_map(sample).collect() }
 }
 
-/// The label of a quantile, and the function that returns its value in nanoseconds.
-pub(super) type Quantile<T> = (&'static str, fn(&T) -> Option<u64>);
+/// Returns the share and the value of each quantile, in nanoseconds. The maximum has the share 1.
+pub(super) fn quantile_levels<L: QuantileList>(quantiles: &Quantiles<L>, max_ns: Option<u64>) -> Vec<(f64, f64)> {
+    let known = quantiles.nanos().filter_map(|(quantile, ns)| Some((quantile.share, ns?)));
+    known.chain(max_ns.map(|ns| (1.0, whole(ns)))).collect()
+}
 
 /// Returns a gauge of the quantiles of each row, in seconds.
 pub(super) fn of_quantiles<'a, T: 'a>(
     rows: impl IntoIterator<Item = &'a T>,
     labels: fn(&T) -> Labels,
-    quantiles: &[Quantile<T>],
+    levels: fn(&T) -> Vec<(f64, f64)>,
     (name, help): (&'static str, &'static str),
 ) -> Gauge {
     let samples = rows.into_iter().flat_map(|row| {
-        quantiles.iter().filter_map(move |(quantile, figure)| {
-            let labels = labels(row).into_iter().chain([("quantile_level", (*quantile).to_owned())]);
-            Some(Sample { labels: labels.collect(), value: seconds(whole(figure(row)?)) })
+        levels(row).into_iter().map(move |(share, ns)| {
+            let labels = labels(row).into_iter().chain([("quantile_level", share.to_string())]);
+            Sample { labels: labels.collect(), value: seconds(ns) }
         })
     });
     Gauge { name, unit: "seconds", help, samples: samples.collect() }

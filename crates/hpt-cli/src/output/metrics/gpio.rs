@@ -1,18 +1,11 @@
 //! The metrics of `hpt latency gpio`: edge latency and lost edges.
 
-use hpt_document::{gpio_latency::GpioLatencyRow, gpio_line::GpioLine, latency::LatencyFigures, not_run::NotRun};
+use hpt_document::{gpio_latency::GpioLatencyRow, gpio_line::GpioLine, not_run::NotRun};
 
-use super::{
-    gauge::{Gauge, Labels, of_quantiles, of_rows, seconds, single, whole},
-    timer_poll::quantiles,
-};
+use super::gauge::{Gauge, Labels, of_quantiles, of_rows, quantile_levels, seconds, single, whole};
 
 fn figure(row: &GpioLatencyRow) -> Labels {
     vec![("figure", row.figure.name().to_owned())]
-}
-
-fn figures(row: &GpioLatencyRow) -> &LatencyFigures {
-    &row.figures
 }
 
 /// Returns the gauges of a measurement. `lost` and `not_run` are `None` until the run ends.
@@ -26,7 +19,7 @@ pub(crate) fn gauges(
         of_quantiles(
             rows,
             figure,
-            &quantiles!(figures),
+            |row| quantile_levels(&row.figures.quantiles, Some(row.figures.max_ns)),
             ("hpt_gpio_latency", "Edge latency of a segment by quantile; quantile 1 is the maximum"),
         ),
         of_rows(rows, figure, ("hpt_gpio_latency_mean", "seconds", "Mean edge latency of a segment"), |row| {

@@ -1,17 +1,18 @@
 //! The metrics of `hpt latency stall`: CPU stalls, their lengths and their likely causes.
 
-use hpt_document::stall::{StallCauseRow, StallThreadRow};
+use hpt_document::{
+    quantiles::{Quantiles, StallList},
+    stall::{StallCauseRow, StallThreadRow},
+};
 
-use super::gauge::{Gauge, Labels, Quantile, cpu_label, of_quantiles, of_rows, seconds, whole};
+use super::gauge::{Gauge, Labels, cpu_label, of_quantiles, of_rows, quantile_levels, seconds, whole};
 
 /// The figures of one thread, which may still be running.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StallFigures {
     pub(crate) cpu: Option<usize>,
     pub(crate) stalls: u64,
-    pub(crate) p50_ns: Option<u64>,
-    pub(crate) p99_ns: Option<u64>,
-    pub(crate) p999_ns: Option<u64>,
+    pub(crate) quantiles: Quantiles<StallList>,
     pub(crate) max_ns: Option<u64>,
     /// The figures that are known only after the thread has ended; `None` until then.
     pub(crate) ended: Option<EndedFigures>,
@@ -39,17 +40,12 @@ impl From<&StallThreadRow> for StallFigures {
         Self {
             cpu: row.cpu,
             stalls: row.stalls,
-            p50_ns: row.p50_ns,
-            p99_ns: row.p99_ns,
-            p999_ns: row.p999_ns,
+            quantiles: row.quantiles.clone(),
             max_ns: row.max_ns,
             ended: Some(ended),
         }
     }
 }
-
-const QUANTILES: [Quantile<StallFigures>; 4] =
-    [("0.5", |row| row.p50_ns), ("0.99", |row| row.p99_ns), ("0.999", |row| row.p999_ns), ("1", |row| row.max_ns)];
 
 fn cpu(row: &StallFigures) -> Labels {
     vec![cpu_label(row.cpu)]
@@ -73,7 +69,7 @@ pub(crate) fn gauges(rows: &[StallFigures], causes: &[StallCauseRow]) -> Vec<Gau
         of_quantiles(
             rows,
             cpu,
-            &QUANTILES,
+            |row| quantile_levels(&row.quantiles, row.max_ns),
             ("hpt_stall_length", "Length of CPU stalls by quantile; quantile 1 is the maximum"),
         ),
         of_rows(rows, cpu, ("hpt_stall_time", "ratio", "Fraction of the run time lost to stalls"), |row| {

@@ -1,33 +1,11 @@
 //! The metrics of `hpt latency timer` and `hpt latency poll`: wake-up and polling latency.
 
-use hpt_document::{
-    latency::LatencyFigures,
-    wake_latency::{WaitMethod, WakeLatencyRow},
-};
+use hpt_document::wake_latency::{WaitMethod, WakeLatencyRow};
 
-use super::gauge::{Gauge, Labels, cpu_label, of_quantiles, of_rows, seconds, whole};
-
-/// Lists the quantiles of a row. `$figures` is the function that returns the distribution of the row.
-macro_rules! quantiles {
-    ($figures:path) => {
-        [
-            ("0.5", |row| Some($figures(row).p50_ns)),
-            ("0.99", |row| $figures(row).p99_ns),
-            ("0.999", |row| $figures(row).p999_ns),
-            ("0.9999", |row| $figures(row).p9999_ns),
-            ("0.99999", |row| $figures(row).p99999_ns),
-            ("1", |row| Some($figures(row).max_ns)),
-        ]
-    };
-}
-pub(super) use quantiles;
+use super::gauge::{Gauge, Labels, cpu_label, of_quantiles, of_rows, quantile_levels, seconds, whole};
 
 fn cpu(row: &WakeLatencyRow) -> Labels {
     vec![cpu_label(row.cpu)]
-}
-
-fn figures(row: &WakeLatencyRow) -> &LatencyFigures {
-    &row.figures
 }
 
 pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Gauge> {
@@ -35,7 +13,7 @@ pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Ga
         of_quantiles(
             rows,
             cpu,
-            &quantiles!(figures),
+            |row| quantile_levels(&row.figures.quantiles, Some(row.figures.max_ns)),
             ("hpt_wakeup_latency", "Wake-up latency by quantile; quantile 1 is the maximum"),
         ),
         of_rows(rows, cpu, ("hpt_wakeup_latency_mean", "seconds", "Mean wake-up latency"), |row| {

@@ -113,12 +113,6 @@ fn above_by_quantiles(samples: u64, limit_ns: u64, nanos: &dyn Fn(Quantity) -> O
     }
 }
 
-/// Returns the value of one of the quantiles that every distribution has.
-pub(crate) fn usual_quantile(quantile: Quantile, [p50, p99, p999]: [Option<f64>; 3]) -> Option<f64> {
-    let place = Quantile::USUAL.iter().position(|&usual| usual == quantile)?;
-    [p50, p99, p999].get(place).copied().flatten()
-}
-
 struct Verdict {
     seen: Option<Seen>,
     above: Option<Above>,

@@ -7,7 +7,10 @@ mod recording;
 use std::{io::BufReader, path::PathBuf};
 
 use clap::Args;
-use hpt_document::edges::{EdgeKind, EdgesDocument, EdgesRow};
+use hpt_document::{
+    edges::{EdgeKind, EdgesDocument, EdgesRow},
+    quantiles::{EdgeList, Quantiles},
+};
 
 use self::{
     intervals::{Edges, Intervals},
@@ -19,8 +22,8 @@ use crate::{
     document_head::{head_of, machine_line},
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, files, one_or_many, remarks, rounded, short_frequency,
-        short_time, tail,
+        Align, Answer, Block, Cell, Column, Document, Table, files, has_tail, one_or_many, quantiles, remarks, rounded,
+        short_frequency, short_time,
     },
 };
 
@@ -120,7 +123,6 @@ fn document(arguments: &EdgesArguments, context: &Context, (whole, edges): (&Who
 fn row(channel: &str, edges: EdgeKind, intervals: &Intervals, tick_ns: f64) -> Option<EdgesRow> {
     let (least, most) = intervals.ends()?;
     let nanos = |ticks: u64| rounded(ticks as f64 * tick_ns);
-    let quantile = |part| intervals.quantile(part).map(nanos);
     let jitter_ns = intervals.grid.jitter().map(nanos);
     Some(EdgesRow {
         channel: channel.to_owned(),
@@ -128,8 +130,10 @@ fn row(channel: &str, edges: EdgeKind, intervals: &Intervals, tick_ns: f64) -> O
         intervals: intervals.samples(),
         mean_ns: rounded(intervals.mean() * tick_ns),
         min_ns: nanos(least),
-        p50_ns: quantile(0.5)?,
-        p99_ns: tail(intervals.samples(), 0.99, quantile(0.99)?),
+        quantiles: Quantiles::of(|quantile| {
+            let is_known = quantile.share <= 0.5 || has_tail(intervals.samples(), quantile.share);
+            intervals.quantile(quantile.share).filter(|_| is_known).map(nanos)
+        }),
         max_ns: nanos(most),
         jitter_ns,
         jitter_cycles_20ns: jitter_ns.map(|ns| rounded(ns / CYCLE_NS)),
@@ -149,43 +153,36 @@ fn headline(data: &EdgesDocument) -> Option<Block> {
         row.channel,
         row.intervals,
         one_or_many(row.intervals, "interval", "intervals"),
-        short_time(row.p50_ns)
+        row.quantiles.median().map(short_time).unwrap_or_default()
     )))
 }
 
 fn page(data: &EdgesDocument) -> Vec<Block> {
-    let columns = [
-        Column("channel", Align::Left),
-        Column("edges", Align::Left),
-        Column("intervals", Align::Right),
-        Column("min", Align::Right),
-        Column("p50", Align::Right),
-        Column("p99", Align::Right),
-        Column("max", Align::Right),
-        Column("max − min", Align::Right),
-        Column("jitter", Align::Right),
-        Column("20 ns", Align::Right),
-    ];
+    let named = |name| Column(name, Align::Right);
+    let head = [Column("channel", Align::Left), Column("edges", Align::Left), named("intervals"), named("min")];
+    let last = ["max", "max − min", "jitter", "20 ns"].map(named);
+    let columns = head.into_iter().chain(quantiles::columns::<EdgeList>()).chain(last);
     let time = |ns: f64| Cell::plain(short_time(ns));
     let rows = data.results.iter().map(|row| {
-        vec![
+        let head = [
             Cell::plain(&row.channel),
             Cell::plain(row.edges.name()),
             Cell::plain(row.intervals.to_string()),
             time(row.min_ns),
-            time(row.p50_ns),
-            Cell::or_dash(row.p99_ns.map(short_time)),
+        ];
+        let last = [
             time(row.max_ns),
             time(row.interval_jitter_ns),
             Cell::or_dash(row.jitter_ns.map(short_time)),
             Cell::or_dash(row.jitter_cycles_20ns.map(|cycles| cycles.to_string())),
-        ]
+        ];
+        head.into_iter().chain(quantiles::cells(&row.quantiles)).chain(last).collect()
     });
     let mut blocks = Vec::from_iter(headline(data));
     if data.results.is_empty() {
         blocks.push(Block::Text(format!("{} has no interval between two edges.", data.file)));
     } else {
-        blocks.push(Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }));
+        blocks.push(Block::Table(Table { columns: columns.collect(), rows: rows.collect() }));
     }
     blocks.push(Block::detail(legend(data)));
     blocks.extend(remarks(data.interrupted, &data.notes));

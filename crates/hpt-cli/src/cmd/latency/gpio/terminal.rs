@@ -16,7 +16,7 @@ use crate::{
         conditions, cpu_absences, explain,
         gpio_pulse::drive_words,
         histogram,
-        latency_figures::{COLUMNS, cells, samples, words},
+        latency_figures::{cells, columns, samples, words},
         limits::{self, verdict::MAX_LEGEND},
         not_run, realtime_settings,
         result_files::ended_by,
@@ -91,7 +91,7 @@ fn headline(data: &GpioLatencyDocument) -> String {
         "Edge latency, {}, {place}, {}: {}, {lost}{missed}",
         EdgeFigure::of_word(row.figure).head(),
         samples(figures.samples),
-        words(figures.p50_ns, figures.p99_ns, figures.max_ns)
+        words(figures)
     )
 }
 
@@ -99,8 +99,7 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> 
     let mut blocks = vec![Block::Headline(headline(data))];
     blocks.extend(limits::table::blocks(&data.limits));
     if !data.results.is_empty() {
-        let mut columns = vec![Column("segment", Align::Left)];
-        columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
+        let columns = [vec![Column("segment", Align::Left)], columns()].concat();
         let row = |row: &GpioLatencyRow| {
             [vec![Cell::plain(EdgeFigure::of_word(row.figure).head())], cells(&row.figures)].concat()
         };

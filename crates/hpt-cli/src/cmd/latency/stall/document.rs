@@ -18,7 +18,7 @@ use crate::{
     sampling::{
         bins::bins_of,
         cpu_options::place_of,
-        latency_figures::tail,
+        latency_figures::quantiles_of,
         limits::{
             quantity::Quantity,
             verdict::{LimitedRow, Seen},
@@ -32,9 +32,7 @@ pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     StallFigures {
         cpu: thread.cpu,
         stalls: counts.samples(),
-        p50_ns: counts.quantile(0.5),
-        p99_ns: tail(counts, 0.99),
-        p999_ns: tail(counts, 0.999),
+        quantiles: quantiles_of(counts),
         max_ns: lengths.worst().map(|longest| longest.latency_ns),
         ended: None,
     }
@@ -59,9 +57,7 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         threshold_ns: ended.above_ns,
         min_ns: counts.quantile(0.0),
         mean_ns: lengths.mean_ns().map(rounded),
-        p50_ns: counts.quantile(0.5),
-        p99_ns: tail(counts, 0.99),
-        p999_ns: tail(counts, 0.999),
+        quantiles: quantiles_of(counts),
         max_ns: lengths.worst().map(|longest| longest.latency_ns),
         max_at_ns: lengths.worst().map(|longest| longest.deadline.nanos_since(Instant::EPOCH)),
         period_ns: of_period(|period| period.period_ns),

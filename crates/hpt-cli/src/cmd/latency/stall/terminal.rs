@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use hpt_document::stall::{StallCauseRow, StallCounterRow, StallDocument, StallThreadRow};
+use hpt_document::{
+    quantiles::StallList,
+    stall::{StallCauseRow, StallCounterRow, StallDocument, StallThreadRow},
+};
 use hpt_instrument::measure::Latencies;
 
 use crate::{
     document_head::machine_line,
-    output::{Align, Block, Cell, Column, Table, one_or_many, remarks, short_time},
+    output::{Align, Block, Cell, Column, Table, one_or_many, quantiles, remarks, short_time},
     sampling::{
         conditions, cpu_absences,
         cpu_options::name_of,
@@ -104,8 +107,7 @@ fn headline(data: &StallDocument, all: &Latencies) -> String {
         rows => (format!("{} CPUs", rows.len()), " each"),
     };
     let above = format!("above {}", short_time(threshold_ns as f64));
-    let counts = all.histogram();
-    let (Some(p50_ns), Some(longest)) = (counts.quantile(0.5), all.worst()) else {
+    let Some(figures) = latency_figures::figures(all) else {
         let blind = short_percent(percent(sum(|row| row.sampling_ns), elapsed_ns));
         return format!("{place}: no stall {above} in {seconds:.1} s{each} (blind for {blind} of the time)");
     };
@@ -115,7 +117,7 @@ fn headline(data: &StallDocument, all: &Latencies) -> String {
         most.map_or_else(String::new, |row| format!(" (CPU {}: {})", name_of(row.cpu), short_percent(lost(row))));
     let longest_on = rows.iter().max_by_key(|row| row.max_ns).filter(|_| rows.len() > 1);
     let longest_on = longest_on.map_or_else(String::new, |row| format!(" on CPU {}", name_of(row.cpu)));
-    let figures = latency_figures::words(p50_ns, latency_figures::tail(counts, 0.99), longest.latency_ns);
+    let figures = latency_figures::words(&figures);
     let cause = data.causes.first().map_or_else(String::new, |row| {
         format!(
             ". Main cause: {}, {} {}, {} of the lost time",
@@ -159,21 +161,19 @@ fn time(ns: Option<u64>) -> Cell {
 }
 
 fn threads(data: &StallDocument) -> Table {
-    let columns = ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "time lost %", "blind %", "period"];
-    let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
+    let named = |name| Column(name, Align::Right);
+    let head = ["CPU", "stalls", "above"].map(named).into_iter();
+    let last = ["max", "time lost %", "blind %", "period"].map(named);
+    let columns = head.chain(quantiles::columns::<StallList>()).chain(last).collect();
     let rows = data.results.iter().map(|row| {
-        vec![
-            Cell::plain(name_of(row.cpu)),
-            Cell::plain(row.stalls.to_string()),
-            time(Some(row.threshold_ns)),
-            time(row.p50_ns),
-            time(row.p99_ns),
-            time(row.p999_ns),
+        let head = [Cell::plain(name_of(row.cpu)), Cell::plain(row.stalls.to_string()), time(Some(row.threshold_ns))];
+        let last = [
             time(row.max_ns),
             Cell::plain(format!("{:.3}", percent(row.stalled_ns, row.elapsed_ns))),
             Cell::plain(format!("{:.3}", percent(row.sampling_ns, row.elapsed_ns))),
             time(row.period_ns),
-        ]
+        ];
+        head.into_iter().chain(quantiles::cells(&row.quantiles)).chain(last).collect()
     });
     Table { columns, rows: rows.collect() }.without_empty_columns()
 }

@@ -15,7 +15,7 @@ use crate::{
         explain,
         gpio_pulse::drive_words,
         histogram,
-        latency_figures::{COLUMNS, cells, figures, samples, words},
+        latency_figures::{cells, columns, figures, samples, words},
         limits::{self, verdict::MAX_LEGEND},
         not_run,
         realtime_settings::{policy_of, words_of_threads},
@@ -52,7 +52,7 @@ fn headline(data: &WakeLatencyDocument, all: &Latencies) -> String {
     format!(
         "{what}, {place}{policy}, {}: {}{worst}, {}",
         samples(figures.samples),
-        words(figures.p50_ns, figures.p99_ns, figures.max_ns),
+        words(&figures),
         missed(data, &figures)
     )
 }
@@ -73,8 +73,7 @@ fn missed(data: &WakeLatencyDocument, figures: &LatencyFigures) -> String {
 }
 
 pub(super) fn page(data: &WakeLatencyDocument, all: &Latencies) -> Vec<Block> {
-    let columns = [&["CPU"][..], &COLUMNS].concat();
-    let columns = columns.into_iter().map(|name| Column(name, Align::Right)).collect();
+    let columns = [vec![Column("CPU", Align::Right)], columns()].concat();
     let cells = |name: String, figures: &LatencyFigures| [vec![Cell::plain(name)], cells(figures)].concat();
     let mut rows: Vec<_> = data.results.iter().map(|row| cells(name_of(row.cpu), &row.figures)).collect();
     if data.results.len() > 1 {

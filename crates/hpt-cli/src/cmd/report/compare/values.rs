@@ -7,6 +7,7 @@ use hpt_document::{
     gpio_latency::GpioLatencyDocument,
     latency::LatencyFigures,
     pairs::PairsDocument,
+    quantiles::{LatencyList, Quantile, QuantileList, Quantiles},
     sleep::SleepDocument,
     stall::StallDocument,
     wake_latency::{MissedDeadlines, QuantileInterval, TimeSeriesInterval, WakeLatencyDocument, WakeLatencyRow},
@@ -96,22 +97,21 @@ pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadabl
     if let Some(document) = run.document::<StallDocument>("stall")? {
         found.extend(document.results.iter().flat_map(|row| {
             let what = of_cpu("stalls", row.cpu, document.results.len());
-            let quantiles = [("p50", row.p50_ns), ("p99", row.p99_ns), ("p99.9", row.p999_ns)];
             let max = row.max_ns.map(whole);
-            let tail = quantiles.map(|(name, ns)| One {
+            let tail = of_quantiles(&row.quantiles, |name, ns| One {
                 samples: row.stalls,
                 max,
-                ..One::of("stall", format!("{what}, {name}"), "ns", ns.map(whole))
+                ..One::of("stall", format!("{what}, {name}"), "ns", ns)
             });
             let lost = (row.elapsed_ns > 0).then(|| whole(row.stalled_ns) / whole(row.elapsed_ns) * 100.0);
             let lost =
                 One { step: 0.0, samples: row.stalls, ..One::of("stall", format!("{what}, time lost"), "%", lost) };
-            tail.into_iter().chain([lost, maximum("stall", &what, max, row.stalls)])
+            tail.chain([lost, maximum("stall", &what, max, row.stalls)]).collect::<Vec<_>>()
         }));
     }
     if let Some(document) = run.document::<PairsDocument>("pairs")? {
         found.extend(document.results.iter().flat_map(|row| {
-            [("p50", row.p50_ns), ("p99", row.p99_ns)].map(|(name, ns)| {
+            of_quantiles(&row.quantiles, |name, ns| {
                 let what = format!("{}, {name}", row.id);
                 One { samples: row.samples, max: row.max_ns, ..One::of("pairs", what, "ns", ns) }
             })
@@ -120,13 +120,12 @@ pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadabl
     if let Some(document) = run.document::<SleepDocument>("sleep")? {
         found.extend(document.results.iter().flat_map(|row| {
             let what = format!("{}, {}", short_time(whole(row.duration_ns)), row.method);
-            let quantiles = [("p50", row.p50_ns), ("p99", row.p99_ns), ("p99.9", row.p999_ns)];
-            let figure = |(name, ns)| One {
+            let figure = move |name: &str, ns| One {
                 samples: row.samples,
                 max: row.max_ns,
                 ..One::of("sleep", format!("{what}, {name}"), "ns", ns)
             };
-            quantiles.map(figure)
+            of_quantiles(&row.quantiles, figure)
         }));
     }
     if let Some(watch) = run.document::<WatchSummaryDocument>("watch")? {
@@ -151,21 +150,32 @@ pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadabl
     Ok(numbered(found))
 }
 
+/// Returns whether a quantile is compared. Further ones depend on few samples.
+fn is_compared(quantile: &Quantile) -> bool {
+    quantile.share <= 0.999
+}
+
+/// Returns a value for each quantile that is compared. `one` creates it from the name and the value of the quantile.
+fn of_quantiles<L: QuantileList>(
+    quantiles: &Quantiles<L>,
+    one: impl Fn(&str, Option<f64>) -> One,
+) -> impl Iterator<Item = One> {
+    quantiles.nanos().filter(|(quantile, _)| is_compared(quantile)).map(move |(quantile, ns)| one(quantile.name, ns))
+}
+
 fn of_bench(bench: &BenchDocument) -> Vec<One> {
     let of_row = |row: &hpt_document::bench::BenchRow| {
         let by_call = row.read_path == "syscall" && ["monotonic", "perf-cycles"].contains(&row.id.as_str());
         let name = format!("{}{}", row.id, if by_call { " (syscall)" } else { "" });
         let single = &row.single;
-        let quantiles =
-            [("p50", single.single_p50_ns), ("p99", single.single_p99_ns), ("p99.9", single.single_p999_ns)];
-        let figure = |(quantile, ns)| One {
+        let figure = |quantile: &str, ns| One {
             max: single.single_max_ns,
             samples: single.single_samples.unwrap_or(0),
             ..One::of("bench", format!("{name}, single read, {quantile}"), "ns", ns)
         };
         let (mean, what) = (row.repeated.per_read_ns, format!("{name}, back to back"));
         let mean = One { samples: row.repeated.reads, step: 0.0, ..One::of("bench", what, "ns", mean) };
-        quantiles.map(figure).into_iter().chain([mean]).collect::<Vec<_>>()
+        of_quantiles(&single.quantiles, figure).chain([mean]).collect::<Vec<_>>()
     };
     let mut found: Vec<One> = bench.results.iter().flat_map(of_row).collect();
     // A source that cannot be read has no values.
@@ -181,8 +191,8 @@ fn of_wakes(part: &'static str, what: &str, document: &WakeLatencyDocument, bloc
     let of_row = |(phase, row): (&str, &WakeLatencyRow)| {
         let what = of_cpu(&what, row.cpu, document.results.len()) + phase;
         let mut found = of_figures((part, &what), &row.figures, step);
-        for (one, quantile) in found.iter_mut().zip(["p50", "p99", "p99.9"]) {
-            one.range = interval(row, quantile);
+        for (one, quantile) in found.iter_mut().zip(LatencyList::LIST.iter().filter(|quantile| is_compared(quantile))) {
+            one.range = interval(row, quantile.name);
         }
         found.extend(maxima(row, block_ns).map(|(value, range, blocks)| {
             let what = format!("{what}, median of the max per {}", short_time(whole(block_ns)));
@@ -204,16 +214,15 @@ fn of_wakes(part: &'static str, what: &str, document: &WakeLatencyDocument, bloc
 
 /// Returns the quantiles and the maximum of a distribution.
 fn of_figures((part, what): (&'static str, &str), figures: &LatencyFigures, step: f64) -> Vec<One> {
-    let quantiles = [("p50", Some(figures.p50_ns)), ("p99", figures.p99_ns), ("p99.9", figures.p999_ns)];
     let max = Some(whole(figures.max_ns));
-    let figure = |(name, ns): (&str, Option<u64>)| One {
+    let figure = |name: &str, ns| One {
         max,
         samples: figures.samples,
         step,
-        ..One::of(part, format!("{what}, {name}"), "ns", ns.map(whole))
+        ..One::of(part, format!("{what}, {name}"), "ns", ns)
     };
     let maximum = maximum(part, what, max, figures.samples);
-    quantiles.into_iter().map(figure).chain([One { step, ..maximum }]).collect()
+    of_quantiles(&figures.quantiles, figure).chain([One { step, ..maximum }]).collect()
 }
 
 fn maximum(part: &'static str, what: &str, max: Option<f64>, samples: u64) -> One {
