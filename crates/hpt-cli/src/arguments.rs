@@ -1,5 +1,6 @@
 //! Values that several commands accept: their types, parsers and help texts.
 
+use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
@@ -111,6 +112,9 @@ impl Printed {
     }
 }
 
+/// The options that are valid before a subcommand and take the next argument as their value.
+pub(crate) const OPTIONS_WITH_VALUE: [&str; 4] = ["--format", "-f", "--textfile", "--color"];
+
 /// Returns the option of `Printed` with this name, for a command that changes the help text of the option. An option
 /// that a command defines takes precedence over the global option with the same name.
 fn printed(name: &str) -> Arg {
@@ -151,7 +155,7 @@ pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
     format!("{}\n\nExamples:\n{examples}", exit_codes(codes))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CpuChoice {
     /// Any CPU: the thread is not pinned.
     Any,

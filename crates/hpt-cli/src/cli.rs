@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    arguments::{Codes, Printed, after_help},
+    arguments::{Codes, OPTIONS_WITH_VALUE, Printed, after_help},
     cmd,
+    measurements::Measurement,
     output::{self, chart_option::ChartFile},
-    sampling::limits::quantity::Limit,
 };
 
 const EXAMPLES: &str = "  \
@@ -38,6 +38,9 @@ pub(crate) struct Cli {
     /// Without a command, hpt prints an overview.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// The name of the command.
+    #[arg(skip)]
+    pub(crate) name: String,
 }
 
 impl Cli {
@@ -54,7 +57,8 @@ impl Cli {
         color: clap::ColorChoice,
     ) -> Result<Self, clap::Error> {
         let matches = Self::definition().color(color).try_get_matches_from(line)?;
-        Self::from_arg_matches(&matches)
+        let name = matches.subcommand_name().unwrap_or_default().to_owned();
+        Ok(Self { name, ..Self::from_arg_matches(&matches)? })
     }
 }
 
@@ -89,29 +93,22 @@ pub(crate) fn color_of(line: impl IntoIterator<Item = OsString>) -> clap::ColorC
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Probe(cmd::probe::ProbeArguments),
+    #[command(flatten)]
+    Measurement(Box<Measurement>),
+    Doctor(cmd::doctor::DoctorArguments),
     Read(cmd::read::ReadArguments),
     Calibrate(cmd::calibrate::CalibrateArguments),
-    Bench(cmd::bench::BenchArguments),
-    Sleep(cmd::sleep::SleepArguments),
-    Latency(cmd::latency::LatencyArguments),
-    Experiment(cmd::experiment::ExperimentArguments),
-    Doctor(cmd::doctor::DoctorArguments),
     Report(cmd::report::ReportArguments),
     Compare(cmd::report::compare::CompareArguments),
     Capture(cmd::capture::CaptureArguments),
     Check(cmd::check::CheckArguments),
     Clocksource(cmd::clocksource::ClocksourceArguments),
-    Watch(cmd::watch::WatchArguments),
     Restore(cmd::restore::RestoreArguments),
     Schema(cmd::schema::SchemaArguments),
     Completions(cmd::completions::CompletionsArguments),
     Manual(cmd::manual::ManualArguments),
     Run(cmd::run::RunArguments),
 }
-
-/// The options that are valid before a subcommand and take the next argument as their value.
-pub(crate) const OPTIONS_WITH_VALUE: [&str; 4] = ["--format", "-f", "--textfile", "--color"];
 
 /// Returns whether the arguments invoke `hpt run`. A usage error of `hpt run` has an exit code of its own, to
 /// distinguish it from the exit codes of the program that `hpt run` starts.
@@ -131,63 +128,23 @@ impl Command {
     /// Returns whether the last document that the command prints has metrics.
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
-            Self::Probe(_) => "probe",
-            Self::Doctor(arguments) if arguments.tries() => "doctor-try",
-            Self::Doctor(_) => "doctor",
-            Self::Latency(arguments) => arguments.kind(),
-            Self::Calibrate(_) => "calibrate",
-            Self::Watch(_) => "watch-summary",
-            _ => return false,
+            Self::Measurement(measurement) => measurement.kind(),
+            Self::Doctor(arguments) if arguments.tries() => Some("doctor-try"),
+            Self::Doctor(_) => Some("doctor"),
+            Self::Calibrate(_) => Some("calibrate"),
+            _ => None,
         };
-        output::has_metrics(kind)
-    }
-
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::Probe(_) => "probe",
-            Self::Read(_) => "read",
-            Self::Calibrate(_) => "calibrate",
-            Self::Bench(_) => "bench",
-            Self::Sleep(_) => "sleep",
-            Self::Latency(_) => "latency",
-            Self::Experiment(_) => "experiment",
-            Self::Doctor(_) => "doctor",
-            Self::Report(_) => "report",
-            Self::Compare(_) => "compare",
-            Self::Capture(_) => "capture",
-            Self::Check(_) => "check",
-            Self::Clocksource(_) => "clocksource",
-            Self::Watch(_) => "watch",
-            Self::Restore(_) => "restore",
-            Self::Schema(_) => "schema",
-            Self::Completions(_) => "completions",
-            Self::Manual(_) => "manual",
-            Self::Run(_) => "run",
-        }
+        kind.is_some_and(output::has_metrics)
     }
 
     /// Returns whether the command runs until a signal ends it.
-    pub(crate) const fn is_endless(&self) -> bool {
-        matches!(self, Self::Watch(arguments) if arguments.is_endless())
-    }
-
-    /// Returns the limits of a measurement, or `None` for a command without `--limit`.
-    pub(crate) fn limits(&self) -> Option<&[Limit]> {
-        match self {
-            Self::Bench(arguments) => Some(arguments.limits()),
-            Self::Sleep(arguments) => Some(arguments.limits()),
-            Self::Latency(arguments) => arguments.limits(),
-            _ => None,
-        }
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self, Self::Measurement(measurement) if measurement.is_endless())
     }
 
     pub(crate) fn chart(&self) -> Option<ChartFile<'_>> {
         match self {
-            Self::Bench(arguments) => arguments.chart.file(),
-            Self::Sleep(arguments) => arguments.chart.file(),
-            Self::Watch(arguments) => arguments.chart.file(),
-            Self::Experiment(arguments) => arguments.chart.file(),
-            Self::Latency(arguments) => arguments.chart(),
+            Self::Measurement(measurement) => measurement.chart(),
             _ => None,
         }
     }
@@ -378,8 +335,12 @@ mod tests {
             for short in [false, true] {
                 let cpus = [None, Some(CpuChoice::Any), Some(CpuChoice::Number(0))];
                 for (cpu, explain) in cpus.into_iter().flat_map(|cpu| [(cpu, false), (cpu, true)]) {
-                    let line = plan.line(short, cpu, explain);
-                    assert!(Cli::read(&line, clap::ColorChoice::Never).is_ok(), "{line:?}");
+                    let mut request = plan.request(short, cpu);
+                    if explain {
+                        request.explained();
+                    }
+                    let read = Cli::read(request.line().split(' '), clap::ColorChoice::Never);
+                    assert!(read.is_ok(), "{}", request.line());
                 }
             }
         }

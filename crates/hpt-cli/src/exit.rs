@@ -236,7 +236,9 @@ pub(crate) enum Failure {
     #[error(
         "{option} is not available for hpt {command}, which has no metrics (only probe, calibrate, watch, doctor, and latency timer, poll, stall and gpio have metrics)"
     )]
-    NoMetrics { option: &'static str, command: &'static str },
+    NoMetrics { option: &'static str, command: String },
+    #[error("the request for a measurement cannot be read")]
+    NoRequest(#[source] io::Error),
     #[error("--textfile {0}: the name must end in .prom")]
     NotAProm(PathBuf),
     #[error("--reference {0} does not count system-wide time; choose one of the kernel's clocks, or a counter")]

@@ -15,6 +15,7 @@ mod experiments;
 mod golden;
 mod kernel_clocksources;
 mod kernel_reads;
+mod measurements;
 mod output;
 mod pause;
 mod read_cost;
@@ -32,11 +33,10 @@ use std::process::ExitCode;
 use crate::{
     arguments::Printed,
     cli::{Cli, Command},
-    cmd::check::Prepared,
     context::Context,
     exit::{Failure, USAGE, causes, code, code_of_signal},
     output::{
-        Answer, Document, Format,
+        Answer, Format,
         chart_option::ChartFile,
         message::{self, ColorChoice, Manner},
     },
@@ -52,6 +52,10 @@ fn main() -> ExitCode {
     // A process of --load runs until hpt kills it.
     if let Some(code) = sampling::load::run_if_asked() {
         return code;
+    }
+    // A process that makes one measurement for another one reads its request.
+    if measurements::is_asked() {
+        return measurements::answer(forbidden);
     }
     // If a shell requests completions, hpt prints them and exits.
     shell_completion::answer_the_shell(Cli::definition);
@@ -78,7 +82,7 @@ fn main() -> ExitCode {
             failure.code()
         });
     };
-    match run(command, &cli.printed, forbidden) {
+    match run(&cli, command, forbidden) {
         Ok(code) => code,
         Err(failure) => {
             failure.report();
@@ -101,12 +105,13 @@ fn overview(printed: &Printed, forbidden: std::io::Result<bool>) -> Result<ExitC
     cmd::overview::run(&context).map(code)
 }
 
-fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
+fn run(cli: &Cli, command: &Command, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
+    let printed = &cli.printed;
     let format = printed.format();
     let wants_metrics = format == Format::Openmetrics || printed.textfile.is_some();
     if wants_metrics && !command.has_metrics() {
         let option = if printed.textfile.is_some() { "--textfile" } else { "--format openmetrics" };
-        return Err(Failure::NoMetrics { option, command: command.name() });
+        return Err(Failure::NoMetrics { option, command: cli.name.clone() });
     }
     let context = Context::new(forbidden, format, printed.textfile.as_deref())?;
     let chart = command.chart();
@@ -119,12 +124,16 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         Command::Capture(arguments) if arguments.is_printed() => return cmd::capture::print(&context).map(code),
         // The program that hpt runs determines the output and the exit code.
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
-        Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
-        Command::Check(arguments) => cmd::check::run(arguments, &context, &step),
-        Command::Doctor(arguments) if arguments.tries() => {
-            cmd::doctor::try_fixes(arguments, &context, &|line| step(line).map(drop))
-        }
-        command => document(command, &context),
+        Command::Measurement(measurement) => measurement.measure(&context),
+        Command::Doctor(arguments) => cmd::doctor::run(arguments, &context),
+        Command::Read(arguments) => cmd::read::run(arguments, &context),
+        Command::Calibrate(arguments) => cmd::calibrate::run(arguments, &context),
+        Command::Report(arguments) => cmd::report::run(arguments, &context),
+        Command::Compare(arguments) => cmd::report::compare::run(arguments, &context),
+        Command::Capture(arguments) => cmd::capture::run(arguments, &context),
+        Command::Check(arguments) => cmd::check::run(arguments, &context),
+        Command::Clocksource(arguments) => cmd::clocksource::run(arguments, &context),
+        Command::Restore(arguments) => cmd::restore::run(arguments, &context),
     }?;
     let kept = [context.keep_metrics(&document.data), chart.map_or(Ok(()), |chart| Ok(chart.draw(&document.data)?))];
     for failure in kept.into_iter().filter_map(Result::err) {
@@ -142,61 +151,4 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
     // A signal is the normal way to end an endless run, so the answer determines the exit code.
     let cut_short = context.signal().filter(|_| document.data.interrupted() && !command.is_endless());
     Ok(cut_short.map_or_else(|| code(document.answer), code_of_signal))
-}
-
-/// Runs a subcommand that has a document, and returns the document.
-fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
-    match command {
-        Command::Probe(arguments) => cmd::probe::run(arguments, context),
-        Command::Read(arguments) => cmd::read::run(arguments, context),
-        Command::Calibrate(arguments) => cmd::calibrate::run(arguments, context),
-        Command::Bench(arguments) => cmd::bench::run(arguments, context),
-        Command::Latency(arguments) => cmd::latency::run(arguments, context),
-        Command::Experiment(arguments) => cmd::experiment::run(arguments, context),
-        Command::Sleep(arguments) => cmd::sleep::run(arguments, context),
-        Command::Doctor(arguments) => cmd::doctor::run(arguments, context),
-        Command::Compare(arguments) => cmd::report::compare::run(arguments, context),
-        Command::Capture(arguments) => cmd::capture::run(arguments, context),
-        Command::Clocksource(arguments) => cmd::clocksource::run(arguments, context),
-        Command::Watch(arguments) => cmd::watch::run(arguments, context),
-        Command::Restore(arguments) => cmd::restore::run(arguments, context),
-        Command::Report(_)
-        | Command::Check(_)
-        | Command::Schema(_)
-        | Command::Completions(_)
-        | Command::Manual(_)
-        | Command::Run(_) => Err(Failure::Usage("this command cannot be part of a report")),
-    }
-}
-
-/// Runs a command line as part of a report, and returns its document.
-fn part(line: &[String], context: &Context) -> Result<Document, Failure> {
-    let cli = Cli::read(line, clap::ColorChoice::Never).expect("the command lines of a report are valid");
-    document(&cli.command.expect("they name a command"), context)
-}
-
-/// Reads the command line of a step of a check. Returns the reason if it is no measurement with limits.
-fn step(line: &[String]) -> Result<Prepared, String> {
-    let cli = Cli::read(line, clap::ColorChoice::Never).map_err(|error| {
-        let text = usage_error::text(error, line.iter().skip(1).map(Into::into), Cli::definition());
-        let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-        first.split_whitespace().collect::<Vec<_>>().join(" ")
-    })?;
-    if !cli.printed.is_default() {
-        return Err("options for the output belong to hpt check itself, not to a step".to_owned());
-    }
-    let command = cli.command.ok_or("the command is missing")?;
-    // A check may come from another user, and must not make root write a file.
-    let options = ["--raw", "--write", "--svg", "--journal"];
-    let names_a_file = |word: &String| options.contains(&word.split('=').next().unwrap_or(word));
-    if line.iter().any(names_a_file) {
-        return Err("a step writes no files, so it has no --raw, --write, --svg or --journal".to_owned());
-    }
-    let limits = command.limits().ok_or_else(|| {
-        format!(
-            "hpt {} has no limits; a step is bench, sleep, or latency timer, poll, stall, pairs or gpio",
-            command.name()
-        )
-    })?;
-    Ok(Prepared { limits: limits.to_vec(), run: Box::new(move |context| document(&command, context)) })
 }

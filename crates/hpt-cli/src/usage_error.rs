@@ -7,7 +7,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::cli::OPTIONS_WITH_VALUE;
+use crate::arguments::OPTIONS_WITH_VALUE;
 
 /// Options of cyclictest and rtla, each with the start of the corresponding hpt option as clap displays it, and a hint.
 const FAMILIAR: [(&[&str], &str, &str); 9] = [

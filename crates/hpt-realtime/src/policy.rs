@@ -11,6 +11,7 @@ use super::limits::{CAP_SYS_NICE, Limits};
 
 /// A scheduling policy; see sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Policy {
     /// `SCHED_OTHER`: the thread shares the CPU with other ordinary threads, according to its nice value.

@@ -1,8 +1,9 @@
 //! The option `--svg`, which draws a chart of a result.
 
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use hpt_document::Document;
 
 use super::{
@@ -24,12 +25,12 @@ pub(crate) enum ChartError {
 }
 
 /// The options of a subcommand whose result can be drawn.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub(crate) struct ChartOption {
     /// Write a chart of the result to FILE, in SVG format
     ///
     /// The file is replaced atomically.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT, hide_short_help = true)]
     svg: Option<PathBuf>,
 }
 

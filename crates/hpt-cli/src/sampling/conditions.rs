@@ -1,6 +1,7 @@
 //! The conditions during a measurement: a thread that reads them on a CPU that is not measured, the document field, and
 //! notes on conditions that spoil a result. `measure::ConditionsWatch` reads them.
 
+use serde::{Deserialize, Serialize};
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{Builder, JoinHandle},
@@ -31,7 +32,7 @@ const PACE: Duration = Duration::from_secs(1);
 const READINGS: u32 = 60;
 
 /// Options that say what the conditions mean for the result.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Copy, Debug, Default, Args, Serialize, Deserialize)]
 pub(crate) struct ConditionOptions {
     /// Exit code 3 if conditions spoiled the result
     ///

@@ -3,9 +3,12 @@
 use clap::Args;
 use hpt_document::thread::RefusedSetting;
 use hpt_realtime::{Behavior, usable_cpus};
+use hpt_sys::host::CpuList;
+use serde::{Deserialize, Serialize};
 
 use super::realtime_options::{RealtimeOptions, check_cpus, leaves_no_cpu};
 use crate::{
+    arguments::CpuChoice,
     context::Context,
     exit::{Failure, causes},
 };
@@ -16,11 +19,31 @@ pub(crate) const NOTHING_LEFT: &str = "real-time threads that never block, on ev
 /// The maximum number of CPUs that Linux supports.
 const MOST_CPUS: usize = 8192;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cpus {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Cpus {
     Any,
     All,
     These(Vec<usize>),
+}
+
+impl Cpus {
+    /// Returns the value of `--cpu`.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Any => "any".to_owned(),
+            Self::All => "all".to_owned(),
+            Self::These(cpus) => cpus.iter().copied().collect::<CpuList>().to_string(),
+        }
+    }
+}
+
+impl From<CpuChoice> for Cpus {
+    fn from(choice: CpuChoice) -> Self {
+        match choice {
+            CpuChoice::Any => Self::Any,
+            CpuChoice::Number(cpu) => Self::These(vec![cpu]),
+        }
+    }
 }
 
 pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
@@ -59,7 +82,7 @@ fn range(text: &str) -> Result<(usize, usize), String> {
 /// The CPU of each thread, and the CPUs that were refused.
 pub(crate) type CpuOfEach = (Vec<Option<usize>>, Vec<RefusedSetting>);
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub(crate) struct CpuOptions {
     /// A thread per CPU: 0,2-5, all, any [default: chosen]
     ///
@@ -69,7 +92,7 @@ pub(crate) struct CpuOptions {
     /// another program may run, otherwise the first CPU that is not isolated. Performance cores come before efficient
     /// ones.
     #[arg(short, long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
-    cpu: Option<Cpus>,
+    pub(crate) cpu: Option<Cpus>,
     #[command(flatten)]
     pub(crate) realtime: RealtimeOptions,
 }

@@ -1,5 +1,6 @@
 //! A GPIO line that is toggled at each deadline, for an oscilloscope, and the ways to drive a line.
 
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use clap::{Args, ValueEnum};
@@ -13,7 +14,7 @@ use crate::exit::causes;
 pub(crate) const CONSUMER: &str = "hpt";
 
 /// The way to drive a GPIO line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Drive {
     Kernel,
     Registers,
@@ -46,7 +47,7 @@ pub(crate) const fn drive_words(drive: GpioDrive) -> &'static str {
 }
 
 /// The options for a line that is toggled.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub(crate) struct PulseOptions {
     /// Toggle this GPIO line at each deadline
     ///

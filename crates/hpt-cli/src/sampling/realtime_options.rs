@@ -1,11 +1,12 @@
 //! Options for the scheduling and the system settings of a measuring thread, and how they are applied.
 
+use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use hpt_realtime::{Behavior, Pinned, Policy, Setup, allowed_cpus, knobs::Journal};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
@@ -21,17 +22,17 @@ const STACK_BYTES: usize = 256 << 10;
 const LONGEST_EXIT_US: u32 = 2_000_000_000;
 
 /// The options of a measurement on one thread, to be flattened into the options of a subcommand.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
 pub(crate) struct ThreadOptions {
     /// CPU; any: not pinned [default: isolated or highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
-    cpu: Option<CpuChoice>,
+    pub(crate) cpu: Option<CpuChoice>,
     #[command(flatten)]
-    realtime: RealtimeOptions,
+    pub(crate) realtime: RealtimeOptions,
 }
 
 /// The real-time options without the CPU, for a measurement on several threads.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
 pub(crate) struct RealtimeOptions {
     /// Scheduling policy: f:80, r:80, d:2ms/10ms or o
     ///
@@ -81,12 +82,12 @@ pub(crate) struct RealtimeOptions {
     ///
     /// hpt records each setting in the journal before changing it. `hpt restore` restores the settings
     /// after a crash.
-    #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
 }
 
 /// The runtime that a SCHED_DEADLINE thread has in each period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PartOfPeriod {
     runtime: Duration,
     period: Duration,
@@ -99,7 +100,7 @@ impl PartOfPeriod {
 }
 
 /// A scheduling policy, as given to `--priority`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PolicyArgument(Policy);
 
 /// Parses `f:80`, `r:80`, `d:2ms/10ms`, `d:2ms:10ms`, `o` and `o:0`.
@@ -271,6 +272,22 @@ impl RealtimeOptions {
     /// Returns whether a thread that never blocks would leave no CPU time for others.
     pub(crate) fn leaves_nothing(&self) -> bool {
         matches!(self.class(), Some(Policy::Fifo(_) | Policy::RoundRobin(_))) && self.no_throttling
+    }
+
+    /// Returns the option that changes a setting of the system, if there is one.
+    pub(crate) fn option_that_changes_settings(&self) -> Option<&'static str> {
+        let options = [
+            ("--no-throttling", self.no_throttling),
+            ("--no-turbo", self.no_turbo),
+            ("--governor", self.governor.is_some()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// Returns whether the kernel throttles a thread with these options that never blocks, and this is not accepted.
+    pub(crate) fn is_refused_while_throttled(&self) -> bool {
+        let is_throttled = matches!(self.class(), Some(Policy::Fifo(_) | Policy::RoundRobin(_)));
+        is_throttled && !self.no_throttling && !self.accept_throttling
     }
 
     /// Returns whether throttling is to be disabled.

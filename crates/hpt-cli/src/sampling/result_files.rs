@@ -1,12 +1,13 @@
 //! Options of all runs that take samples: the files for the result, and the limit that ends a run.
 
+use serde::{Deserialize, Serialize};
 use std::{
     env,
     path::PathBuf,
     time::{Duration, SystemTime},
 };
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::{
     raw_samples::{Raw, RawSample, distinct},
@@ -31,7 +32,7 @@ pub(crate) fn ended_by(stopped_at_ns: Option<u64>, what: &str) -> Option<Block> 
     stopped_at_ns.map(|ns| Block::Text(format!("Stopped by --stop-above: {what} at {ns} ns (CLOCK_MONOTONIC).")))
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub(crate) struct ResultOptions {
     /// Stop at the first sample above TIME (exit code 1)
     ///
@@ -41,10 +42,10 @@ pub(crate) struct ResultOptions {
     /// Also write counts as cyclictest, cyclictest-json, hdr or line
     ///
     /// Writes the files every minute during the run.
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT=FILE", value_hint = ValueHint::FilePath, value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
     write: Vec<LatencyFile>,
     /// Also write every sample to FILE, one per line
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT, hide_short_help = true)]
     raw: Option<PathBuf>,
 }
 

@@ -152,7 +152,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         ended: &mpsc::Receiver<()>,
         (write, so_far): (impl Fn() -> Result<(), Failure>, impl Fn() -> Option<Document>),
     ) {
-        let expected = if attention == Attention::Constant { run_length.expected() } else { run_length.duration };
+        let expected = if attention == Attention::Constant { run_length.expected() } else { run_length.duration() };
         let progress = Progress::new(1_000, expected);
         progress.name(what);
         let mut course = self.live.as_ref().filter(|_| progress.is_visible()).map(LiveLines::course);
@@ -164,7 +164,7 @@ impl<'a, S: RawSample> Run<'a, S> {
             let elapsed = self.shared.elapsed();
             let is_over = match attention {
                 Attention::Constant => {
-                    let is_long_enough = run_length.count.is_none() && elapsed >= run_length.duration;
+                    let is_long_enough = run_length.count.is_none() && elapsed >= run_length.duration();
                     let has_ended = is_long_enough || members.iter().all(Member::is_finished);
                     has_ended || self.context.interrupted() || !self.shared.goes_on()
                 }
@@ -190,7 +190,7 @@ impl<'a, S: RawSample> Run<'a, S> {
                         self.shared.interrupt_all();
                     }
                     let left =
-                        if run_length.count.is_none() { run_length.duration.saturating_sub(elapsed) } else { LOOK };
+                        if run_length.count.is_none() { run_length.duration().saturating_sub(elapsed) } else { LOOK };
                     crate::pause::pause(LOOK.min(left));
                 }
                 Attention::Rare { .. } => match ended.recv_timeout(pace) {

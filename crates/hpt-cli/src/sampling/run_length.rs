@@ -1,5 +1,6 @@
 //! The length of a run: its options, and the progress of one thread.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use clap::Args;
@@ -22,14 +23,17 @@ pub(crate) fn long(text: &str) -> Result<Duration, String> {
     )
 }
 
-#[derive(Clone, Copy, Debug, Args)]
+/// The run time without `--duration`.
+pub(crate) const USUAL: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct RunLength {
     /// Time between samples
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = period)]
     pub(crate) interval: Duration,
-    /// Run time
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
-    pub(crate) duration: Duration,
+    /// Run time [default: 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = long, conflicts_with = "count")]
+    pub(crate) duration: Option<Duration>,
     /// Stop after N samples per CPU, not after --duration
     ///
     /// With --count, the run has no time limit.
@@ -38,11 +42,20 @@ pub(crate) struct RunLength {
 }
 
 impl RunLength {
+    /// Returns whether the options state how long the run takes.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.duration.is_some() || self.count.is_some()
+    }
+
+    pub(crate) fn duration(&self) -> Duration {
+        self.duration.unwrap_or(USUAL)
+    }
+
     /// Returns the expected duration of a run with samples at equal intervals.
     pub(super) fn expected(&self) -> Duration {
         match self.count {
             Some(count) => self.interval.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
-            None => self.duration,
+            None => self.duration(),
         }
     }
 
@@ -51,13 +64,13 @@ impl RunLength {
     pub(super) fn fraction(&self, done: u64, threads: usize, elapsed: Duration) -> f64 {
         match self.count {
             Some(count) => done as f64 / (count as f64 * threads as f64),
-            None => elapsed.as_secs_f64() / self.duration.as_secs_f64(),
+            None => elapsed.as_secs_f64() / self.duration().as_secs_f64(),
         }
     }
 
     /// Returns the time at which a thread ends its measurement. With `--count`, that time is never reached.
     pub(crate) fn end(&self, start: Instant) -> Instant {
-        if self.count.is_none() { start.saturating_add(self.duration) } else { Instant::MAX }
+        if self.count.is_none() { start.saturating_add(self.duration()) } else { Instant::MAX }
     }
 }
 
@@ -113,7 +126,8 @@ mod tests {
     fn the_run_time_counts_from_the_first_deadline() {
         let at_s = |seconds: u64| Instant::EPOCH + Duration::from_secs(seconds);
         let wake = |due_s: u64| Wake::new(at_s(due_s), 1_000);
-        let run_length = RunLength { interval: Duration::from_secs(1), duration: Duration::from_secs(3), count: None };
+        let run_length =
+            RunLength { interval: Duration::from_secs(1), duration: Some(Duration::from_secs(3)), count: None };
         // Hours later or earlier than requested: the wall clock during the run does not matter.
         for first_s in [5, 50_000] {
             let mut thread_progress = ThreadProgress::of(run_length);

@@ -1,5 +1,6 @@
 //! The warm-up of a run: its option, and the samples that it discards.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use clap::Args;
@@ -16,7 +17,7 @@ use crate::{
 pub(crate) const COUNT_HELP: &str = "Discard the samples of the first TIME\n\n--count begins after the warm-up.";
 
 /// The option `--warm-up`.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct WarmUpOption {
     /// Discard the samples of the first TIME
     ///

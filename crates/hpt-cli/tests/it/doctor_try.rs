@@ -7,7 +7,7 @@ fn a_wrong_measurement_is_refused_before_anything_is_changed() {
     for (with, why) in [
         ("latency tmer", "unrecognized subcommand"),
         ("latency timer --raw x", "writes no files"),
-        ("doctor", "--limit"),
+        ("doctor", "hpt doctor has no limits"),
         ("", "--with"),
         ("latency timer --no-throttling", "omit it"),
     ] {

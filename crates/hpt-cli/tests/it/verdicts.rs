@@ -320,7 +320,7 @@ fn a_wrong_check_file_is_refused_before_anything_is_measured() {
         (step("bench --json --limit read=1s"), "options for the output belong to hpt check itself"),
         (step("bench --svg a.svg --limit read=1s"), "step \"a\": a step writes no files"),
         (step("latency timer --raw=a --limit max=1s"), "step \"a\": a step writes no files"),
-        (step("check"), "step \"a\": hpt check has no limits"),
+        (step("check"), "step \"a\": unrecognized subcommand 'check'; a step is bench, sleep"),
     ] {
         fs::write(&path, &text).expect("ours");
         let output = run(&["check", file]);

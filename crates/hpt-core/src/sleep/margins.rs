@@ -72,6 +72,7 @@ const SHORTEST_TWO_NS: u64 = 200_000;
 /// A shorter overshoot takes more CPU time. [`Report::target`](super::Report::target) states whether the target is met,
 /// and what it would take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Target {
     /// At least three quarters of all wake-ups are in time, and as many as possible, up to 99 of 100, for 3 µs plus 0.25 %

@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr};
 
 /// A line as a user specifies it, for example `GPIO17`, `17`, `gpiochip0:17` or `pinctrl-bcm2835:GPIO17`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LineName {
     pub(super) chip: Option<String>,
     pub(super) line: Which,
@@ -12,6 +13,7 @@ pub struct LineName {
 
 /// A line of a chip, specified by its number or its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Which {
     Number(u32),
     Name(String),

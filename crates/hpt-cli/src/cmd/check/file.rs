@@ -6,8 +6,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) name: String,
-    /// The arguments of hpt, with the limits as `--limit`.
+    /// The command line of the measurement.
     pub(super) words: Vec<String>,
+    pub(super) limits: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,12 +64,11 @@ pub(super) fn steps(text: &str) -> Result<Vec<Step>, String> {
         if steps.iter().any(|step| step.name == name) {
             return Err(format!("two steps are named {name:?}"));
         }
-        let mut words = command.into_words();
+        let words = command.into_words();
         if words.is_empty() {
             return Err(format!("step {name:?}: its command is empty"));
         }
-        words.extend(limits.into_iter().flat_map(|limit| ["--limit".to_owned(), limit]));
-        steps.push(Step { name, words });
+        steps.push(Step { name, words, limits });
     }
     Ok(steps)
 }
@@ -81,15 +81,16 @@ mod tests {
     fn steps_are_read_in_their_order() {
         let text = "[[step]]\nname = \"timer\"\ncommand = \"hpt latency timer  -d 10s\"\nlimits = [\"p99=1ms\", \"max=1s\"]\n\
                     [[step]]\nname = \"bench\"\ncommand = [\"bench\", \"--limit\", \"read=1us\"]\n";
-        let step = |name: &str, line: &str| Step {
+        let step = |name: &str, line: &str, limits: &[&str]| Step {
             name: name.to_owned(),
             words: line.split(' ').map(str::to_owned).collect(),
+            limits: limits.iter().map(|&limit| limit.to_owned()).collect(),
         };
         assert_eq!(
             steps(text).expect("sound"),
             [
-                step("timer", "latency timer -d 10s --limit p99=1ms --limit max=1s"),
-                step("bench", "bench --limit read=1us")
+                step("timer", "latency timer -d 10s", &["p99=1ms", "max=1s"]),
+                step("bench", "bench --limit read=1us", &[])
             ]
         );
     }

@@ -5,10 +5,13 @@ use hpt_document::{
     limit::LimitRow,
 };
 
-use super::{file::Step, notes::notes_of};
-use crate::{document_head::machine_line, output::without_escapes, statistics::runs::upper_prediction};
+use super::{PreparedStep, notes::notes_of};
+use crate::{
+    document_head::machine_line, measurements::Request, output::without_escapes, sampling::limits::quantity::Quantity,
+    statistics::runs::upper_prediction,
+};
 
-/// The steps, each with the quantities that get a limit. The limit for the measurement itself is never reached.
+/// The steps, each with the quantities that get a limit.
 const STEPS: [(&str, &str, &[&str]); 4] = [
     ("timer", "latency timer --count 12000", &["p99", "p99.9", "max"]),
     ("stall", "latency stall --duration 10s", &["max"]),
@@ -20,13 +23,15 @@ const STEPS: [(&str, &str, &[&str]); 4] = [
 const DIGITS: [u64; 6] = [10, 15, 20, 30, 50, 70];
 
 /// Returns the steps to measure.
-pub(super) fn steps() -> Vec<Step> {
-    let step = |(name, command, quantities): (&str, &str, &[&str])| {
-        let limits = quantities.iter().flat_map(|quantity| ["--limit".to_owned(), format!("{quantity}=1h")]);
-        let words = command.split(' ').map(str::to_owned).chain(limits).collect();
-        Step { name: name.to_owned(), words }
+pub(super) fn steps() -> Vec<PreparedStep> {
+    let step = |(name, command, quantities): (&str, &str, &[&str])| -> Result<PreparedStep, String> {
+        let mut request = Request::read_line(command)?;
+        let mut quantities = quantities.iter().filter_map(|quantity| Quantity::parse(quantity));
+        quantities.try_for_each(|quantity| request.observe(quantity))?;
+        let limits = request.limits()?.clone();
+        Ok(PreparedStep { name: name.to_owned(), request, limits })
     };
-    STEPS.into_iter().map(step).collect()
+    STEPS.into_iter().map(|one| step(one).expect("the command lines of the usual steps are valid")).collect()
 }
 
 /// The probability with which the next run exceeds a limit, if the runs of the measurement show how much runs differ.
@@ -161,6 +166,6 @@ mod tests {
         assert!(text.contains("# When these limits were measured: the machine was busy [[step]].\n"), "{text}");
         let read = file::steps(&text).expect("what hpt writes");
         assert_eq!(read.first().map(|step| &step.name), names.first());
-        assert!(read[0].words.contains(&"max=5ms".to_owned()), "{read:?}");
+        assert!(read[0].limits.contains(&"max=5ms".to_owned()), "{read:?}");
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     context::Context,
     document_head::head_of,
     exit::{Failure, causes},
+    measurements::Request,
     output::{
         Answer, Document,
         files::{self, Unfinished, WriteError},
@@ -87,35 +88,27 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 /// A step whose command line is valid.
-pub(crate) struct Prepared {
-    pub(crate) limits: Vec<Limit>,
-    pub(crate) run: Measures,
+struct PreparedStep {
+    name: String,
+    request: Request,
+    limits: Vec<Limit>,
 }
 
-/// A function that runs the measurement of a step.
-pub(crate) type Measures = Box<dyn Fn(&Context) -> Result<Document, Failure>>;
-
-/// A function that reads the command line of a step, or returns why it is no measurement with limits.
-pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<Prepared, String>;
-
-pub(crate) fn run(arguments: &CheckArguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &CheckArguments, context: &Context) -> Result<Document, Failure> {
     if arguments.init {
-        return init(arguments, context, prepares);
+        return init(arguments, context);
     }
     let path = &arguments.file;
     let wrong = |why| Failure::NotACheck { path: path.clone(), why };
-    let mut steps = file::steps(&read(path)?).map_err(wrong)?;
+    let steps = file::steps(&read(path)?).map_err(wrong)?;
     if let Some(name) = arguments.step.iter().find(|name| !steps.iter().any(|step| step.name == **name)) {
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         return Err(wrong(format!("it has no step {name:?}; its steps are {}", names.join(", "))));
     }
     // The whole file must be valid, even if only some of its steps run.
-    let mut prepared = prepare(&steps, prepares).map_err(wrong)?;
+    let mut steps = steps.iter().map(prepare).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     if !arguments.step.is_empty() {
-        let kept: Vec<bool> = steps.iter().map(|step| arguments.step.contains(&step.name)).collect();
-        let (mut of_steps, mut of_prepared) = (kept.iter(), kept.iter());
-        steps.retain(|_| of_steps.next() == Some(&true));
-        prepared.retain(|_| of_prepared.next() == Some(&true));
+        steps.retain(|step| arguments.step.contains(&step.name));
     }
     if let Some(path) = &arguments.junit {
         files::check(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
@@ -123,7 +116,7 @@ pub(crate) fn run(arguments: &CheckArguments, context: &Context, prepares: Prepa
     // A step may change settings of the system, and restores them at its end. No signal may end hpt before that.
     context.signals.listen_until_the_end()?;
     context.signals.listen_for_requests()?;
-    let (data, mut warnings) = measure(path, &steps, &prepared, context);
+    let (data, mut warnings) = measure(path, &steps, context);
     let mut answer = answer_of(data.verdict);
     if let Some(path) = &arguments.junit
         && let Err(cause) = files::replace(path, junit::text(&data, host_name().as_deref()).as_bytes())
@@ -155,27 +148,26 @@ fn read(path: &Path) -> Result<String, Failure> {
     String::from_utf8(content).map_err(|_| wrong("it is not UTF-8"))
 }
 
-/// Checks the command lines of all steps.
-fn prepare(steps: &[Step], prepares: Prepares<'_>) -> Result<Vec<Prepared>, String> {
-    let one = |step: &Step| {
-        let line: Vec<String> = ["hpt".to_owned()].into_iter().chain(step.words.iter().cloned()).collect();
-        let prepared = prepares(&line).map_err(|why| format!("step {:?}: {why}", step.name))?;
-        if prepared.limits.is_empty() {
-            return Err(format!("step {:?} has no limits, so it could not fail", step.name));
-        }
-        Ok(prepared)
-    };
-    steps.iter().map(one).collect()
+/// Checks the command line and the limits of a step.
+fn prepare(step: &Step) -> Result<PreparedStep, String> {
+    let named = |why| format!("step {:?}: {why}", step.name);
+    let mut request = Request::read(&step.words).map_err(named)?;
+    step.limits.iter().try_for_each(|limit| request.limit(limit)).map_err(named)?;
+    let limits = request.limits().map_err(named)?.clone();
+    if limits.is_empty() {
+        return Err(format!("step {:?} has no limits, so it could not fail", step.name));
+    }
+    Ok(PreparedStep { name: step.name.clone(), request, limits })
 }
 
 /// Runs all steps. Returns the result and the warnings of the steps.
-fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context) -> (CheckDocument, Vec<String>) {
+fn measure(path: &Path, steps: &[PreparedStep], context: &Context) -> (CheckDocument, Vec<String>) {
     let (began, start) = (SystemTime::now(), Instant::now());
     let (mut done, mut results, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
-    for (step, prepared) in steps.iter().zip(prepared) {
+    for step in steps {
         // A request during the previous step is not for this one.
         let _ = context.signals.take_request();
-        let (done_step, rows, said) = one(step, prepared, context);
+        let (done_step, rows, said) = one(step, context);
         done.push(done_step);
         results.extend(rows);
         warnings.extend(said.into_iter().map(|warning| format!("{}: {warning}", step.name)));
@@ -204,18 +196,18 @@ fn measure(path: &Path, steps: &[Step], prepared: &[Prepared], context: &Context
 }
 
 /// Runs one step. Returns its result, its limits, and its warnings.
-fn one(step: &Step, prepared: &Prepared, context: &Context) -> (CheckStep, Vec<CheckRow>, Vec<String>) {
+fn one(step: &PreparedStep, context: &Context) -> (CheckStep, Vec<CheckRow>, Vec<String>) {
     let begun = Instant::now();
-    let outcome = (!context.interrupted()).then(|| (prepared.run)(&context.of_a_part()));
+    let outcome = (!context.interrupted()).then(|| step.request.measure(&context.of_a_part()));
     let rows = |limits: Vec<_>| limits.into_iter().map(|limit| CheckRow { step: step.name.clone(), limit }).collect();
     let without = |reason: &str| {
-        let mut limits = verdicts(&prepared.limits, &[]);
+        let mut limits = verdicts(&step.limits, &[]);
         limits.iter_mut().for_each(|limit| limit.reason = Some(reason.to_owned()));
         rows(limits)
     };
     let mut done = CheckStep {
         name: step.name.clone(),
-        command: format!("hpt {}", step.words.join(" ")),
+        command: step.request.line().to_owned(),
         state: CheckStepState::NotStarted,
         verdict: CheckVerdict::Unknown,
         reason: None,
@@ -274,7 +266,7 @@ const fn verdict_of(answer: Answer) -> CheckVerdict {
 }
 
 /// Measures the usual steps, and writes a file with limits from the result.
-fn init(arguments: &CheckArguments, context: &Context, prepares: Prepares<'_>) -> Result<Document, Failure> {
+fn init(arguments: &CheckArguments, context: &Context) -> Result<Document, Failure> {
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     if fs::symlink_metadata(path).is_ok() && !arguments.force {
@@ -284,9 +276,7 @@ fn init(arguments: &CheckArguments, context: &Context, prepares: Prepares<'_>) -
     let mut file = Unfinished::next_to(path).map_err(failed)?;
     context.signals.listen_until_the_end()?;
     context.signals.listen_for_requests()?;
-    let steps = init::steps();
-    let prepared = prepare(&steps, prepares).expect("the command lines of the usual steps are valid");
-    let (mut data, mut warnings, rounds) = measure_rounds(arguments, (&steps, &prepared), context);
+    let (mut data, mut warnings, rounds) = measure_rounds(arguments, &init::steps(), context);
     data.init = true;
     data.results = data
         .results
@@ -330,13 +320,13 @@ fn init(arguments: &CheckArguments, context: &Context, prepares: Prepares<'_>) -
 /// and the rows of each round.
 fn measure_rounds(
     arguments: &CheckArguments,
-    (steps, prepared): (&[Step], &[Prepared]),
+    steps: &[PreparedStep],
     context: &Context,
 ) -> (CheckDocument, Vec<String>, Vec<Vec<CheckRow>>) {
-    let (mut data, mut warnings) = measure(&arguments.file, steps, prepared, context);
+    let (mut data, mut warnings) = measure(&arguments.file, steps, context);
     let mut rounds = vec![data.results.clone()];
     while rounds.len() < arguments.rounds as usize && !context.interrupted() {
-        let (next, said) = measure(&arguments.file, steps, prepared, context);
+        let (next, said) = measure(&arguments.file, steps, context);
         rounds.push(next.results.clone());
         warnings.extend(said);
         let (started_at, elapsed_s) = (data.started_at, rounded(data.elapsed_s + next.elapsed_s));

@@ -117,10 +117,7 @@ pub(crate) struct ReportArguments {
     svg: Option<PathBuf>,
 }
 
-/// A function that runs a command line as a part of a report.
-pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, Failure>;
-
-pub(crate) fn run(arguments: &ReportArguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
+pub(crate) fn run(arguments: &ReportArguments, context: &Context) -> Result<Document, Failure> {
     if !arguments.compare.is_empty() {
         let keeping = arguments.keeping(arguments.output.clone(), None);
         return compare::compare(&arguments.compare, None, &keeping, context);
@@ -148,7 +145,7 @@ pub(crate) fn run(arguments: &ReportArguments, context: &Context, runs: Runs<'_>
         ));
     }
     context.signals.listen()?;
-    let report = measure(arguments, captured.as_ref().unwrap_or(&context.host), context, runs);
+    let report = measure(arguments, captured.as_ref().unwrap_or(&context.host), context);
     written(&report, &keeping, None)
 }
 
@@ -170,7 +167,7 @@ impl ReportArguments {
     }
 }
 
-fn measure(arguments: &ReportArguments, host: &Host, context: &Context, runs: Runs<'_>) -> Report {
+fn measure(arguments: &ReportArguments, host: &Host, context: &Context) -> Report {
     let wanted = |plan: &&Plan| match arguments.part.as_slice() {
         [] if arguments.host.is_some() => plan::EXAMINING.contains(&plan.name),
         [] => plan.by_default,
@@ -183,12 +180,16 @@ fn measure(arguments: &ReportArguments, host: &Host, context: &Context, runs: Ru
     let expected: Vec<_> = plans.iter().map(|plan| (plan.name, plan.expected(arguments.short))).collect();
     let progress = WholeProgress::new(&expected);
     for (number, plan) in plans.iter().enumerate() {
-        let mut line = plan.line(arguments.short, arguments.cpu, arguments.explain);
-        let file = arguments.host.as_ref().map(|path| path.to_string_lossy().into_owned());
-        line.extend(file.into_iter().flat_map(|file| ["--host".to_owned(), file]));
+        let mut request = plan.request(arguments.short, arguments.cpu);
+        if arguments.explain {
+            request.explained();
+        }
+        if let Some(file) = &arguments.host {
+            request.of_snapshot(file);
+        }
         let mut part = ReportPart {
             name: plan.name.to_owned(),
-            command: line.join(" "),
+            command: request.line().to_owned(),
             state: ReportPartState::NotStarted,
             reason: None,
             elapsed_s: 0.0,
@@ -199,7 +200,7 @@ fn measure(arguments: &ReportArguments, host: &Host, context: &Context, runs: Ru
         }
         progress.begin(number);
         let begun = Instant::now();
-        match runs(&line, &context.of_a_part()) {
+        match request.measure(&context.of_a_part()) {
             Ok(document) => {
                 part.state =
                     if context.interrupted() { ReportPartState::Interrupted } else { ReportPartState::Measured };

@@ -5,6 +5,7 @@ mod cyclictest;
 mod hdr;
 mod line;
 
+use serde::{Deserialize, Serialize};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -14,7 +15,7 @@ pub(crate) use self::counts::{RunDescription, ThreadLatencies};
 use super::files::{self, WriteError};
 
 /// The format of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Form {
     /// The histogram format of cyclictest, which is text.
     Cyclictest,
@@ -27,7 +28,7 @@ enum Form {
 }
 
 /// A requested file and its format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LatencyFile {
     format: Form,
     path: PathBuf,

@@ -4,6 +4,7 @@ use clap::Args;
 use hpt_document::explain::Explanation;
 pub(crate) use hpt_instrument::trace::Feed;
 use hpt_instrument::trace::{Request, TraceError, Tracing};
+use serde::{Deserialize, Serialize};
 
 use super::{document, fix::MeasuredThread};
 use crate::{
@@ -11,11 +12,14 @@ use crate::{
     sampling::limits::quantity::{Limit, Most, Quantity},
 };
 
+/// The number of samples that are explained, unless the option states it.
+const USUAL: u16 = 20;
+const USUAL_TEXT: &str = "20";
 /// The maximum number of samples that are explained.
 const MOST: i64 = 10_000;
 
 /// The option `--explain`.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct ExplainOptions {
     /// Explain the N latest samples: what delayed them [default: 20]
     ///
@@ -28,7 +32,7 @@ pub(crate) struct ExplainOptions {
         value_name = "N",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "20",
+        default_missing_value = USUAL_TEXT,
         value_parser = clap::value_parser!(u16).range(1..=MOST),
         hide_short_help = true
     )]
@@ -53,6 +57,11 @@ pub(crate) enum Awaited {
 impl ExplainOptions {
     pub(crate) const fn is_requested(self) -> bool {
         self.explain.is_some()
+    }
+
+    /// Requests explanations of the usual number of samples.
+    pub(crate) const fn request(&mut self) {
+        self.explain = Some(USUAL);
     }
 
     /// Begins to record the measured CPUs. A sample above `stop_above_ns` or above a limit on `max` is explained even if

@@ -1,11 +1,12 @@
 //! The option `--limit`, with a parser for each command.
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use super::quantity::{Accepted, Limit};
 
 /// The limits of a run. A command with other quantities replaces the parser.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub(crate) struct LimitOptions {
     /// Fail if a quantity exceeds its limit (exit code 1)
     ///
@@ -19,6 +20,11 @@ pub(crate) struct LimitOptions {
 impl LimitOptions {
     pub(crate) fn limits(&self) -> &[Limit] {
         &self.limit
+    }
+
+    /// Returns the limits, to be changed.
+    pub(crate) const fn limits_mut(&mut self) -> &mut Vec<Limit> {
+        &mut self.limit
     }
 }
 

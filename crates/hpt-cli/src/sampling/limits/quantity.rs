@@ -1,5 +1,6 @@
 //! The quantities that can have a limit, and the parser of a limit.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use crate::{
@@ -15,7 +16,7 @@ const WHOLE: u64 = 100_000_000;
 const DECIMALS: usize = 6;
 
 /// A quantile from p50 to p99.999999, exactly as it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Quantile(u64);
 
 impl Quantile {
@@ -53,7 +54,7 @@ impl Quantile {
 }
 
 /// A quantity that can have a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Quantity {
     Quantile(Quantile),
     Mean,
@@ -80,7 +81,13 @@ impl Quantity {
         }
     }
 
-    const fn is_count(self) -> bool {
+    /// Parses the name of a quantity.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let named = Self::NAMED.into_iter().find(|quantity| quantity.name() == name);
+        named.or_else(|| name.strip_prefix('p').and_then(Quantile::parse).map(Self::Quantile))
+    }
+
+    pub(crate) const fn is_count(self) -> bool {
         matches!(self, Self::Missed | Self::Stalls)
     }
 }
@@ -110,6 +117,10 @@ impl Accepted {
         }
     }
 
+    fn refusal(self, name: &str) -> String {
+        format!("{name:?} is not a quantity of this command, which has {}", self.words())
+    }
+
     /// Lists the quantities for a message.
     fn words(self) -> String {
         let quantiles = if self.every_quantile { "p50 to p99.999999" } else { "p50, p99, p99.9" };
@@ -121,14 +132,14 @@ impl Accepted {
 }
 
 /// The largest value that a quantity may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Most {
     Nanos(u64),
     Count(u64),
 }
 
 /// A limit: `p99.9=50us` or `missed=0`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limit {
     pub(crate) text: String,
     pub(crate) quantity: Quantity,
@@ -136,15 +147,19 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
+    /// Returns a limit that every value of the quantity holds.
+    pub(crate) fn boundless(quantity: Quantity, accepted: Accepted) -> Result<Self, String> {
+        let (text, most) =
+            (quantity.name(), if quantity.is_count() { Most::Count(u64::MAX) } else { Most::Nanos(u64::MAX) });
+        if accepted.has(quantity) { Ok(Self { text, quantity, most }) } else { Err(accepted.refusal(&text)) }
+    }
+
     pub(crate) fn parse(text: &str, accepted: Accepted) -> Result<Self, String> {
         let Some((name, value)) = text.split_once('=') else {
             return Err(format!("expected QUANTITY=LIMIT, for example max=200us; QUANTITY is {}", accepted.words()));
         };
-        let named = Quantity::NAMED.into_iter().find(|quantity| quantity.name() == name);
-        let quantity = named.or_else(|| name.strip_prefix('p').and_then(Quantile::parse).map(Quantity::Quantile));
-        let quantity = quantity.filter(|&quantity| accepted.has(quantity));
-        let quantity = quantity
-            .ok_or_else(|| format!("{name:?} is not a quantity of this command, which has {}", accepted.words()))?;
+        let quantity = Quantity::parse(name).filter(|&quantity| accepted.has(quantity));
+        let quantity = quantity.ok_or_else(|| accepted.refusal(name))?;
         let most = if quantity.is_count() {
             Most::Count(whole_count(value).ok_or_else(|| format!("{name} takes a whole number, for example {name}=0"))?)
         } else {

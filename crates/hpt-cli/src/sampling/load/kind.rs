@@ -2,8 +2,9 @@
 
 use clap::ValueEnum;
 use hpt_document::load::LoadKind;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum LoadGenerator {
     /// Computations that never pause
     Cpu,

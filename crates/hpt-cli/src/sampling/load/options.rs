@@ -2,6 +2,7 @@
 
 use clap::Args;
 use hpt_realtime::allowed_cpus;
+use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
@@ -15,7 +16,7 @@ use crate::exit::Failure;
 const LOAD: &str = "Load";
 
 /// The load during a measurement.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 pub(crate) struct LoadOptions {
     /// Measure idle, then under load: cpu, memory, fork, disk, timers
     ///
@@ -32,6 +33,10 @@ pub(crate) struct LoadOptions {
 }
 
 impl LoadOptions {
+    pub(crate) const fn is_requested(&self) -> bool {
+        !self.load.is_empty()
+    }
+
     /// Returns the kinds of load, each once; empty without `--load`.
     pub(super) fn kinds(&self) -> Vec<LoadGenerator> {
         let mut kinds = Vec::new();

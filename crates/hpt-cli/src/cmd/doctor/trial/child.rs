@@ -1,8 +1,9 @@
 //! The process that makes one measurement of an experiment. It runs hpt itself, and is ended at its deadline, so that
 //! no measurement can exceed the time of the whole run.
 
+use hpt_document::Document;
 use std::{
-    io::Read,
+    io::{self, Read},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
@@ -12,7 +13,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::plan::Ended;
-use crate::sampling::load::command_of_own_program;
+use crate::measurements::{self, Request};
 
 /// The time between two checks whether the run was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,22 +33,32 @@ pub(super) struct Value {
     pub(super) samples: u64,
 }
 
-/// Measures once with a command line of hpt, whose first word is `hpt`. The figure is that of the last limit.
-pub(super) fn measured(words: &[String], deadline: Instant, is_interrupted: &dyn Fn() -> bool) -> Result<Value, Ended> {
-    let mut command = command_of_own_program();
-    command.args(&words[1..]).args(["--format", "json"]);
-    measured_by(&mut command, deadline, is_interrupted)
+/// Measures once. The value is that of the last limit.
+pub(super) fn value_of(
+    request: &Request,
+    deadline: Instant,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Value, Ended> {
+    let begin = |child: &mut Child| measurements::send(child, request.measurement());
+    measured_by(&mut measurements::command(), begin, deadline, is_interrupted)
 }
 
-/// Runs a program that prints a document, and ends it at the deadline.
-fn measured_by(command: &mut Command, deadline: Instant, is_interrupted: &dyn Fn() -> bool) -> Result<Value, Ended> {
+/// Runs a program that prints a document, and ends it at the deadline. `begin` sends the request to it.
+fn measured_by(
+    command: &mut Command,
+    begin: impl FnOnce(&mut Child) -> io::Result<()>,
+    deadline: Instant,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Value, Ended> {
     if is_interrupted() {
         return Err(Ended::Interrupted);
     }
     let begun = Instant::now();
-    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = |cause| Ended::Failed(format!("the measurement cannot be started: {cause}"));
     let mut child = command.spawn().map_err(started)?;
+    // A process that has ended already tells why on standard error.
+    let _ = begin(&mut child);
     let output = child.stdout.take().map(read);
     let errors = child.stderr.take().map(read);
     let (Some(output), Some(errors)) = (output, errors) else {
@@ -104,9 +115,9 @@ fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 
 /// Returns the last limit of a document.
 fn value_in(text: &[u8]) -> Option<Value> {
-    let document: serde_json::Value = serde_json::from_slice(text).ok()?;
-    let limit = document.get("limits")?.as_array()?.last()?;
-    Some(Value { ns: limit.get("seen_ns")?.as_f64(), samples: limit.get("samples")?.as_u64()? })
+    let document = Document::read(&serde_json::from_slice(text).ok()?).ok()?;
+    let limit = document.limits().last()?;
+    Some(Value { ns: limit.seen_ns, samples: limit.samples })
 }
 
 /// Ends a process: first with SIGTERM, then with SIGKILL. Waits for a limited time.
@@ -133,20 +144,25 @@ fn has_ended_within(child: &mut Child, time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hpt_document::limit::LimitRow;
     use std::{
         cell::Cell,
         fs,
         path::Path,
-        process::Command,
+        process::{Command, Stdio},
         time::{Duration, Instant},
     };
 
     use super::{Ended, Value, measured_by};
 
+    use crate::{golden, sampling::limits::table::tests::examples};
+
     fn run(script: &str, limit: Duration, is_interrupted: bool) -> Result<Value, Ended> {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        measured_by(&mut command, Instant::now() + limit, &|| is_interrupted)
+        measured(Command::new("sh").args(["-c", script]), limit, &|| is_interrupted)
+    }
+
+    fn measured(command: &mut Command, limit: Duration, is_interrupted: &dyn Fn() -> bool) -> Result<Value, Ended> {
+        measured_by(command.stdin(Stdio::null()), |_| Ok(()), Instant::now() + limit, is_interrupted)
     }
 
     const LONG: Duration = Duration::from_secs(600);
@@ -154,10 +170,17 @@ mod tests {
 
     #[test]
     fn the_figure_is_that_of_the_last_limit() {
-        let document = r#"echo '{"limits": [{"seen_ns": 1.0, "samples": 1}, {"seen_ns": 2.5, "samples": 7}]}'"#;
-        assert_eq!(run(document, LONG, false), Ok(Value { ns: Some(2.5), samples: 7 }));
-        let none = r#"echo '{"limits": [{"seen_ns": null, "samples": 3}]}'; exit 3"#;
-        assert_eq!(run(none, LONG, false), Ok(Value { ns: None, samples: 3 }));
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("document");
+        let printed = |seen: &[(Option<f64>, u64)]| {
+            let limits = seen.iter().map(|&(seen_ns, samples)| LimitRow { seen_ns, samples, ..examples()[0].clone() });
+            let mut document = serde_json::to_value(golden::empty("latency-pairs")).expect("a document");
+            document["limits"] = serde_json::to_value(limits.collect::<Vec<_>>()).expect("limits");
+            fs::write(&file, document.to_string()).expect("a temporary file");
+            run(&format!("cat '{}'; exit 3", file.display()), LONG, false)
+        };
+        assert_eq!(printed(&[(Some(1.0), 1), (Some(2.5), 7)]), Ok(Value { ns: Some(2.5), samples: 7 }));
+        assert_eq!(printed(&[(None, 3)]), Ok(Value { ns: None, samples: 3 }));
     }
 
     #[test]
@@ -183,9 +206,7 @@ mod tests {
             let script = format!("echo $$ >'{}'; {script}", file.display());
             // The shell may not have started yet, so its file decides when the run is interrupted.
             let has_begun = || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'));
-            let mut command = Command::new("sh");
-            command.args(["-c", &script]);
-            let ended = measured_by(&mut command, Instant::now() + LONG, &has_begun);
+            let ended = measured(Command::new("sh").args(["-c", &script]), LONG, &has_begun);
             assert_eq!(ended, Err(Ended::Interrupted), "{script}");
             let process = fs::read_to_string(&file).expect("written");
             // The process has been waited for.
@@ -197,11 +218,9 @@ mod tests {
     #[test]
     fn an_interrupted_run_does_not_wait_for_its_measurement() {
         assert_eq!(run("exec sleep 3600", LONG, true), Err(Ended::Interrupted));
-        let mut command = Command::new("sleep");
-        command.arg("3600");
         // The run is interrupted during the measurement.
         let calls = Cell::new(0);
         let is_interrupted = || calls.replace(calls.get() + 1) > 0;
-        assert_eq!(measured_by(&mut command, Instant::now() + LONG, &is_interrupted), Err(Ended::Interrupted));
+        assert_eq!(measured(Command::new("sleep").arg("3600"), LONG, &is_interrupted), Err(Ended::Interrupted));
     }
 }

@@ -1,8 +1,8 @@
-//! `hpt doctor --try`: applies each fix that can be undone at run time, measures its effect, and undoes it. The caller
-//! provides the function that reads the command line of the measurement.
+//! `hpt doctor --try`: applies each fix that can be undone at run time, measures its effect, and undoes it.
 
 mod child;
 mod kept_files;
+mod measured;
 mod options;
 mod plan;
 mod run;
@@ -13,5 +13,5 @@ mod timing;
 
 pub(crate) use self::{
     options::TrialOptions,
-    run::{Prepares, Wanted, run},
+    run::{Wanted, run},
 };

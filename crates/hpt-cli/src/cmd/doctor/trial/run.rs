@@ -11,12 +11,13 @@ use hpt_instrument::diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdic
 use hpt_realtime::knobs::{Journal, JournalError, KnobError};
 
 use super::{
-    child::measured,
+    child::value_of,
     kept_files,
-    options::{Line, TrialOptions, limit_of},
+    measured::Measured,
+    options::TrialOptions,
     plan::{Ended, Outcome, experiment},
     statistics::{median, spread},
-    system::{Kept, Left, Rounds, System, changed_lists, in_milliseconds, words},
+    system::{Kept, Left, Rounds, System, changed_lists},
     terminal::{State, page},
     timing::{First, Pace, TrialTiming, least, plan},
 };
@@ -32,9 +33,6 @@ use crate::{
 const BY: &str = "hpt doctor --try";
 /// The duration of the first measurement, from which the plan follows.
 const FIRST: Duration = Duration::from_secs(1);
-
-/// A function that reads the command line of a measurement, or returns why it is none.
-pub(crate) type Prepares<'a> = &'a dyn Fn(&[String]) -> Result<(), String>;
 
 /// The fixes to try, and the use of the machine.
 pub(crate) struct Wanted<'a> {
@@ -54,28 +52,15 @@ impl State {
     }
 }
 
-/// The measurement, and the line that makes it.
-struct Measurement {
-    line: Line,
-    /// Whether hpt chooses the duration.
-    is_chosen: bool,
-}
-
-pub(crate) fn run(
-    options: &TrialOptions,
-    wanted: &Wanted<'_>,
-    context: &Context,
-    prepares: Prepares<'_>,
-) -> Result<Document, Failure> {
-    let line = line(options, wanted, prepares)?;
+pub(crate) fn run(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context) -> Result<Document, Failure> {
+    let measured = Measured::of(options, wanted)?;
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::NeedsRoot("hpt doctor --try changes settings of the system"));
     }
     let (possible, mut impossible): (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) = possible(wanted.fixes);
     // A thread that blocks is never throttled, so its rounds would prove nothing.
-    let blocks = options.with.is_none() && line.line.words().iter().any(|word| word == "timer");
     let (unseen, possible): (Vec<&RunTimeFix>, Vec<&RunTimeFix>) =
-        possible.into_iter().partition(|fix| blocks && affects_only_spinning(fix));
+        possible.into_iter().partition(|fix| measured.blocks && affects_only_spinning(fix));
     impossible.extend(unseen.into_iter().map(|fix| {
         let how = if has_a_free_cpu() {
             format!("try it with hpt doctor {} --try, which measures a thread that never blocks", fix.rule)
@@ -84,7 +69,7 @@ pub(crate) fn run(
         };
         (fix, format!("the measured thread blocks, so it cannot show the effect; {how}"))
     }));
-    let mut data = empty(options, wanted, context, &line.line);
+    let mut data = empty(options, wanted, context, measured.request.line());
     data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
     let journal = context.journal(options.journal.as_deref());
     // Without a fix to try, it is only a note.
@@ -97,9 +82,9 @@ pub(crate) fn run(
         let blocks = page(&data, &State { is_unknown: answer == Answer::Unknown, ..State::default() });
         return Ok(Document { answer, ..Document::new(data, blocks) });
     }
-    long_enough(options, line.is_chosen, possible.len())?;
+    long_enough(options, measured.is_chosen, possible.len())?;
     let journal = journal?;
-    if !consent(&warning(options, &possible, &line.line), options.yes)? {
+    if !consent(&warning(options, &possible, measured.request.line()), options.yes)? {
         return Err(Failure::NotMeant);
     }
     context.signals.listen_until_the_end()?;
@@ -115,7 +100,7 @@ pub(crate) fn run(
     let mut lists = changed_lists(&possible, &changing, &mut left);
     // The lists take as long again when they are restored.
     let end = (begun + options.duration).checked_sub(begun.elapsed()).unwrap_or(begun);
-    let (timing, line) = match first(options, line, possible.len(), end, context) {
+    let (timing, measured) = match first(options, measured, possible.len(), end, context) {
         Ok(first) => first,
         Err(stop) => {
             data.notes.extend(left.restore_lists(&mut lists));
@@ -133,11 +118,9 @@ pub(crate) fn run(
             return Ok(Document { answer: Answer::Unknown, warnings: left.texts, ..Document::new(data, blocks) });
         }
     };
-    let shown = timing.requested.map_or_else(|| line.clone(), |each| line.and(&["--duration", &in_milliseconds(each)]));
-    data.measurement = shown.words().join(" ");
+    data.measurement = measured.request.line_with(timing.requested);
     let rounds = Rounds {
-        line,
-        figure: options.figure.name.clone(),
+        measured,
         requested: timing.requested,
         pace: Pace::new(timing.expected),
         planned: timing.measurements,
@@ -196,52 +179,14 @@ fn affects_only_spinning(fix: &RunTimeFix) -> bool {
     ["throttling", "fair-server"].contains(&fix.rule)
 }
 
-/// Returns whether the fixes can and have to be measured with a thread that never blocks. Without throttling, nothing else
-/// runs on its CPU.
-fn shows_spinning(fixes: &[RunTimeFix]) -> bool {
-    !fixes.is_empty() && fixes.iter().all(affects_only_spinning) && has_a_free_cpu()
+/// Returns whether the fixes have to be measured with a thread that never blocks.
+pub(super) fn shows_spinning(fixes: &[RunTimeFix]) -> bool {
+    !fixes.is_empty() && fixes.iter().all(affects_only_spinning)
 }
 
-fn has_a_free_cpu() -> bool {
+/// Without throttling, nothing else runs on the CPU of a real-time thread that never blocks.
+pub(super) fn has_a_free_cpu() -> bool {
     hpt_realtime::allowed_cpus().len() > 1
-}
-
-/// Returns the measurement, with a duration if the line has none.
-fn line(options: &TrialOptions, wanted: &Wanted<'_>, prepares: Prepares<'_>) -> Result<Measurement, Failure> {
-    let mut line = match &options.with {
-        Some(text) => Line::of(text),
-        None if shows_spinning(wanted.fixes) => Line::spinning(wanted.cpu),
-        None => Line::usual(wanted.goal, wanted.cpu),
-    };
-    if line.is_refused_while_throttled() {
-        let text = "--with: the kernel throttles a real-time thread that never blocks, and hpt measures it only with --accept-throttling; add this option";
-        return Err(Failure::NotTried(text.to_owned()));
-    }
-    refuse_other_changes(&line)?;
-    if let Some(cpu) = line.cpu().filter(|&cpu| cpu != wanted.cpu) {
-        let text = format!("--with measures CPU {cpu}, but --cpu is {}; name one CPU only", wanted.cpu);
-        return Err(Failure::NotTried(text));
-    }
-    let limit = limit_of(&options.figure.name);
-    let prepared = |line: &Line| prepares(&line.and(&["--limit", &limit]).words());
-    let with_cpu = line.and(&["--cpu", &wanted.cpu.to_string()]);
-    if wanted.is_cpu_named && !line.names_cpus() && prepared(&with_cpu).is_ok() {
-        line = with_cpu;
-    }
-    let with_length = line.and(&["--duration", &in_milliseconds(FIRST)]);
-    if !line.has_length() && prepared(&with_length).is_ok() {
-        return Ok(Measurement { line, is_chosen: true });
-    }
-    prepared(&line).map_err(|why| Failure::NotTried(format!("--with: {why}")))?;
-    Ok(Measurement { line, is_chosen: false })
-}
-
-/// Refuses a measurement that changes settings of the system itself. Only one process can change them at a time.
-fn refuse_other_changes(line: &Line) -> Result<(), Failure> {
-    let Some(option) = line.option_that_changes_settings() else { return Ok(()) };
-    Err(Failure::NotTried(format!(
-        "--with: {option} changes a setting of the system, but only hpt doctor --try itself changes settings during the run; omit it"
-    )))
 }
 
 /// Refuses a time limit that does not suffice for the shortest rounds, before anything is measured.
@@ -283,15 +228,15 @@ enum Stop {
 /// Makes the first measurement, which no round counts, and returns the plan that follows from it.
 fn first(
     options: &TrialOptions,
-    measurement: Measurement,
+    mut measured: Measured,
     fixes: usize,
     end: Instant,
     context: &Context,
-) -> Result<(TrialTiming, Line), Stop> {
-    let Measurement { line, is_chosen } = measurement;
+) -> Result<(TrialTiming, Measured), Stop> {
+    let is_chosen = measured.is_chosen;
     let start = Instant::now();
-    let words = words(&line, is_chosen.then_some(FIRST), &options.figure.name);
-    let value = measured(&words, end, &|| context.interrupted()).map_err(|ended| match ended {
+    let request = measured.lasting(is_chosen.then_some(FIRST));
+    let value = value_of(request, end, &|| context.interrupted()).map_err(|ended| match ended {
         Ended::Hung(time) => Stop::Ended(Ended::Failed(format!(
             "the first measurement did not end within {:.1} s, the whole of --duration, and was ended; use a longer --duration",
             time.as_secs_f64()
@@ -302,19 +247,21 @@ fn first(
         requested: is_chosen.then_some(FIRST),
         elapsed: start.elapsed(),
         samples: value.samples,
-        least_samples: options.figure.least_samples,
-        phases: if line.has_load() { 2 } else { 1 },
+        least_samples: options.figure.least_samples(),
+        phases: if measured.has_load { 2 } else { 1 },
     };
     if !is_chosen && value.ns.is_none() {
         let text = format!(
             "--with: the measurement has too few samples for {} ({}, but {} are needed); measure for longer",
-            options.figure.name, value.samples, options.figure.least_samples
+            options.figure.name(),
+            value.samples,
+            options.figure.least_samples()
         );
         return Err(Stop::Failure(Failure::NotTried(text)));
     }
     let left = end.saturating_duration_since(Instant::now());
     let timing = plan(first, fixes, left).map_err(|needs| Stop::Failure(too_short(options, needs, fixes)))?;
-    Ok((timing, line))
+    Ok((timing, measured))
 }
 
 /// Separates the fixes that may be applied from those that may not, with the reason.
@@ -343,26 +290,26 @@ fn possible(fixes: &[RunTimeFix]) -> (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String
 }
 
 /// Returns what the user has to confirm.
-fn warning(options: &TrialOptions, fixes: &[&RunTimeFix], line: &Line) -> String {
+fn warning(options: &TrialOptions, fixes: &[&RunTimeFix], line: &str) -> String {
     let texts: Vec<&str> = fixes.iter().map(|fix| fix.text.as_str()).collect();
     let then = if options.keep { "keeps what helped until reboot" } else { "restores everything" };
     format!(
         "this changes system-wide settings in turn ({}), measures the effect with `{}` for up to {}, and then {then}.",
         texts.join(", "),
-        line.words().join(" "),
+        line,
         humantime::format_duration(options.duration)
     )
 }
 
 /// Returns the document without results.
-fn empty(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context, line: &Line) -> DoctorTryDocument {
+fn empty(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context, line: &str) -> DoctorTryDocument {
     let host: &Host = &context.host;
     DoctorTryDocument {
         head: head_of("doctor-try", host),
         goal: wanted.goal_word,
         cpu: wanted.cpu,
-        measurement: line.words().join(" "),
-        figure: options.figure.name.clone(),
+        measurement: line.to_owned(),
+        figure: options.figure.name(),
         duration_s: rounded(options.duration.as_secs_f64()),
         elapsed_s: 0.0,
         rounds: 0,
@@ -454,30 +401,12 @@ fn rows(mut tried: Vec<TriedFix>, outcome: &Outcome) -> Vec<TriedFix> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::{
-        doctor::DoctorGoal,
-        doctor_try::{TriedFix, TryVerdict},
-    };
-    use hpt_instrument::diagnose::Goal;
+    use hpt_document::doctor_try::{TriedFix, TryVerdict};
 
     use super::{
-        super::options::{TrialFigure, TrialOptions},
-        Duration, Failure, Wanted, is_undecided, line, long_enough,
+        super::options::{TrialOptions, tests::options},
+        Duration, is_undecided, long_enough,
     };
-
-    fn options(with: &str) -> TrialOptions {
-        TrialOptions {
-            tries: true,
-            with: Some(with.to_owned()),
-            figure: TrialFigure { name: "p99".to_owned(), least_samples: 1_000 },
-            duration: Duration::from_secs(180),
-            keep: false,
-            output: None,
-            force: false,
-            yes: false,
-            journal: None,
-        }
-    }
 
     #[test]
     fn a_result_is_unknown_only_if_a_verdict_is() {
@@ -491,29 +420,9 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_that_does_not_fit_is_refused() {
-        let wanted = Wanted {
-            goal: Goal::Realtime,
-            goal_word: DoctorGoal::Realtime,
-            cpu: 3,
-            is_cpu_named: true,
-            fixes: &[],
-            examined: &[],
-        };
-        let why = |with: &str| match line(&options(with), &wanted, &|_| Ok(())) {
-            Err(Failure::NotTried(why)) => why,
-            Err(other) => other.to_string(),
-            Ok(_) => String::new(),
-        };
-        assert_eq!(why("latency timer -c 3 --dma-latency 0"), "");
-        assert!(why("latency timer -c 2").starts_with("--with measures CPU 2, but --cpu is 3"));
-        assert!(why("latency timer --no-throttling").starts_with("--with: --no-throttling changes a setting"));
-    }
-
-    #[test]
     fn a_time_limit_below_that_of_the_shortest_rounds_is_refused() {
         let refused = |seconds: u64, is_chosen: bool| {
-            let options = TrialOptions { duration: Duration::from_secs(seconds), ..options("") };
+            let options = TrialOptions { duration: Duration::from_secs(seconds), ..options(None) };
             long_enough(&options, is_chosen, 8).is_err()
         };
         assert!(refused(0, true) && refused(8, true) && !refused(10, true));

@@ -1,4 +1,4 @@
-//! The machine of an experiment: applies and undoes fixes with the journal, and measures with a command of hpt.
+//! The machine of an experiment: applies and undoes fixes with the journal, and measures in another process.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use hpt_realtime::{
 };
 
 use super::{
-    child::measured,
-    options::{Line, limit_of},
+    child::value_of,
+    measured::Measured,
     plan::{Ended, Machine},
     timing::Pace,
 };
-use crate::{context::Context, exit::causes, output::progress::WholeProgress};
+use crate::{context::Context, exit::causes, measurements::Request, output::progress::WholeProgress};
 
 /// A fix that is in effect.
 #[derive(Debug)]
@@ -30,19 +30,8 @@ const REPEATS: u32 = 4;
 const TOLERANCE: u32 = 3;
 const STARTING: Duration = Duration::from_secs(5);
 
-pub(super) fn words(line: &Line, requested: Option<Duration>, figure: &str) -> Vec<String> {
-    let duration = requested.map(in_milliseconds);
-    let line = duration.map_or_else(|| line.clone(), |each| line.and(&["--duration", &each]));
-    line.and(&["--limit", &limit_of(figure)]).words()
-}
-
-pub(super) fn in_milliseconds(duration: Duration) -> String {
-    format!("{}ms", duration.as_millis())
-}
-
 pub(super) struct Rounds {
-    pub(super) line: Line,
-    pub(super) figure: String,
+    pub(super) measured: Measured,
     /// The requested duration; `None` if the line of the measurement determines it.
     pub(super) requested: Option<Duration>,
     pub(super) pace: Pace,
@@ -281,7 +270,7 @@ impl Machine for System<'_> {
                 return Err(Ended::OutOfTime);
             }
             let deadline = (begun + expected * TOLERANCE + STARTING).min(self.end);
-            let value = match measured(&self.rounds.words(), deadline, &|| self.context.interrupted()) {
+            let value = match value_of(self.rounds.request(), deadline, &|| self.context.interrupted()) {
                 // It was only longer than expected.
                 Err(Ended::Hung(_)) if deadline == self.end => return Err(Ended::OutOfTime),
                 other => other?,
@@ -304,8 +293,8 @@ impl Machine for System<'_> {
 }
 
 impl Rounds {
-    fn words(&self) -> Vec<String> {
-        words(&self.line, self.requested, &self.figure)
+    fn request(&mut self) -> &Request {
+        self.measured.lasting(self.requested)
     }
 
     /// Doubles the length of this round and of later ones, because a round may lose samples, for example if deadlines
