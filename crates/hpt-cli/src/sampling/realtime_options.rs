@@ -240,6 +240,17 @@ impl RealtimeOptions {
         (machine, thread)
     }
 
+    /// As [`listen`](Self::listen), and makes SIGUSR1 ask for the result so far. If the measurement restores something
+    /// itself, no signal ends hpt before that.
+    pub(crate) fn listen_for_all(&self, is_restored: bool, context: &Context) -> Result<(), Failure> {
+        if is_restored {
+            context.signals.listen_until_the_end()?;
+        } else {
+            self.listen(context)?;
+        }
+        context.signals.listen_for_requests()
+    }
+
     /// Makes Ctrl-C and SIGTERM end the measurement, but not hpt. If system settings are changed, neither a second
     /// signal nor a hang-up ends hpt.
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {

@@ -59,6 +59,11 @@ impl RunLength {
         }
     }
 
+    /// Returns the rest of the run time; `None` if the number of samples determines the end.
+    pub(super) fn left(&self, elapsed: Duration) -> Option<Duration> {
+        self.count.is_none().then(|| self.duration().saturating_sub(elapsed))
+    }
+
     /// Returns the finished fraction of the run after all `threads` together have taken `done` samples.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(super) fn fraction(&self, done: u64, threads: usize, elapsed: Duration) -> f64 {

@@ -16,6 +16,9 @@ use crate::{
 /// The help of `--warm-up` for a command without `--duration`.
 pub(crate) const COUNT_HELP: &str = "Discard the samples of the first TIME\n\n--count begins after the warm-up.";
 
+/// The name of one sample and of several.
+pub(crate) const SAMPLES: (&str, &str) = ("sample", "samples");
+
 /// The option `--warm-up`.
 #[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct WarmUpOption {
@@ -65,11 +68,12 @@ impl WarmUpOption {
         DiscardedSamples { warm_up_ns: saturating_nanos(self.length()), warm_up_samples }
     }
 
-    /// Returns a note on the samples that were discarded, or `None` without a warm-up.
-    pub(crate) fn note(self, discarded: u64) -> Option<String> {
+    /// Returns a note on the samples that were discarded, or `None` without a warm-up. `samples` is the name of one and of
+    /// several.
+    pub(crate) fn note(self, discarded: u64, samples: (&str, &str)) -> Option<String> {
         #[expect(clippy::cast_precision_loss, reason = "for printing")]
         let length = short_time(self.warm_up?.as_nanos() as f64);
-        let samples = one_or_many(discarded, "sample", "samples");
+        let samples = one_or_many(discarded, samples.0, samples.1);
         Some(format!(
             "{discarded} {samples} of the warm-up ({length}) {} discarded",
             one_or_many(discarded, "was", "were")
@@ -96,7 +100,7 @@ mod tests {
 
     use hpt_core::Instant;
 
-    use super::WarmUpOption;
+    use super::{SAMPLES, WarmUpOption};
 
     fn at(ms: u64) -> Instant {
         Instant::EPOCH + Duration::from_millis(ms)
@@ -113,8 +117,8 @@ mod tests {
     #[test]
     fn what_was_discarded_is_noted() {
         let option = WarmUpOption { warm_up: Some(Duration::from_secs(2)) };
-        assert_eq!(option.note(2_000).as_deref(), Some("2000 samples of the warm-up (2 s) were discarded"));
-        assert_eq!(option.note(1).as_deref(), Some("1 sample of the warm-up (2 s) was discarded"));
-        assert_eq!(WarmUpOption { warm_up: None }.note(0), None);
+        assert_eq!(option.note(2_000, SAMPLES).as_deref(), Some("2000 samples of the warm-up (2 s) were discarded"));
+        assert_eq!(option.note(1, SAMPLES).as_deref(), Some("1 sample of the warm-up (2 s) was discarded"));
+        assert_eq!(WarmUpOption { warm_up: None }.note(0, SAMPLES), None);
     }
 }

@@ -27,20 +27,22 @@ use crate::{
     document_head::head_of,
     exit::Failure,
     measurements::{CommonOptions, CpuOption},
-    output::{Answer, Document, chart_option::ChartOption, progress::Progress, rounded},
+    output::{Document, chart_option::ChartOption, progress::Progress, rounded},
     read_cost::{notes_of_wide_spreads, repeated_reads, single_reads},
     sampling::{
-        conditions::{ConditionOptions, ConditionsThread},
+        conditions::ConditionOptions,
         cpu_absences::Parts,
+        finished::Finished,
         limits::{
             option::{BENCH_HELP, LimitOptions, of_bench},
             quantity::{Accepted, Quantity},
-            verdict::{self, LimitedRow, verdicts},
+            verdict::{LimitedRow, verdicts},
         },
         load::{LoadOptions, in_phases},
         not_run,
+        observers::{Observation, Observers},
         run::{SO_FAR, answer_request},
-        warm_up::{COUNT_HELP, WarmUpOption},
+        warm_up::{COUNT_HELP, SAMPLES, WarmUpOption},
     },
     source_granularity::known_granularity,
     stopwatch::{Stopwatch, stopwatch},
@@ -106,10 +108,12 @@ pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<Docum
     in_phases(&arguments.load, context, (&[context.cpu(arguments.cpu)], 1), || run_once(arguments, context))
 }
 
-fn run_once(arguments: &BenchArguments, context: &Context) -> Result<Document, Failure> {
+fn run_once(arguments: &BenchArguments, context: &Context) -> Result<Finished<BenchDocument>, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
+    let measured = [context.cpu(arguments.cpu)];
+    let observation = Observation { cpus: &measured, conditions: arguments.conditions, explained: None };
+    let observers = Observers::begin(context, &observation);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;
@@ -156,16 +160,10 @@ fn run_once(arguments: &BenchArguments, context: &Context) -> Result<Document, F
         parts.end(source.info().id.as_str());
     }
     let not_run = not_run::field_of(&watch.read());
-    let conditions = conditions.end();
+    let observed = observers.end(None);
     drop(progress);
-    let answer = if rows.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let mut data = asked.data(rows, &cut_short, (&parts, not_run, Vec::new()));
-    let answer = answer.and(verdict::answer(&data.limits));
-    data.conditions = conditions;
-    let remarks = (&mut data.notes, &mut *data.limits);
-    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
-    let blocks = page(&data, cycles.map(|cycles| cycles.info().scope));
-    Ok(Document { answer, ..Document::new(data, blocks) })
+    let data = asked.data(rows, &cut_short, (&parts, not_run, Vec::new()));
+    Ok(Finished::new(data, Vec::new(), observed, |data| page(data, cycles.map(|cycles| cycles.info().scope))))
 }
 
 /// Reads the sources in turn until the warm-up is over.
@@ -211,7 +209,7 @@ impl BenchRequest<'_> {
             .chain(context.notes())
             .chain(parts.notes())
             .chain(remarks)
-            .chain(arguments.warm_up.note(warm_up.warm_up_samples))
+            .chain(arguments.warm_up.note(warm_up.warm_up_samples, SAMPLES))
             .collect();
         let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
         BenchDocument {

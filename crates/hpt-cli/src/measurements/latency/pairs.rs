@@ -27,24 +27,26 @@ use crate::{
     kernel_reads::in_kernel,
     measurements::{CommonOptions, CpuOption},
     output::{
-        Align, Answer, Block, Cell, Column, Document, OUTPUT, Table, chart_option::ChartOption, exact_time,
-        one_or_many, progress::Progress, quantiles, remarks, rounded, saturating_nanos, short_time,
+        Align, Block, Cell, Column, Document, OUTPUT, Table, chart_option::ChartOption, exact_time, one_or_many,
+        progress::Progress, quantiles, remarks, rounded, saturating_nanos, short_time,
     },
     sampling::{
-        conditions::{self, ConditionOptions, ConditionsThread},
+        conditions::{self, ConditionOptions},
         cpu_absences::{self, Parts},
+        finished::Finished,
         histogram,
         limits::{
             self,
             option::{LimitOptions, PAIRS_HELP, of_pairs},
             quantity::{Accepted, Quantity},
-            verdict::{self, LimitedRow, MAX_LEGEND, above, verdicts},
+            verdict::{LimitedRow, MAX_LEGEND, above, verdicts},
         },
         not_run,
+        observers::{Observation, Observers},
         raw_samples::Raw,
         realtime_settings::pinned_to,
         run::{SO_FAR, answer_request},
-        warm_up::{COUNT_HELP, WarmUpOption},
+        warm_up::{COUNT_HELP, SAMPLES, WarmUpOption},
     },
     signals::Signals,
     source_rate::frequency_of,
@@ -156,7 +158,9 @@ impl Waits {
 pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
-    let conditions = ConditionsThread::begin(context, &[context.cpu(arguments.cpu)]);
+    let cpus = [context.cpu(arguments.cpu)];
+    let observation = Observation { cpus: &cpus, conditions: arguments.conditions, explained: None };
+    let observers = Observers::begin(context, &observation);
     // Pin first, because a source that counts the cycles of one core pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let mut kernel = if arguments.in_kernel { in_kernel(context)? } else { Vec::new() };
@@ -241,21 +245,13 @@ pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Docum
         }
     }
     let not_run = not_run::field_of(&watch.read());
-    let conditions = conditions.end();
+    let observed = observers.end(None);
     drop(progress);
     drop(lines);
-    let unwritten = raw.map_or(Ok(()), Raw::finish).err();
-    let warnings: Vec<_> = unwritten.iter().map(|failure| causes(failure)).collect();
-
-    let warnings: Vec<_> = refused.into_iter().chain(warnings).collect();
-    let answer = if measured.is_empty() || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let (mut data, differences) = asked.data(measured, &parts, (not_run, warnings.clone()));
-    let answer = answer.and(verdict::answer(&data.limits));
-    data.conditions = conditions;
-    let remarks = (&mut data.notes, &mut *data.limits);
-    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
-    let blocks = page(&data, &differences);
-    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+    let unwritten = raw.map_or(Ok(()), Raw::finish).err().map(|failure| causes(&failure));
+    let warnings: Vec<_> = refused.into_iter().chain(unwritten).collect();
+    let (data, differences) = asked.data(measured, &parts, (not_run, warnings.clone()));
+    Ok(Finished::new(data, warnings, observed, |data| page(data, &differences)).into())
 }
 
 /// The pairs of reads after the same pauses, measured in one or several pieces.
@@ -373,7 +369,7 @@ impl PairsRequest<'_> {
         notes.extend(parts.notes());
         notes.extend(not_run::note(&not_run, "the longest intervals may include this time"));
         notes.extend(remarks);
-        notes.extend(arguments.warm_up.note(warm_up.warm_up_samples));
+        notes.extend(arguments.warm_up.note(warm_up.warm_up_samples, SAMPLES));
         let limited = rows.iter().zip(&differences).map(|(row, ticks)| limited_row(row, ticks));
         let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
         let data = PairsDocument {

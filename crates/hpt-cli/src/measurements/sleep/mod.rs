@@ -33,25 +33,27 @@ use crate::{
     exit::Failure,
     measurements::{CommonOptions, CpuOption},
     output::{
-        Answer, Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, rounded_cpu_share,
+        Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, rounded_cpu_share,
         saturating_nanos,
     },
     sampling::{
         bins::bins_of_sorted,
-        conditions::{ConditionOptions, ConditionsThread},
+        conditions::ConditionOptions,
         cpu_absences::Parts,
-        explain::{self, Awaited, ExplainOptions, MeasuredThread},
+        explain::{self, Awaited, ExplainOptions},
+        finished::Finished,
         limits::{
             option::{LimitOptions, SLEEP_HELP, of_sleep},
             quantity::{Accepted, Quantity},
-            verdict::{self, Above, LimitedRow, verdicts},
+            verdict::{Above, LimitedRow, verdicts},
         },
         load::{LoadOptions, in_phases},
         not_run,
+        observers::{Explained, Observation, Observers},
         realtime_options::ThreadOptions,
         realtime_settings::EffectiveSettings,
         run::{SO_FAR, answer_request},
-        warm_up::{COUNT_HELP, WarmUpOption},
+        warm_up::{COUNT_HELP, SAMPLES, WarmUpOption},
     },
     statistics::known_quantile,
 };
@@ -170,22 +172,22 @@ pub(crate) fn run(arguments: &SleepArguments, context: &Context) -> Result<Docum
     in_phases(&arguments.load, context, (&[arguments.thread.cpu(context)], 2), || run_once(arguments, context))
 }
 
-fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Document, Failure> {
+fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Finished<SleepDocument>, Failure> {
     // No signal may end hpt before the trace is removed.
-    if arguments.explain.is_requested() {
-        context.signals.listen_until_the_end()?;
-    } else {
-        arguments.thread.listen(context)?;
-    }
-    context.signals.listen_for_requests()?;
-    // The threads that begin here inherit neither the CPU nor the policy of this thread.
+    arguments.thread.realtime.listen_for_all(arguments.explain.is_requested(), context)?;
     let measured = [arguments.thread.cpu(context)];
-    let above = (u64::MAX, arguments.awaited());
-    let explaining = arguments.explain.begin(&measured, arguments.limits.limits(), above);
-    let conditions = ConditionsThread::begin(context, &measured);
+    let explained = Explained {
+        options: arguments.explain,
+        limits: arguments.limits.limits(),
+        stop_above_ns: u64::MAX,
+        awaited: arguments.awaited(),
+        behavior: arguments.conduct(),
+    };
+    let observation = Observation { cpus: &measured, conditions: arguments.conditions, explained: Some(explained) };
+    let observers = Observers::begin(context, &observation);
     let held = arguments.thread.hold(context, arguments.conduct(), "hpt sleep")?;
     clock::prime();
-    let mut feed = explaining.feed(held.cpu());
+    let mut feed = observers.feed(held.cpu());
 
     let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;
     let sleeps: Vec<(Duration, u32)> =
@@ -227,22 +229,13 @@ fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Document, F
         rows.extend(rows_of(duration, &overshoots, Some(&sleeper.report())));
     }
     let not_run = not_run::field_of(&watch.read());
-    let conditions = conditions.end();
     drop(feed);
-    let measured = MeasuredThread { cpus: &measured, thread: &asked.settings.thread, behavior: arguments.conduct() };
-    let explanation = explaining.end(context, measured);
+    let observed = observers.end(Some(&asked.settings));
     drop(progress);
     refused.dedup();
     let warnings = [refused, held.end()].concat();
-    let mut data = asked.data(rows, &parts, (not_run, warnings.clone()));
-    let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
-    let answer = answer.and(verdict::answer(&data.limits));
-    data.conditions = conditions;
-    data.explanation = explanation;
-    let remarks = (&mut data.notes, &mut *data.limits);
-    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
-    let blocks = page(&data);
-    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+    let data = asked.data(rows, &parts, (not_run, warnings.clone()));
+    Ok(Finished::new(data, warnings, observed, page))
 }
 
 impl SleepArguments {
@@ -311,7 +304,7 @@ impl SleepRequest<'_> {
             parts.notes(),
             remarks,
             Vec::from_iter(device),
-            Vec::from_iter(arguments.warm_up.note(warm_up.warm_up_samples)),
+            Vec::from_iter(arguments.warm_up.note(warm_up.warm_up_samples, SAMPLES)),
         ];
         let limits = verdicts(arguments.limits.limits(), &rows.iter().map(limited_row).collect::<Vec<_>>());
         SleepDocument {

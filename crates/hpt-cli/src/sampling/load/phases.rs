@@ -2,8 +2,6 @@
 //! passes the measurement.
 
 use hpt_document::{
-    conditions::Conditions,
-    cpu_absence::CpuAbsence,
     explain::Explanation,
     limit::LimitRow,
     load::{Load, LoadKind, LoadedPhase},
@@ -20,6 +18,7 @@ use crate::{
     output::{Align, Answer, Block, Cell, Column, Document, Table, cause_words, remarks},
     sampling::{
         explain,
+        finished::{Finished, ResultDocument},
         limits::{
             self,
             verdict::{doubt, of_both_phases},
@@ -29,23 +28,23 @@ use crate::{
 
 /// Measures once or, with `--load`, twice: idle and under load. `keys` is the number of columns of the first table that
 /// identify a row. `measured` contains the CPU of each measuring thread.
-pub(crate) fn in_phases(
+pub(crate) fn in_phases<D: ResultDocument>(
     options: &LoadOptions,
     context: &Context,
     (measured, keys): (&[Option<usize>], usize),
-    measure: impl Fn() -> Result<Document, Failure>,
+    measure: impl Fn() -> Result<Finished<D>, Failure>,
 ) -> Result<Document, Failure> {
     let kinds = options.kinds();
     if kinds.is_empty() {
-        return measure();
+        return measure().map(Document::from);
     }
     let cpus = options.cpus(measured)?;
     // A long idle phase must not be lost because the load cannot start.
     check_space(&context.host, &kinds, &cpus)?;
-    let idle = measure()?;
+    let mut idle = measure()?;
     // A run that ended early is not comparable, and neither Ctrl-C nor --stop-above asks for another one.
-    if context.interrupted() || was_stopped(&idle.data) {
-        return Ok(idle);
+    if context.interrupted() || idle.data.parts().stopped_at_ns.is_some() {
+        return Ok(idle.into());
     }
     let loaded = || {
         let running = RunningLoad::start(&context.host, &kinds, &cpus)?;
@@ -58,44 +57,21 @@ pub(crate) fn in_phases(
 }
 
 /// Returns the document of the idle phase, which is not lost if the loaded phase fails.
-fn only_idle(idle: Document, failure: &Failure) -> Document {
+fn only_idle<D: ResultDocument>(idle: Finished<D>, failure: &Failure) -> Document {
     let why = format!("there is no loaded phase: {}", failure.text());
-    let Document { mut warnings, answer, mut data, blocks, .. } = idle;
-    let parts = PhaseParts::of(blocks, data.limits());
-    let (limits, notes) = limits_and_notes(&mut data);
-    doubt(limits, &why);
-    notes.push(why.clone());
-    warnings.push(why);
-    let blocks = (parts.headline.map(|text| Block::Headline(format!("Idle: {text}"))).into_iter())
-        .chain(limits::table::blocks(data.limits()))
-        .chain(parts.table.map(Block::Table))
-        .chain(parts.details)
-        .chain(remarks(data.interrupted(), data.notes()))
+    let Finished { mut data, blocks, mut warnings, answer } = idle;
+    let parts = data.parts();
+    let of_phase = PhaseParts::of(blocks, parts.limits);
+    doubt(parts.limits, &why);
+    parts.notes.push(why.clone());
+    let blocks = (of_phase.headline.map(|text| Block::Headline(format!("Idle: {text}"))).into_iter())
+        .chain(limits::table::blocks(parts.limits))
+        .chain(of_phase.table.map(Block::Table))
+        .chain(of_phase.details)
+        .chain(remarks(*parts.interrupted, parts.notes))
         .collect();
-    Document { warnings, answer: answer.and(Answer::Unknown), ..Document::new(data, blocks) }
-}
-
-/// Returns the limits and the notes of a document of a command with `--load`.
-fn limits_and_notes(data: &mut hpt_document::Document) -> (&mut [LimitRow], &mut Vec<String>) {
-    use hpt_document::Document;
-    match data {
-        Document::WakeLatency(data) => (&mut data.limits, &mut data.notes),
-        Document::Stall(data) => (&mut data.limits, &mut data.notes),
-        Document::Sleep(data) => (&mut data.limits, &mut data.notes),
-        Document::Bench(data) => (&mut data.limits, &mut data.notes),
-        other => unreachable!("no other command has --load: {other:?}"),
-    }
-}
-
-/// Returns the causes of late samples, and the name of one sample and of several.
-fn explanation_of(data: &mut hpt_document::Document) -> Option<(&mut Explanation, (&'static str, &'static str))> {
-    use hpt_document::Document;
-    match data {
-        Document::WakeLatency(data) => Some((&mut data.explanation, ("wake-up", "wake-ups"))),
-        Document::Stall(data) => Some((&mut data.explanation, ("stall", "stalls"))),
-        Document::Sleep(data) => Some((&mut data.explanation, ("sleep", "sleeps"))),
-        _ => None,
-    }
+    warnings.push(why);
+    Finished { data, blocks, warnings, answer: answer.and(Answer::Unknown) }.into()
 }
 
 /// Names the processes that the built-in load `fork` starts. Before they can name themselves, their name is that of the
@@ -112,106 +88,60 @@ fn name_processes(explanation: &mut Explanation, load: &Load) {
     }
 }
 
-/// Combines the documents of the two phases.
-fn combined(idle: Document, loaded: Document, (load, mut notes): (Load, Vec<String>), keys: usize) -> Document {
+/// Combines the documents of the two phases: the loaded phase becomes a part of the document of the idle phase. A limit
+/// applies to both phases.
+fn combined<D: ResultDocument>(
+    idle: Finished<D>,
+    loaded: Finished<D>,
+    (load, notes): (Load, Vec<String>),
+    keys: usize,
+) -> Document {
     // An exceeded limit counts even if the result of the other phase is unknown.
     let mut answer = idle.answer.and(loaded.answer);
     let ended_early = notes.first().cloned();
     let of_load = words(&load);
     let mut warnings = idle.warnings;
     warnings.extend(loaded.warnings.into_iter().map(under_load));
-    notes.extend(loaded.data.notes().iter().cloned().map(under_load));
-    let (mut idle_data, mut loaded_data) = (idle.data, loaded.data);
-    if let Some((explanation, _)) = explanation_of(&mut loaded_data) {
-        name_processes(explanation, &load);
-    }
-    let causes: Vec<_> = [("Idle", &mut idle_data), ("Under load", &mut loaded_data)]
-        .into_iter()
-        .filter_map(|(phase, data)| explanation_of(data).map(|of_phase| (phase, of_phase)))
-        .flat_map(|(phase, (explanation, samples))| explain::terminal::blocks_of_phase(phase, explanation, samples))
-        .collect();
-    let parts = (PhaseParts::of(idle.blocks, idle_data.limits()), PhaseParts::of(loaded.blocks, loaded_data.limits()));
-    let mut data = with_phase(idle_data, loaded_data, load, notes);
+    let (mut data, mut other) = (idle.data, loaded.data);
+    let (parts, others) = (data.parts(), other.parts());
+    let tables = (PhaseParts::of(idle.blocks, parts.limits), PhaseParts::of(loaded.blocks, others.limits));
+    let mut explanation = others.explanation.map(std::mem::take).unwrap_or_default();
+    name_processes(&mut explanation, &load);
+    let of_idle = parts.explanation.map(|explanation| &*explanation);
+    let causes = [("Idle", of_idle), ("Under load", Some(&explanation))].into_iter().flat_map(|(phase, causes)| {
+        causes.map_or_else(Vec::new, |causes| explain::terminal::blocks_of_phase(phase, causes, D::SAMPLES))
+    });
+    let causes: Vec<Block> = causes.collect();
+    *parts.interrupted |= *others.interrupted;
+    parts.notes.extend(notes);
+    parts.notes.extend(others.notes.iter().map(under_load));
+    *parts.limits = of_both_phases(std::mem::take(parts.limits), std::mem::take(others.limits));
     if let Some(why) = ended_early {
-        doubt(limits_and_notes(&mut data).0, &why);
+        doubt(parts.limits, &why);
         answer = answer.and(Answer::Unknown);
     }
-    let blocks = side_by_side(parts, of_load, keys)
+    if let Some(loaded) = parts.loaded {
+        *loaded = Some(LoadedPhase {
+            load,
+            interrupted: *others.interrupted,
+            stopped_at_ns: others.stopped_at_ns,
+            cpu_absences: std::mem::take(others.cpu_absences),
+            conditions: std::mem::take(others.conditions),
+            explanation,
+            results: std::mem::take(others.results),
+        });
+    }
+    let blocks = side_by_side(tables, of_load, keys)
         .into_iter()
         .chain(causes)
-        .chain(limits::table::blocks(data.limits()))
-        .chain(remarks(data.interrupted(), data.notes()))
+        .chain(limits::table::blocks(parts.limits))
+        .chain(remarks(*parts.interrupted, parts.notes))
         .collect();
-    Document { warnings, answer, ..Document::new(data, blocks) }
+    Finished { data, blocks, warnings, answer }.into()
 }
 
 fn under_load(text: impl AsRef<str>) -> String {
     format!("under load: {}", text.as_ref())
-}
-
-/// Returns whether `--stop-above` ended the run.
-const fn was_stopped(data: &hpt_document::Document) -> bool {
-    use hpt_document::Document;
-    match data {
-        Document::WakeLatency(data) => data.end.stopped_at_ns.is_some(),
-        Document::Stall(data) => data.end.stopped_at_ns.is_some(),
-        _ => false,
-    }
-}
-
-/// Adds the loaded phase to the document of the idle phase. A limit applies to both phases.
-fn with_phase(
-    idle: hpt_document::Document,
-    loaded: hpt_document::Document,
-    load: Load,
-    notes: Vec<String>,
-) -> hpt_document::Document {
-    use hpt_document::Document;
-    match (idle, loaded) {
-        (Document::WakeLatency(mut data), Document::WakeLatency(other)) => {
-            data.end.interrupted |= other.end.interrupted;
-            data.notes.extend(notes);
-            data.limits = of_both_phases(data.limits, other.limits);
-            let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
-            data.loaded = Some(phase(load, end, (other.conditions, other.explanation), other.results));
-            data.into()
-        }
-        (Document::Stall(mut data), Document::Stall(other)) => {
-            data.end.interrupted |= other.end.interrupted;
-            data.notes.extend(notes);
-            data.limits = of_both_phases(data.limits, other.limits);
-            let end = (other.end.interrupted, other.end.stopped_at_ns, other.end.cpu_absences);
-            data.loaded = Some(phase(load, end, (other.conditions, other.explanation), other.results));
-            data.into()
-        }
-        (Document::Sleep(mut data), Document::Sleep(other)) => {
-            data.interrupted |= other.interrupted;
-            data.notes.extend(notes);
-            data.limits = of_both_phases(data.limits, other.limits);
-            let end = (other.interrupted, None, other.cpu_absences);
-            data.loaded = Some(phase(load, end, (other.conditions, other.explanation), other.results));
-            data.into()
-        }
-        (Document::Bench(mut data), Document::Bench(other)) => {
-            data.interrupted |= other.interrupted;
-            data.notes.extend(notes);
-            data.limits = of_both_phases(data.limits, other.limits);
-            let end = (other.interrupted, None, other.cpu_absences);
-            data.loaded = Some(phase(load, end, (other.conditions, Explanation::default()), other.results));
-            data.into()
-        }
-        // The same command prints both documents, and no other command has the option.
-        (idle, _) => idle,
-    }
-}
-
-fn phase<Row>(
-    load: Load,
-    (interrupted, stopped_at_ns, cpu_absences): (bool, Option<u64>, Vec<CpuAbsence>),
-    (conditions, explanation): (Conditions, Explanation),
-    results: Vec<Row>,
-) -> LoadedPhase<Row> {
-    LoadedPhase { load, interrupted, stopped_at_ns, cpu_absences, conditions, explanation, results }
 }
 
 /// Returns the load in one sentence.
@@ -326,7 +256,14 @@ fn filled(table: Table, columns: &[Column], keys: usize) -> Vec<Vec<Cell>> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::load::{Load, LoadKind};
+    use hpt_document::{
+        bench::BenchDocument,
+        load::{Load, LoadKind},
+        sleep::SleepDocument,
+        stall::StallDocument,
+        wake_latency::WakeLatencyDocument,
+    };
+    use serde::de::DeserializeOwned;
 
     use super::{combined, merged, name_processes, only_idle, words};
     use crate::{
@@ -335,6 +272,7 @@ mod tests {
         output::{Align, Answer, Block, Cell, Column, Document, Format, Look, Table, rendered},
         sampling::{
             explain,
+            finished::{Finished, ResultDocument},
             limits::{self, table::tests::examples, verdict},
         },
     };
@@ -411,44 +349,47 @@ mod tests {
         assert_eq!(words(&built_in), "Load: cpu, memory by the built-in loads on CPU 0.");
     }
 
-    #[test]
-    fn both_phases_are_in_one_document_and_the_worse_answer_counts() {
-        for kind in ["latency-timer", "latency-poll", "latency-stall", "sleep", "bench"] {
-            let document = |answer, headline: &str| Document {
-                answer,
-                ..Document::new(golden::empty(kind), vec![Block::Headline(headline.to_owned())])
-            };
-            let both = combined(document(Answer::Yes, "a"), document(Answer::No, "b"), (load(), Vec::new()), 1);
-            assert_eq!(both.answer, Answer::No, "{kind}");
-            let value = both.value();
-            assert_eq!(value["loaded"]["load"]["program"], "stress-ng", "{kind}");
-            assert_eq!(
-                (&value["loaded"]["results"], &value["notes"]),
-                (&serde_json::json!([]), &serde_json::json!([]))
-            );
-            let headlines = both.blocks.iter().filter_map(|block| match block {
-                Block::Headline(text) => Some(text.as_str()),
-                _ => None,
-            });
-            assert_eq!(headlines.collect::<Vec<_>>(), ["Idle: a", "Under load: b"]);
-            let both = combined(document(Answer::Unknown, ""), document(Answer::No, ""), (load(), Vec::new()), 1);
-            assert_eq!(both.answer, Answer::No);
-            let both = combined(document(Answer::Yes, ""), document(Answer::Unknown, ""), (load(), Vec::new()), 1);
-            assert_eq!(both.answer, Answer::Unknown);
-        }
+    /// Returns the result of a measurement of this kind, without rows.
+    fn finished<D: ResultDocument + DeserializeOwned>(kind: &str, answer: Answer, headline: &str) -> Finished<D> {
+        let data = serde_json::to_value(golden::empty(kind)).expect("a document");
+        let data = serde_json::from_value(data).expect("the kind of this type");
+        Finished { data, blocks: vec![Block::Headline(headline.to_owned())], warnings: Vec::new(), answer }
     }
 
-    /// Returns a document with a limit of each verdict, or only with one that held.
-    fn limited(only_held: bool) -> Document {
-        let hpt_document::Document::WakeLatency(mut data) = golden::empty("latency-timer") else {
-            panic!("it is that kind");
-        };
-        data.limits = examples();
-        data.limits.truncate(if only_held { 1 } else { 3 });
-        let answer = verdict::answer(&data.limits);
-        let mut blocks = vec![Block::Headline("a".to_owned())];
-        blocks.extend(limits::table::blocks(&data.limits));
-        Document { answer, ..Document::new(data, blocks) }
+    fn assert_combined<D: ResultDocument + DeserializeOwned>(kind: &str) {
+        let both =
+            |one, other| combined::<D>(finished(kind, one, "a"), finished(kind, other, "b"), (load(), Vec::new()), 1);
+        let of_no = both(Answer::Yes, Answer::No);
+        assert_eq!(of_no.answer, Answer::No, "{kind}");
+        let value = of_no.value();
+        assert_eq!(value["loaded"]["load"]["program"], "stress-ng", "{kind}");
+        assert_eq!((&value["loaded"]["results"], &value["notes"]), (&serde_json::json!([]), &serde_json::json!([])));
+        let headlines = of_no.blocks.iter().filter_map(|block| match block {
+            Block::Headline(text) => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(headlines.collect::<Vec<_>>(), ["Idle: a", "Under load: b"]);
+        assert_eq!(both(Answer::Unknown, Answer::No).answer, Answer::No);
+        assert_eq!(both(Answer::Yes, Answer::Unknown).answer, Answer::Unknown);
+    }
+
+    #[test]
+    fn both_phases_are_in_one_document_and_the_worse_answer_counts() {
+        assert_combined::<WakeLatencyDocument>("latency-timer");
+        assert_combined::<WakeLatencyDocument>("latency-poll");
+        assert_combined::<StallDocument>("latency-stall");
+        assert_combined::<SleepDocument>("sleep");
+        assert_combined::<BenchDocument>("bench");
+    }
+
+    /// Returns a result with a limit of each verdict, or only with one that held.
+    fn limited(only_held: bool) -> Finished<WakeLatencyDocument> {
+        let mut limited: Finished<WakeLatencyDocument> = finished("latency-timer", Answer::Yes, "a");
+        limited.data.limits = examples();
+        limited.data.limits.truncate(if only_held { 1 } else { 3 });
+        limited.answer = verdict::answer(&limited.data.limits);
+        limited.blocks.extend(limits::table::blocks(&limited.data.limits));
+        limited
     }
 
     fn held(document: &Document) -> Vec<Option<bool>> {

@@ -9,7 +9,6 @@ mod terminal;
 
 use serde::{Deserialize, Serialize};
 use std::{
-    io,
     ops::ControlFlow,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -28,7 +27,7 @@ use hpt_document::{
 };
 use hpt_instrument::{
     gpio::{GpioError, LineName},
-    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, Loopback, NotRunWatch, ReadOverhead},
+    measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, NotRunWatch, ReadOverhead},
 };
 use hpt_realtime::{Behavior, PinWatch};
 
@@ -45,28 +44,34 @@ use crate::{
     context::{Context, continue_if},
     exit::{Failure, causes},
     measurements::{CommonOptions, CpuOption},
-    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, saturating_nanos},
+    output::{
+        Block, Document,
+        chart_option::ChartOption,
+        latency_files::ThreadLatencies,
+        metrics::{self, gauge::Gauge},
+        saturating_nanos,
+    },
     sampling::{
-        conditions::{ConditionOptions, ConditionsThread},
+        conditions::ConditionOptions,
         cpu_absences,
         cpu_options::NOTHING_LEFT,
-        explain::{Awaited, ExplainOptions, Feed, MeasuredThread},
+        explain::{Awaited, ExplainOptions, Feed},
         gpio_pulse::Drive,
         limits::{
             option::{GPIO_HELP, LimitOptions},
             quantity::Accepted,
-            verdict::{self, LimitedRow, verdicts},
+            verdict::{LimitedRow, verdicts},
         },
-        live_lines::{LiveLines, Snapshot},
+        live_lines::Snapshot,
         not_run,
-        raw_samples::{Backlog, Raw},
+        observers::{Explained, Observation},
+        raw_samples::Backlog,
         realtime_options::ThreadOptions,
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
-        run::{Attention, Run, SO_FAR},
+        run::{self, Attention, Probe, Run, RunReport, RunSettings, RunThread},
         run_length::RunLength,
-        run_state::RunState,
-        warm_up::WarmUpOption,
+        warm_up::{SAMPLES, WarmUpOption},
     },
 };
 
@@ -156,13 +161,13 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// The result of the measuring thread.
+#[derive(Clone)]
 struct EdgeThreadOutcome {
     settings: EffectiveSettings,
     cpu: Option<usize>,
     counts: EdgeCounts,
     absences: Vec<CpuAbsence>,
     not_run: NotRun,
-    error: Option<io::Error>,
     warnings: Vec<String>,
 }
 
@@ -200,18 +205,17 @@ pub(crate) fn run(arguments: &GpioArguments, context: &Context) -> Result<Docume
     }
     arguments.thread.check_cpu()?;
     // No signal may end hpt before both lines are restored.
-    context.signals.listen_until_the_end()?;
-    context.signals.listen_for_requests()?;
-    let conduct = arguments.listen.behavior();
-    if conduct == Behavior::Spins && arguments.thread.leaves_nothing(context) {
+    arguments.thread.realtime.listen_for_all(true, context)?;
+    let behavior = arguments.listen.behavior();
+    if behavior == Behavior::Spins && arguments.thread.leaves_nothing(context) {
         return Err(Failure::Usage(NOTHING_LEFT));
     }
     let chip = arguments.chip.as_deref();
     let out = out.clone().or_on(chip).find()?;
     let input = input.clone().or_on(chip).find()?;
-    let (out_place, in_place) = (line_of(&out.chip, &out.line), line_of(&input.chip, &input.line));
+    let places = (line_of(&out.chip, &out.line), line_of(&input.chip, &input.line));
     if arguments.listen != Listen::Level && is_same(&out, &input) {
-        return Err(GpioError::SameLine { line: line_words(&out_place) }.into());
+        return Err(GpioError::SameLine { line: line_words(&places.0) }.into());
     }
     arguments.keeping.check()?;
     let raw = arguments.keeping.raw()?;
@@ -219,136 +223,135 @@ pub(crate) fn run(arguments: &GpioArguments, context: &Context) -> Result<Docume
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     let source = clock.info().id.to_string();
     let lines = Requested::new((&out, &input), (arguments.drive, arguments.listen), &context.host)?;
-    let mut wire = lines.wire(clock);
-    let reads = wire.clock_read_overhead();
-
-    let above = (arguments.keeping.limit_ns(), Awaited::Edge);
-    let explaining = arguments.explain.begin(&[arguments.thread.cpu(context)], arguments.limits.limits(), above);
-    let conditions = ConditionsThread::begin(context, &[arguments.thread.cpu(context)]);
-    let three = Mutex::new(EdgeFigures::new());
-    let measured = arguments.thread.cpu(context);
-    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
-    run.live = LiveLines::of(&[measured], || {
-        let three = three.lock().unwrap_or_else(PoisonError::into_inner);
-        vec![Snapshot {
-            cpu: measured,
-            latencies: three.of(arguments.figure).clone(),
-            last_ns: three.last_ns(arguments.figure),
-        }]
-    });
-    let drawn = |cpu: Option<usize>| {
-        let latencies = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
-        [ThreadLatencies { cpu, latencies }]
+    let reads = lines.wire(clock).clock_read_overhead();
+    let cpus = [arguments.thread.cpu(context)];
+    let explained = Explained {
+        options: arguments.explain,
+        limits: arguments.limits.limits(),
+        stop_above_ns: arguments.keeping.limit_ns(),
+        awaited: Awaited::Edge,
+        behavior,
     };
-    let (cpu, effective) = (Mutex::new(None), Mutex::new(None));
-    let start = Instant::now().saturating_add(arguments.warm_up.length());
-    run.shared.begin(start);
-    let first_level = !lines.first_level();
-    let work = || {
-        let held = arguments.thread.hold(context, conduct, BY)?;
-        *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
-        let settings = held.settings();
-        *effective.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
-        let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
-        let what = (&three, run.raw(), (presence.as_mut(), explaining.feed(held.cpu())));
-        // The thread blocks between edges, even if it busy-waits for the edge itself.
-        let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
-        let EdgeReport { counts, error, .. } = measure(&mut wire, first_level, arguments, start, &run.shared, what);
-        let not_run = not_run::field_of(&watch.read());
-        let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
-        Ok(EdgeThreadOutcome { settings, cpu: held.cpu(), counts, absences, not_run, error, warnings: held.end() })
+    let settings = RunSettings {
+        kind: KIND,
+        observation: Observation { cpus: &cpus, conditions: arguments.conditions, explained: Some(explained) },
+        run_length: arguments.run_length,
+        warm_up: arguments.warm_up,
+        attention: Attention::Constant,
+        sleepers: 1,
+        keeping: &arguments.keeping,
+        raw,
+        whole: None,
     };
-    let asked = GpioRequest { arguments, context, lines: (&out_place, &in_place), source: &source, reads };
-    let write = || {
-        let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
-        run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None, None))?;
-        run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
+    let probe = EdgeProbe {
+        arguments,
+        context,
+        places: (&places.0, &places.1),
+        cpu: cpus[0],
+        source: &source,
+        reads,
+        figures: Mutex::new(EdgeFigures::new()),
+        outcome: Mutex::new(None),
+        lines: Some(lines),
     };
-    let so_far = || {
-        let settings = effective.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let outcome = EdgeThreadOutcome {
-            settings,
-            cpu: *cpu.lock().unwrap_or_else(PoisonError::into_inner),
-            counts: EdgeCounts::default(),
-            absences: Vec::new(),
-            not_run: NotRun::default(),
-            error: None,
-            warnings: vec![SO_FAR.to_owned(), "lost and unexpected edges are counted at the end".to_owned()],
-        };
-        let data = asked.data(&run, &three, (&outcome, start.elapsed()));
-        let blocks = page(&data, three.of(arguments.figure));
-        Some(Document::new(data, blocks))
-    };
-    let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], write, so_far);
-    let elapsed = start.elapsed();
-    let conditions = conditions.end();
-    let not_restored = lines.release();
-    let mut outcome = outcome?.pop().expect("the only thread has an outcome");
-    let of_run = MeasuredThread { cpus: &[measured], thread: &outcome.settings.thread, behavior: conduct };
-    let explanation = explaining.end(context, of_run);
-    let mut warnings = std::mem::take(&mut outcome.warnings);
-    warnings.extend(outcome.error.take().map(|error| format!("the lines can no longer be used: {error}")));
-    warnings.extend(not_restored.iter().map(|error| causes(error)));
-    warnings.extend(run.finish(&drawn(outcome.cpu)));
-
-    let three = three.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // Lost edges are reported in a warning and in a note. Other irregular edges are reported only in a note.
-    let wrong = asked.wrong(&outcome);
-    warnings.extend((outcome.counts.lost > 0).then(|| wrong.first().cloned()).flatten());
-    outcome.warnings.clone_from(&warnings);
-    let mut data = asked.data(&run, &three, (&outcome, elapsed));
-    let answer = match (data.results.is_empty(), data.lost > 0 || data.end.stopped_at_ns.is_some()) {
-        (true, _) => Answer::Unknown,
-        (false, true) => Answer::No,
-        (false, false) if warnings.is_empty() => Answer::Yes,
-        (false, false) => Answer::Unknown,
-    };
-    let answer = answer.and(verdict::answer(&data.limits));
-    data.conditions = conditions;
-    data.explanation = explanation;
-    let remarks = (&mut data.notes, &mut *data.limits);
-    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
-    let blocks = page(&data, three.of(arguments.figure));
-    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+    run::run(probe, settings, context).map(Document::from)
 }
 
-/// The request: the parts of the document that are known before the run.
-struct GpioRequest<'a> {
+/// A measurement of edges.
+struct EdgeProbe<'a> {
     arguments: &'a GpioArguments,
     context: &'a Context,
     /// The output line and the input line.
-    lines: (&'a GpioLine, &'a GpioLine),
+    places: (&'a GpioLine, &'a GpioLine),
+    /// The CPU that was requested or chosen.
+    cpu: Option<usize>,
     source: &'a str,
     reads: ReadOverhead,
+    figures: Mutex<EdgeFigures>,
+    /// The outcome so far, after the settings of the thread were applied.
+    outcome: Mutex<Option<EdgeThreadOutcome>>,
+    /// The lines, until they are released.
+    lines: Option<Requested>,
 }
 
-impl GpioRequest<'_> {
-    /// Returns notes on irregular edges.
-    fn wrong(&self, outcome: &EdgeThreadOutcome) -> Vec<String> {
-        let is_delayed = self.arguments.listen == Listen::Spin && outcome.settings.is_before_interrupts();
-        what_was_wrong(&outcome.counts, self.lines, self.arguments.timeout, is_delayed)
+impl Probe for EdgeProbe<'_> {
+    type Sample = EdgeSample;
+    type Outcome = EdgeThreadOutcome;
+    type Data = GpioLatencyDocument;
+
+    const LATER: Option<&'static str> = Some("lost and unexpected edges are counted at the end");
+
+    fn sample(&self, thread: RunThread<'_, EdgeSample>) -> Result<EdgeThreadOutcome, Failure> {
+        let Self { arguments, context, .. } = *self;
+        let held = arguments.thread.hold(context, arguments.listen.behavior(), BY)?;
+        let mut outcome = EdgeThreadOutcome {
+            settings: held.settings(),
+            cpu: held.cpu(),
+            counts: EdgeCounts::default(),
+            absences: Vec::new(),
+            not_run: NotRun::default(),
+            warnings: Vec::new(),
+        };
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.clone());
+        let mut presence = held.cpu().map(|cpu| PinWatch::new(cpu, &context.host));
+        // The thread blocks between edges, even if it busy-waits for the edge itself.
+        let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
+        let EdgeReport { counts, error, .. } = self.take_samples(&thread, presence.as_mut())?;
+        outcome.not_run = not_run::field_of(&watch.read());
+        outcome.absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
+        outcome.counts = counts;
+        outcome.warnings = held.end();
+        outcome.warnings.extend(error.map(|error| format!("the lines can no longer be used: {error}")));
+        Ok(outcome)
     }
 
-    /// Returns the document, at the end of the run or before.
-    fn data(
-        &self,
-        run: &Run<'_, EdgeSample>,
-        three: &EdgeFigures,
-        (outcome, elapsed): (&EdgeThreadOutcome, Duration),
-    ) -> GpioLatencyDocument {
-        let Self { arguments, context, lines: (out, input), source, reads, .. } = *self;
-        let EdgeThreadOutcome { settings, cpu, counts, absences, not_run, warnings, .. } = outcome;
-        let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
-        notes.extend(self.wrong(outcome).into_iter().filter(|wrong| !warnings.contains(wrong)));
-        notes.extend(cpu_absences::notes(
-            absences,
-            ["edge received there is not counted", "edges received there are not counted"],
-        ));
-        notes.extend(not_run::note_on_included([(*cpu, not_run)], "the latencies above include this time"));
-        notes.extend(run.shared.unmarked());
-        notes.extend(arguments.warm_up.note(run.shared.discarded()));
-        let limited = LimitedRow::of_latencies(arguments.figure.head().to_owned(), three.of(arguments.figure));
+    fn snapshots(&self) -> Vec<Snapshot> {
+        let (figures, figure) = (self.figures(), self.arguments.figure);
+        vec![Snapshot { cpu: self.cpu, latencies: figures.of(figure).clone(), last_ns: figures.last_ns(figure) }]
+    }
+
+    fn counts(&self) -> Option<Vec<ThreadLatencies>> {
+        let cpu = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|outcome| outcome.cpu);
+        Some(vec![ThreadLatencies { cpu, latencies: self.figures().of(self.arguments.figure).clone() }])
+    }
+
+    fn gauges(&self, _: &[ThreadLatencies]) -> Vec<Gauge> {
+        metrics::gpio::gauges(self.places, &rows(&self.figures()), None, None)
+    }
+
+    fn outcomes_so_far(&self) -> Option<Vec<EdgeThreadOutcome>> {
+        Some(vec![self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()?])
+    }
+
+    fn settings(outcome: &EdgeThreadOutcome) -> &EffectiveSettings {
+        &outcome.settings
+    }
+
+    fn restore(&mut self, outcomes: &[EdgeThreadOutcome]) -> Vec<String> {
+        let released = self.lines.take().map(Requested::release).unwrap_or_default();
+        let outcome = only(outcomes);
+        // Lost edges are reported in a warning and in a note. Other irregular edges are reported only in a note.
+        let lost = (outcome.counts.lost > 0).then(|| self.wrong(outcome).first().cloned()).flatten();
+        outcome.warnings.iter().cloned().chain(released.iter().map(|error| causes(error))).chain(lost).collect()
+    }
+
+    fn row(&self, run: &Run<'_, EdgeSample>, outcomes: &[EdgeThreadOutcome], state: RunReport) -> GpioLatencyDocument {
+        let Self { arguments, context, places: (out, input), source, ref reads, .. } = *self;
+        let (outcome, figures) = (only(outcomes), self.figures());
+        let EdgeThreadOutcome { cpu, counts, absences, not_run, .. } = outcome;
+        let wrong = self.wrong(outcome).into_iter().filter(|wrong| !state.remarks.contains(wrong)).collect();
+        let away = ["edge received there is not counted", "edges received there are not counted"];
+        let not_run_note = not_run::note_on_included([(*cpu, not_run)], "the latencies above include this time");
+        let notes = [
+            context.notes(),
+            state.settings.notes(),
+            state.remarks,
+            wrong,
+            cpu_absences::notes(absences, away),
+            Vec::from_iter(not_run_note),
+            run.notes(SAMPLES),
+        ];
+        let limited = LimitedRow::of_latencies(arguments.figure.head().to_owned(), figures.of(arguments.figure));
         GpioLatencyDocument {
             head: run.head.clone(),
             output_line: out.clone(),
@@ -358,9 +361,9 @@ impl GpioRequest<'_> {
             interval_ns: saturating_nanos(arguments.run_length.interval),
             timeout_ns: saturating_nanos(arguments.timeout),
             cpu: *cpu,
-            measuring: LatencyThread { thread: settings.thread.clone(), source: source.to_owned() },
+            measuring: LatencyThread { thread: state.settings.thread, source: source.to_owned() },
             reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
-            time: run.time(elapsed, arguments.warm_up),
+            time: run.time(state.elapsed),
             lost: counts.lost,
             unexpected: counts.unexpected,
             dropped: counts.dropped,
@@ -371,72 +374,97 @@ impl GpioRequest<'_> {
             conditions: Conditions::default(),
             explanation: Explanation::default(),
             limits: verdicts(arguments.limits.limits(), &[limited]),
-            results: rows(three),
-            notes,
+            results: rows(&figures),
+            notes: notes.concat(),
         }
+    }
+
+    fn page(&self, data: &GpioLatencyDocument, _: &[EdgeThreadOutcome]) -> Vec<Block> {
+        page(data, self.figures().of(self.arguments.figure))
     }
 }
 
-/// The watch on the CPU of the thread, and the means by which the thread offers its samples to be explained.
-type Observers<'a, 'host> = (Option<&'a mut PinWatch<'host>>, Option<Feed>);
+fn only(outcomes: &[EdgeThreadOutcome]) -> &EdgeThreadOutcome {
+    outcomes.first().expect("the only thread has an outcome")
+}
 
-/// Drives one line and waits for edges on the other.
-fn measure(
-    wire: &mut Loopback<'_>,
-    level: bool,
-    arguments: &GpioArguments,
-    start: Instant,
-    shared: &RunState,
-    (three, raw, (mut presence, mut feed)): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Observers<'_, '_>),
-) -> EdgeReport {
-    // The warm-up ends at `start`. This thread checks the end time itself, because the supervising thread may not be scheduled in time.
-    let end = arguments.run_length.end(start);
-    let limit_ns = arguments.keeping.limit_ns();
-    let mut backlog = Backlog::new(three, EdgeFigures::record);
-    let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
-    let (mut came, mut lost_in_a_row, mut has_come) = (0_u64, 0, false);
-    let interval = arguments.run_length.interval;
-    let edges = EdgeLatency::new(wire, interval)
-        .with_start(Instant::now() + interval.min(Duration::from_millis(1)))
-        .with_first_level(level)
-        .with_timeout(arguments.timeout)
-        .with_interrupter(shared.interrupter(0))
-        .with_check(|| shared.check());
-    edges.run(|outcome| {
-        match outcome {
-            EdgeOutcome::Arrived { times, .. } if Instant::from_nanos(times.driven_ns.cast_signed()) < start => {
-                (has_come, lost_in_a_row) = (true, 0);
-                shared.discard(1);
+impl EdgeProbe<'_> {
+    /// Returns a copy of the latencies so far.
+    fn figures(&self) -> EdgeFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns notes on irregular edges.
+    fn wrong(&self, outcome: &EdgeThreadOutcome) -> Vec<String> {
+        let is_delayed = self.arguments.listen == Listen::Spin && outcome.settings.is_before_interrupts();
+        what_was_wrong(&outcome.counts, self.places, self.arguments.timeout, is_delayed)
+    }
+
+    /// Drives one line and waits for edges on the other.
+    fn take_samples(
+        &self,
+        thread: &RunThread<'_, EdgeSample>,
+        mut presence: Option<&mut PinWatch<'_>>,
+    ) -> Result<EdgeReport, Failure> {
+        let (arguments, shared) = (self.arguments, thread.shared);
+        let lines = self.lines.as_ref().expect("they are released after the last sample");
+        let clock = PosixClock::open(&self.context.host, PosixId::Monotonic)
+            .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
+        let mut wire = lines.wire(clock);
+        // The warm-up ends at `start`. This thread checks the end time itself, because the supervising thread may not be
+        // scheduled in time.
+        let start = Instant::now().saturating_add(arguments.warm_up.length());
+        shared.begin(start);
+        let end = arguments.run_length.end(start);
+        let limit_ns = arguments.keeping.limit_ns();
+        let cpu = presence.as_ref().map(|presence| presence.cpu());
+        let mut backlog = Backlog::new(&self.figures, EdgeFigures::record);
+        let mut lines_of_raw = thread.raw.map(|raw| raw.of_thread(cpu));
+        let mut feed = thread.observers.feed(cpu);
+        let (mut came, mut lost_in_a_row, mut has_come) = (0_u64, 0, false);
+        let interval = arguments.run_length.interval;
+        let edges = EdgeLatency::new(&mut wire, interval)
+            .with_start(Instant::now() + interval.min(Duration::from_millis(1)))
+            .with_first_level(!lines.first_level())
+            .with_timeout(arguments.timeout)
+            .with_interrupter(shared.interrupter(0))
+            .with_check(|| shared.check());
+        Ok(edges.run(|outcome| {
+            match outcome {
+                EdgeOutcome::Arrived { times, .. } if Instant::from_nanos(times.driven_ns.cast_signed()) < start => {
+                    (has_come, lost_in_a_row) = (true, 0);
+                    shared.discard(1);
+                }
+                EdgeOutcome::Arrived { times, missed } => {
+                    // This code runs after the edge has arrived, so no sample includes its duration.
+                    let since = start.elapsed();
+                    let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
+                    if is_there && arguments.figure.of(&times).is_some_and(|ns| ns > limit_ns) {
+                        shared.stop_at(Instant::from_nanos(times.driven_ns.cast_signed()));
+                    }
+                    if let Some(feed) = feed.as_mut().filter(|_| is_there) {
+                        offer(feed, arguments.figure, &times);
+                    }
+                    let sample = EdgeSample { times, missed };
+                    // Edges received on another CPU are not counted for this CPU.
+                    if is_there {
+                        backlog.add(sample);
+                    }
+                    if let Some(lines) = lines_of_raw.as_mut().filter(|_| is_there) {
+                        lines.add(sample);
+                    }
+                    (came, lost_in_a_row, has_come) = (came + 1, 0, true);
+                    shared.count_one();
+                }
+                // If no edge has arrived so far, the lines are probably not connected.
+                _ if !has_come => return ControlFlow::Break(()),
+                _ => lost_in_a_row += 1,
             }
-            EdgeOutcome::Arrived { times, missed } => {
-                // This code runs after the edge has arrived, so no sample includes its duration.
-                let since = start.elapsed();
-                let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
-                if is_there && arguments.figure.of(&times).is_some_and(|ns| ns > limit_ns) {
-                    shared.stop_at(Instant::from_nanos(times.driven_ns.cast_signed()));
-                }
-                if let Some(feed) = feed.as_mut().filter(|_| is_there) {
-                    offer(feed, arguments.figure, &times);
-                }
-                let sample = EdgeSample { times, missed };
-                // Edges received on another CPU are not counted for this CPU.
-                if is_there {
-                    backlog.add(sample);
-                }
-                if let Some(lines) = lines.as_mut().filter(|_| is_there) {
-                    lines.add(sample);
-                }
-                (came, lost_in_a_row, has_come) = (came + 1, 0, true);
-                shared.count_one();
-            }
-            // If no edge has arrived so far, the lines are probably not connected.
-            _ if !has_come => return ControlFlow::Break(()),
-            _ => lost_in_a_row += 1,
-        }
-        let is_enough =
-            arguments.run_length.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
-        continue_if(shared.goes_on() && Instant::now() < end && !is_enough)
-    })
+            let is_enough =
+                arguments.run_length.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
+            continue_if(shared.goes_on() && Instant::now() < end && !is_enough)
+        }))
+    }
 }
 
 /// Offers the chosen latency of an edge to be explained.

@@ -17,13 +17,17 @@ use std::{
 
 use clap::Args;
 use hpt_core::{
-    Instant, SourceId,
+    Frequency, Instant, SourceId, TimeSource,
     clock::{self, SystemClock},
     source::{self, Scope},
 };
 use hpt_document::{
-    conditions::Conditions, cpu_absence::CpuAbsence, explain::Explanation, latency::LatencyThread, not_run::NotRun,
-    stall::StallDocument,
+    conditions::Conditions,
+    cpu_absence::CpuAbsence,
+    explain::Explanation,
+    latency::LatencyThread,
+    not_run::NotRun,
+    stall::{StallDocument, StallRow},
 };
 use hpt_instrument::measure::{
     CallbackTime, CpuCounters, Latencies, NotRunWatch, Stall, StallWatch, StallWatchStats, Wake, Window, poll_cost,
@@ -41,28 +45,32 @@ use crate::{
     exit::Failure,
     measurements::{CommonOptions, CpuOption},
     output::{
-        Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, one_or_many, rounded,
-        saturating_nanos,
+        Block, Document,
+        chart_option::ChartOption,
+        latency_files::ThreadLatencies,
+        metrics::{self, gauge::Gauge},
+        one_or_many, rounded, saturating_nanos,
     },
     sampling::{
-        conditions::{ConditionOptions, ConditionsThread, unmeasured_cpu},
+        conditions::{ConditionOptions, unmeasured_cpu},
         cpu_absences,
         cpu_options::CpuOptions,
-        explain::{self, Awaited, ExplainOptions, Explaining, MeasuredThread},
+        explain::{self, Awaited, ExplainOptions},
+        finished::{Finished, ResultDocument},
         limits::{
             option::{LimitOptions, STALL_HELP, of_stall},
             quantity::Accepted,
-            verdict::{self, verdicts},
+            verdict::verdicts,
         },
-        live_lines::{LiveLines, Snapshot},
+        live_lines::Snapshot,
         load::{LoadOptions, in_phases},
         not_run,
-        raw_samples::{BACKLOG, Backlog, Raw, RawSample},
+        observers::{Explained, Observation},
+        raw_samples::{BACKLOG, Backlog, RawSample},
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
-        run::{Attention, Run, SO_FAR},
+        run::{self, Attention, Probe, Run, RunReport, RunSettings, RunThread},
         run_length::{RunLength, USUAL, long},
-        run_state::RunState,
         warm_up::WarmUpOption,
     },
     source_rate::frequency_of,
@@ -184,17 +192,12 @@ pub(crate) fn run(arguments: &StallArguments, context: &Context) -> Result<Docum
     in_phases(&arguments.load, context, (&cpus, 1), || run_once(arguments, context))
 }
 
-fn run_once(arguments: &StallArguments, context: &Context) -> Result<Document, Failure> {
+fn run_once(arguments: &StallArguments, context: &Context) -> Result<Finished<StallDocument>, Failure> {
     // No signal may end hpt before the trace is removed.
-    if arguments.explain.is_requested() {
-        context.signals.listen_until_the_end()?;
-    } else {
-        arguments.threads.realtime.listen(context)?;
-    }
-    context.signals.listen_for_requests()?;
+    arguments.threads.realtime.listen_for_all(arguments.explain.is_requested(), context)?;
     let (cpus, refused) = arguments.threads.one_each(context, Behavior::Spins)?;
     arguments.keeping.check()?;
-    let name = match &arguments.source {
+    let source = match &arguments.source {
         Some(name) => name.clone(),
         None => source::choose(&context.host)
             .map_err(|reason| Failure::Source { name: "a source".to_owned(), reason })?
@@ -209,144 +212,143 @@ fn run_once(arguments: &StallArguments, context: &Context) -> Result<Document, F
     };
     let whole = arguments.threads.realtime.hold_around(context, &cpus, Behavior::Spins, BY)?.without_cpus(refused);
     clock::prime();
-
-    let above = (arguments.keeping.limit_ns(), Awaited::Clock);
-    let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), above);
-    let conditions = ConditionsThread::begin(context, &cpus);
-    let wanted = AtomicU64::new(0);
-    let copies: Vec<_> = cpus.iter().map(|&cpu| Copied::new(cpu)).collect();
-    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 0);
-    run.live = LiveLines::of(&cpus, || copies.iter().map(Copied::snapshot).collect());
-    let start = Instant::now();
-    let works = copies.iter().map(|copy| {
-        let (shared, raw) = (&run.shared, run.raw());
-        let explaining = &explaining;
-        let thread = OneThread { arguments, context, shared, wanted: &wanted, copy, raw, explaining, cpu: copy.cpu };
-        let name = &name;
-        move || thread.measure(name, start)
-    });
-    let run_length = RunLength { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
-    let asked = StallRequest { arguments, context, source: &name, no_cpu_left: unmeasured_cpu.is_none() };
-    let write = || {
-        if run.files.are_none() {
-            return Ok(());
-        }
-        // The counts are written only if all threads have responded. Otherwise, the existing file, from a minute
-        // earlier or from the previous run, is more useful.
-        copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
-            let results: Vec<_> = threads.iter().map(so_far).collect();
-            run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
-            run.files.write(&threads)
-        })
+    let explained = Explained {
+        options: arguments.explain,
+        limits: arguments.limits.limits(),
+        stop_above_ns: arguments.keeping.limit_ns(),
+        awaited: Awaited::Clock,
+        behavior: Behavior::Spins,
     };
-    let result_so_far = || {
-        copies_of_all(&copies, &wanted, PATIENCE)?;
-        let outcomes: Option<Vec<_>> = copies.iter().map(Copied::outcome).collect();
-        let outcomes = outcomes?;
-        let settings =
-            EffectiveSettings::of_several(&outcomes.first()?.settings, outcomes.iter().map(|one| one.settings.clone()));
-        let remarks = vec![SO_FAR.to_owned(), "the blind time is known only at the end".to_owned()];
-        let (data, words) = asked.data(&run, &outcomes, (settings, remarks, run.shared.elapsed()));
-        let blocks = page(&data, &words, &all_of(&outcomes));
-        Some(Document::new(data, blocks))
+    let settings = RunSettings {
+        kind: KIND,
+        observation: Observation { cpus: &cpus, conditions: arguments.conditions, explained: Some(explained) },
+        run_length: RunLength { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count },
+        warm_up: arguments.warm_up,
+        attention: Attention::Rare { cpu: unmeasured_cpu },
+        sleepers: 0,
+        keeping: &arguments.keeping,
+        raw,
+        whole: Some(whole),
     };
-    let attention = Attention::Rare { cpu: unmeasured_cpu };
-    let outcome = run.measure((run_length, "stalls", attention), works, write, result_so_far);
-    let elapsed = start.elapsed().saturating_sub(arguments.warm_up.length());
-    let conditions = conditions.end();
-    let ended = outcome?;
-    let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
-    let measured = MeasuredThread { cpus: &cpus, thread: &settings.thread, behavior: Behavior::Spins };
-    let explanation = explaining.end(context, measured);
-    let mut warnings = whole.end();
-    let of_threads =
-        |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, latencies: one.account.stalls.lengths().clone() };
-    let threads: Vec<_> = ended.iter().map(of_threads).collect();
-    warnings.extend(run.finish(&threads));
-    let (mut data, words) = asked.data(&run, &ended, (settings, warnings.clone(), elapsed));
-    // A stall above --stop-above counts even if a file could not be written.
-    let answer = match (data.end.stopped_at_ns, warnings.is_empty()) {
-        (Some(_), _) => Answer::No,
-        (None, false) => Answer::Unknown,
-        (None, true) => Answer::Yes,
+    let probe = StallProbe {
+        arguments,
+        context,
+        source: &source,
+        no_cpu_left: unmeasured_cpu.is_none(),
+        start: Instant::now(),
+        wanted: AtomicU64::new(0),
+        copies: cpus.iter().map(|&cpu| Copied::new(cpu)).collect(),
     };
-    let answer = answer.and(verdict::answer(&data.limits));
-    data.conditions = conditions;
-    data.explanation = explanation;
-    let remarks = (&mut data.notes, &mut *data.limits);
-    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
-    let blocks = page(&data, &words, &all_of(&ended));
-    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+    run::run(probe, settings, context)
 }
 
-/// Returns the lengths of the stalls of all threads together.
-fn all_of(ended: &[ThreadOutcome]) -> Latencies {
-    let mut all = Latencies::new();
-    ended.iter().for_each(|one| all.add(one.account.stalls.lengths()));
-    all
-}
-
-/// The request: the parts of the document that are known before the run.
-struct StallRequest<'a> {
+/// A measurement of stalls.
+struct StallProbe<'a> {
     arguments: &'a StallArguments,
     context: &'a Context,
     source: &'a str,
     /// Whether every CPU runs a measuring thread.
     no_cpu_left: bool,
+    start: Instant,
+    /// The number of requests for a copy of the counts.
+    wanted: AtomicU64,
+    copies: Vec<Copied>,
 }
 
-impl StallRequest<'_> {
-    /// Returns the document, at the end of the run or before, and the likely causes of its longest stalls. `remarks` are
-    /// warnings, or remarks on the state of the run.
-    fn data(
-        &self,
-        run: &Run<'_, RawStall>,
-        ended: &[ThreadOutcome],
-        (settings, remarks, elapsed): (EffectiveSettings, Vec<String>, Duration),
-    ) -> (StallDocument, Vec<String>) {
-        let Self { arguments, context, source, no_cpu_left } = *self;
-        let mut notes = [context.notes(), settings.notes(), notes_of(ended, no_cpu_left), remarks].concat();
-        let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
-        let stalls: u64 = ended.iter().map(|one| one.on_other_cpus.stalls).sum();
-        let stalls = format!("{stalls} {} in total", one_or_many(stalls, "stall", "stalls"));
-        notes.extend(cpu_absences::notes(
-            &absences,
-            [
-                &format!("measurement window there is not counted ({stalls})"),
-                &format!("measurement windows there are not counted ({stalls})"),
-            ],
-        ));
-        notes.extend(not_run::note_on_included(
-            ended.iter().map(|one| (one.cpu, &one.not_run)),
-            "the stalls above include this time",
-        ));
-        notes.extend(run.shared.unmarked());
-        notes.extend(arguments.warm_up.note(run.shared.discarded()).map(|note| note.replacen("sample", "stall", 1)));
-        let (time, end) = (run.time(elapsed, arguments.warm_up), run.end(absences));
-        let longest = chosen(ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
-        let newest = chosen(ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
-        let (longest, words): (Vec<_>, Vec<_>) = longest.into_iter().unzip();
-        let limits = verdicts(arguments.limits.limits(), &ended.iter().map(limited_row).collect::<Vec<_>>());
-        let data = StallDocument {
+impl Probe for StallProbe<'_> {
+    type Sample = RawStall;
+    type Outcome = ThreadOutcome;
+    type Data = StallDocument;
+
+    const LATER: Option<&'static str> = Some("the blind time is known only at the end");
+
+    fn sample(&self, thread: RunThread<'_, RawStall>) -> Result<ThreadOutcome, Failure> {
+        let copy = &self.copies[thread.number];
+        MeasuringThread { probe: self, thread: &thread, copy, cpu: copy.cpu }.measure()
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.copies.iter().map(Copied::snapshot).collect()
+    }
+
+    fn counts(&self) -> Option<Vec<ThreadLatencies>> {
+        copies_of_all(&self.copies, &self.wanted, PATIENCE)
+    }
+
+    fn gauges(&self, counts: &[ThreadLatencies]) -> Vec<Gauge> {
+        metrics::stall::gauges(&counts.iter().map(so_far).collect::<Vec<_>>(), &[])
+    }
+
+    fn outcomes_so_far(&self) -> Option<Vec<ThreadOutcome>> {
+        copies_of_all(&self.copies, &self.wanted, PATIENCE)?;
+        self.copies.iter().map(Copied::outcome).collect()
+    }
+
+    fn settings(outcome: &ThreadOutcome) -> &EffectiveSettings {
+        &outcome.settings
+    }
+
+    fn restore(&mut self, _: &[ThreadOutcome]) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn row(&self, run: &Run<'_, RawStall>, outcomes: &[ThreadOutcome], state: RunReport) -> StallDocument {
+        let absences: Vec<CpuAbsence> = outcomes.iter().flat_map(ThreadOutcome::absences).collect();
+        let notes = [
+            self.context.notes(),
+            state.settings.notes(),
+            notes_of(outcomes, self.no_cpu_left),
+            state.remarks,
+            notes_on_absences(outcomes, &absences),
+            run.notes(StallDocument::SAMPLES),
+        ];
+        let longest = longest(outcomes).into_iter().map(|(row, _)| row).collect();
+        let newest = chosen(outcomes, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
+        let limits = verdicts(self.arguments.limits.limits(), &outcomes.iter().map(limited_row).collect::<Vec<_>>());
+        StallDocument {
             head: run.head.clone(),
-            measuring: LatencyThread { thread: settings.thread, source: source.to_owned() },
-            read_ns: rounded(ended.iter().map(|one| one.poll_cost.read_ns).fold(0.0, f64::max)),
-            step_p90_ns: ended.iter().filter_map(|one| one.poll_cost.step_ns).max(),
-            time,
-            end,
+            measuring: LatencyThread { thread: state.settings.thread, source: self.source.to_owned() },
+            read_ns: rounded(outcomes.iter().map(|one| one.poll_cost.read_ns).fold(0.0, f64::max)),
+            step_p90_ns: outcomes.iter().filter_map(|one| one.poll_cost.step_ns).max(),
+            time: run.time(state.elapsed),
+            end: run.end(absences),
             conditions: Conditions::default(),
             explanation: Explanation::default(),
             loaded: None,
             limits,
-            results: ended.iter().map(row).collect(),
-            causes: cause_rows(ended),
-            counters: ended.iter().flat_map(counter_rows).collect(),
+            results: outcomes.iter().map(row).collect(),
+            causes: cause_rows(outcomes),
+            counters: outcomes.iter().flat_map(counter_rows).collect(),
             longest,
             newest: newest.into_iter().map(|(row, _)| row).collect(),
-            notes,
-        };
-        (data, words)
+            notes: notes.concat(),
+        }
     }
+
+    fn page(&self, data: &StallDocument, outcomes: &[ThreadOutcome]) -> Vec<Block> {
+        let mut all = Latencies::new();
+        outcomes.iter().for_each(|one| all.add(one.account.stalls.lengths()));
+        let words: Vec<String> = longest(outcomes).into_iter().map(|(_, words)| words).collect();
+        page(data, &words, &all)
+    }
+}
+
+/// Returns the longest stalls of all threads, each with its likely cause as text.
+fn longest(outcomes: &[ThreadOutcome]) -> Vec<(StallRow, String)> {
+    chosen(outcomes, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns))
+}
+
+/// Returns notes on time that threads spent on other CPUs, or in which they did not run.
+fn notes_on_absences(outcomes: &[ThreadOutcome], absences: &[CpuAbsence]) -> Vec<String> {
+    let stalls: u64 = outcomes.iter().map(|one| one.on_other_cpus.stalls).sum();
+    let stalls = format!("{stalls} {} in total", one_or_many(stalls, "stall", "stalls"));
+    let windows = [
+        &format!("measurement window there is not counted ({stalls})")[..],
+        &format!("measurement windows there are not counted ({stalls})"),
+    ];
+    let not_run = outcomes.iter().map(|one| (one.cpu, &one.not_run));
+    let not_run = not_run::note_on_included(not_run, "the stalls above include this time");
+    cpu_absences::notes(absences, windows).into_iter().chain(not_run).collect()
 }
 
 /// The lengths of the stalls so far, for the line on a terminal.
@@ -397,6 +399,16 @@ impl Copied {
         self.answered.store(wanted, Ordering::Release);
     }
 
+    /// Makes the results of the thread so far available. `wanted` is the number of the request that this answers.
+    fn publish(&self, outcome: &ThreadOutcome, presence: Option<&PinWatch<'_>>, elapsed: Duration, wanted: u64) {
+        let mut so_far = outcome.clone();
+        so_far.watched.elapsed_ns = saturating_nanos(elapsed);
+        so_far.absences = presence.map_or_else(Vec::new, |presence| presence.absences().to_vec());
+        let lengths = so_far.account.stalls.lengths().clone();
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
+        self.answer(&lengths, wanted);
+    }
+
     fn outcome(&self) -> Option<ThreadOutcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -421,25 +433,28 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
     Some(copies.iter().map(Copied::of_thread).collect())
 }
 
-struct OneThread<'a> {
-    arguments: &'a StallArguments,
-    context: &'a Context,
-    shared: &'a RunState,
-    /// The number of requests for a copy of the counts.
-    wanted: &'a AtomicU64,
+/// A measuring thread.
+struct MeasuringThread<'a> {
+    probe: &'a StallProbe<'a>,
+    thread: &'a RunThread<'a, RawStall>,
     copy: &'a Copied,
-    raw: Option<&'a Raw<RawStall>>,
-    explaining: &'a Explaining,
     cpu: Option<usize>,
 }
 
-impl OneThread<'_> {
-    fn measure(&self, name: &str, start: Instant) -> Result<ThreadOutcome, Failure> {
-        let arguments = self.arguments;
-        let held = arguments.threads.realtime.hold_thread(self.context, self.cpu, Behavior::Spins, BY)?;
-        let settings = held.settings();
+/// The source that a thread reads, and what its gaps are compared with.
+#[derive(Clone, Copy)]
+struct Polled<'a> {
+    source: &'a dyn TimeSource,
+    rate: Frequency,
+    above: Duration,
+}
+
+impl MeasuringThread<'_> {
+    fn measure(&self) -> Result<ThreadOutcome, Failure> {
+        let StallProbe { arguments, context, .. } = *self.probe;
+        let held = arguments.threads.realtime.hold_thread(context, self.cpu, Behavior::Spins, BY)?;
         // Open the source here, because some sources belong to the thread that opens them.
-        let opened = self.context.open(name)?;
+        let opened = context.open(self.probe.source)?;
         let source = opened.as_dyn();
         let id = source.info().id.clone();
         let shows_none = |why| Failure::ShowsNoStall { source_id: id.clone(), why };
@@ -447,67 +462,76 @@ impl OneThread<'_> {
             Scope::System | Scope::Core => {}
             Scope::Process | Scope::Thread => return Err(shows_none("it counts only while the thread runs")),
         }
-        let reference = self.context.open("monotonic-raw")?;
+        let reference = context.open("monotonic-raw")?;
         let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no constant rate"))?;
         let poll_cost = poll_cost(source, rate, &SystemClock);
         let step_ns =
             poll_cost.step_ns.ok_or_else(|| shows_none("it advances less often than once every 50 ms, or never"))?;
-        let above = self.above(&id, step_ns)?;
-        let above_ns = saturating_nanos(above);
-
-        let mut counters = CpuCounters::open(&self.context.host, self.cpu);
-        let start = start.saturating_add(arguments.warm_up.length());
-        if Instant::now() < start {
-            let check = |now| continue_if(now < start && self.shared.goes_on() && !self.context.interrupted());
-            let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));
-            let watch = StallWatch::new(source, rate).with_threshold(above);
-            watch.with_check(check).with_counters(deltas).run(|window| {
-                self.shared.discard(window.stalls.len() as u64);
-                ControlFlow::Continue(CallbackTime::Checked)
-            });
-        }
-        let (listed, unreadable, counts_firmware) =
-            (counters.counters().to_vec(), counters.unreadable().to_vec(), counters.counts_firmware());
-        let began = Instant::now();
-        let outcome_of = |account, on_other_cpus, absences, elapsed: Duration| {
-            let mut watched = StallWatchStats::default();
-            watched.elapsed_ns = saturating_nanos(elapsed);
-            ThreadOutcome {
-                cpu: self.cpu,
-                settings: settings.clone(),
-                account,
-                on_other_cpus,
-                absences,
-                not_run: NotRun::default(),
-                watched,
-                poll_cost,
-                above_ns,
-                counters: listed.clone(),
-                unreadable: unreadable.clone(),
-                counts_firmware,
-            }
+        let polled = Polled { source, rate, above: self.above(&id, step_ns)? };
+        let mut counters = CpuCounters::open(&context.host, self.cpu);
+        let start = self.probe.start.saturating_add(arguments.warm_up.length());
+        self.warm_up(polled, &mut counters, start);
+        let outcome = ThreadOutcome {
+            cpu: self.cpu,
+            settings: held.settings(),
+            account: Account::new(),
+            on_other_cpus: OnOtherCpus::default(),
+            absences: Vec::new(),
+            not_run: NotRun::default(),
+            watched: StallWatchStats::default(),
+            poll_cost,
+            above_ns: saturating_nanos(polled.above),
+            counters: counters.counters().to_vec(),
+            unreadable: counters.unreadable().to_vec(),
+            counts_firmware: counters.counts_firmware(),
         };
-        let mut account = Account::new();
+        self.watch(polled, &mut counters, start, outcome)
+    }
+
+    fn warm_up(&self, polled: Polled<'_>, counters: &mut CpuCounters, start: Instant) {
+        if Instant::now() >= start {
+            return;
+        }
+        let (shared, context) = (self.thread.shared, self.probe.context);
+        let check = |now| continue_if(now < start && shared.goes_on() && !context.interrupted());
+        let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));
+        let watch = StallWatch::new(polled.source, polled.rate).with_threshold(polled.above);
+        watch.with_check(check).with_counters(deltas).run(|window| {
+            shared.discard(window.stalls.len() as u64);
+            ControlFlow::Continue(CallbackTime::Checked)
+        });
+    }
+
+    /// Watches for stalls until the run ends. `outcome` is that of a thread that has just begun.
+    fn watch(
+        &self,
+        polled: Polled<'_>,
+        counters: &mut CpuCounters,
+        start: Instant,
+        mut outcome: ThreadOutcome,
+    ) -> Result<ThreadOutcome, Failure> {
+        let StallProbe { arguments, context, ref wanted, .. } = *self.probe;
+        let shared = self.thread.shared;
         let mut lengths = Backlog::new(&self.copy.lengths, Lengths::record);
-        let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
-        let mut feed = self.explaining.feed(self.cpu);
+        let mut lines = self.thread.raw.map(|raw| raw.of_thread(self.cpu));
+        let mut feed = self.thread.observers.feed(self.cpu);
         let limit_ns = arguments.keeping.limit_ns();
-        let (end, mut found, mut copied) = (start.saturating_add(arguments.duration.unwrap_or(USUAL)), 0_u64, 0);
-        let mut presence = self.cpu.map(|cpu| PinWatch::new(cpu, &self.context.host));
-        let mut on_other_cpus = OnOtherCpus::default();
-        let check = |now| continue_if(now < end && self.shared.goes_on() && !self.context.interrupted());
+        let end = start.saturating_add(arguments.duration.unwrap_or(USUAL));
+        let (mut found, mut copied, began) = (0_u64, 0, Instant::now());
+        let mut presence = self.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
+        let check = |now| continue_if(now < end && shared.goes_on() && !context.interrupted());
         let deltas = || counters.read_deltas(Instant::now().nanos_since(Instant::EPOCH));
         let each = |window: Window<'_>| {
             let before = found;
             // This check follows the read of the counter files, which takes far longer. It does not affect the polling
             // loop.
             let stayed = presence.as_mut().is_none_or(|presence| presence.stayed(start.elapsed()));
-            if !on_other_cpus.is_own(stayed, &window) {
+            if !outcome.on_other_cpus.is_own(stayed, &window) {
                 // Pinning the thread to its CPU again moves the thread, which does not count as a stall.
-                self.shared.check()?;
+                shared.check()?;
                 return ControlFlow::Continue(CallbackTime::Excluded);
             }
-            account.record(window.stalls, window.deltas, |stall, cause| {
+            outcome.account.record(window.stalls, window.deltas, |stall, cause| {
                 if let Some(lines) = &mut lines {
                     lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
                 }
@@ -516,49 +540,42 @@ impl OneThread<'_> {
                 }
                 lengths.add(*stall);
                 if stall.length_ns - stall.uncertainty_ns > limit_ns {
-                    self.shared.stop_at(stall.start);
+                    shared.stop_at(stall.start);
                 }
                 found += 1;
-                self.shared.count_one();
+                shared.count_one();
             });
-            let wanted = self.wanted.load(Ordering::Relaxed);
+            let asked = wanted.load(Ordering::Relaxed);
             // Lines are handed over in batches.
-            let busy = wanted != copied || (lines.is_some() && handed_over(before, found));
-            if wanted != copied {
-                copied = wanted;
-                let absences = presence.as_ref().map_or_else(Vec::new, |presence| presence.absences().to_vec());
-                let so_far = outcome_of(account.clone(), on_other_cpus, absences, began.elapsed());
-                *self.copy.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
-                self.copy.answer(account.stalls.lengths(), wanted);
+            let busy = asked != copied || (lines.is_some() && handed_over(before, found));
+            if asked != copied {
+                copied = asked;
+                self.copy.publish(&outcome, presence.as_ref(), began.elapsed(), asked);
             }
-            continue_if(self.shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted))?;
+            continue_if(shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted))?;
             ControlFlow::Continue(if busy { CallbackTime::Excluded } else { CallbackTime::Checked })
         };
-        let mut not_run = NotRunWatch::of_spinning_thread(&self.context.host, self.cpu);
-        self.shared.begin(began);
-        let watch = StallWatch::new(source, rate).with_threshold(above);
+        let mut not_run = NotRunWatch::of_spinning_thread(&context.host, self.cpu);
+        shared.begin(began);
+        let watch = StallWatch::new(polled.source, polled.rate).with_threshold(polled.above);
         let watched = watch.with_check(check).with_counters(deltas).run(each);
-        let not_run = not_run::field_of(&not_run.read());
+        outcome.not_run = not_run::field_of(&not_run.read());
         drop((lines, lengths));
-        let absences = presence.map_or_else(Vec::new, |presence| presence.absences().to_vec());
         // Publish the final counts of this thread now, because other threads may continue for a long time.
-        let last = outcome_of(account.clone(), on_other_cpus, absences.clone(), began.elapsed());
-        *self.copy.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-        self.copy.answer(account.stalls.lengths(), u64::MAX);
-        Ok(ThreadOutcome {
-            not_run,
-            watched,
-            counters: counters.counters().to_vec(),
-            unreadable: counters.unreadable().to_vec(),
-            counts_firmware: counters.counts_firmware(),
-            ..outcome_of(account, on_other_cpus, absences, Duration::ZERO)
-        })
+        self.copy.publish(&outcome, presence.as_ref(), began.elapsed(), u64::MAX);
+        outcome.absences = presence.map_or_else(Vec::new, |presence| presence.absences().to_vec());
+        outcome.watched = watched;
+        // Counters may have appeared in the meantime.
+        outcome.counters = counters.counters().to_vec();
+        outcome.unreadable = counters.unreadable().to_vec();
+        outcome.counts_firmware = counters.counts_firmware();
+        Ok(outcome)
     }
 
     /// Returns the threshold, which is larger than the steps of the source.
     fn above(&self, id: &SourceId, step_ns: u64) -> Result<Duration, Failure> {
         let least = Duration::from_nanos(step_ns * LEAST_STEPS);
-        match self.arguments.above {
+        match self.probe.arguments.above {
             None => Ok(ABOVE.max(Duration::from_nanos(step_ns * STEPS))),
             Some(above) if above >= least => Ok(above),
             Some(_) => Err(Failure::TooFine {

@@ -25,7 +25,7 @@ use hpt_instrument::measure::{
     Interrupter, Latencies, NotRunWatch, ReadOverhead, Waiting, Wake, Wakes, clock_read_overhead,
     wall_clock_read_overhead,
 };
-use hpt_realtime::{Absence, Behavior, PinWatch};
+use hpt_realtime::{Behavior, PinWatch};
 use jiff::Zoned;
 
 use self::{
@@ -39,34 +39,36 @@ use crate::{
     exit::Failure,
     measurements::{CommonOptions, CpuOption},
     output::{
-        Answer, Document,
+        Block, Document,
         chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
-        metrics, one_or_many, rounded, saturating_nanos,
+        metrics::{self, gauge::Gauge},
+        one_or_many, saturating_nanos,
     },
     sampling::{
-        conditions::{ConditionOptions, ConditionsThread},
+        conditions::ConditionOptions,
         cpu_absences,
         cpu_options::{CpuOptions, place_of},
-        explain::{Awaited, ExplainOptions, Feed, MeasuredThread},
+        explain::{Awaited, ExplainOptions},
+        finished::Finished,
         gpio_pulse::{Pulse, PulseOptions},
         late_deadlines::LateDeadlines,
         limits::{
             option::LimitOptions,
             quantity::Accepted,
-            verdict::{self, LimitedRow, verdicts},
+            verdict::{LimitedRow, verdicts},
         },
-        live_lines::{LiveLines, Snapshot},
+        live_lines::Snapshot,
         load::{LoadOptions, in_phases},
         not_run,
-        raw_samples::{Backlog, Raw},
+        observers::{Explained, Observation},
+        raw_samples::Backlog,
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
-        run::{Attention, Run, SO_FAR},
+        run::{self, Attention, Probe, Run, RunReport, RunSettings, RunThread},
         run_length::{RunLength, ThreadProgress},
-        run_state::RunState,
         time_series::TimeSeries,
-        warm_up::WarmUpOption,
+        warm_up::{SAMPLES, WarmUpOption},
     },
 };
 
@@ -177,11 +179,11 @@ pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Doc
         WakerKind::Kernel => Waiting::Blocking,
         WakerKind::Hpt => Waiting::Precise,
     };
-    run(TIMER, waiting, &arguments.common, context)
+    run(waiting, &arguments.common, context)
 }
 
 pub(crate) fn poll(arguments: &PollArguments, context: &Context) -> Result<Document, Failure> {
-    run(POLL, Waiting::Polling, &arguments.common, context)
+    run(Waiting::Polling, &arguments.common, context)
 }
 
 impl Common {
@@ -231,16 +233,20 @@ fn conduct(waiting: Waiting, interval: Duration) -> Behavior {
     if interval < spins_below { Behavior::Spins } else { Behavior::Blocks }
 }
 
-/// The counts of one thread. The measuring thread waits for a reader of the counts only if its backlog is full.
+/// The results of one thread. The measuring thread waits for a reader of the counts only if its backlog is full.
 struct Counts {
     cpu: Option<usize>,
     found: Mutex<WakeResults>,
-    /// The periods during which the thread was not on its CPU, available after the thread has ended.
-    absences: Mutex<Vec<Absence>>,
-    /// The time during which the thread did not run, available after the thread has ended.
-    not_run: Mutex<NotRun>,
-    /// The settings of the thread, available after they were applied.
-    settings: Mutex<Option<EffectiveSettings>>,
+    /// Available after the settings of the thread were applied.
+    outcome: Mutex<Option<WakeOutcome>>,
+}
+
+/// The settings of a thread and, after it has ended, what kept it from its CPU.
+#[derive(Clone)]
+struct WakeOutcome {
+    settings: EffectiveSettings,
+    absences: Vec<CpuAbsence>,
+    not_run: NotRun,
 }
 
 /// The latencies of the wake-ups, and their time series.
@@ -291,22 +297,18 @@ impl Drop for TimedBy<'_> {
     }
 }
 
-fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
+fn run(waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
     let (cpus, _) = arguments.threads.one_each(context, conduct(waiting, arguments.run_length.interval))?;
-    in_phases(&arguments.load, context, (&cpus, 1), || run_once(kind, waiting, arguments, context))
+    in_phases(&arguments.load, context, (&cpus, 1), || run_once(waiting, arguments, context))
 }
 
-fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
+fn run_once(waiting: Waiting, arguments: &Common, context: &Context) -> Result<Finished<WakeLatencyDocument>, Failure> {
     // No signal may end hpt before the pulse line is restored and the trace is removed.
-    if arguments.pulse.is_requested() || arguments.explain.is_requested() {
-        context.signals.listen_until_the_end()?;
-    } else {
-        arguments.threads.realtime.listen(context)?;
-    }
-    context.signals.listen_for_requests()?;
-    let conduct = conduct(waiting, arguments.run_length.interval);
+    let is_restored = arguments.pulse.is_requested() || arguments.explain.is_requested();
+    arguments.threads.realtime.listen_for_all(is_restored, context)?;
+    let behavior = conduct(waiting, arguments.run_length.interval);
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
-    let (cpus, refused) = arguments.threads.one_each(context, conduct)?;
+    let (cpus, refused) = arguments.threads.one_each(context, behavior)?;
     if arguments.pulse.is_requested() && cpus.len() > 1 {
         return Err(Failure::Usage("--pulse requires a single thread: use --cpu with one CPU, or with `any`"));
     }
@@ -322,162 +324,186 @@ fn run_once(kind: &'static str, waiting: Waiting, arguments: &Common, context: &
         None => None,
     };
     let pulse = arguments.pulse.open(&context.host)?;
+    let about_pulse = pulse.as_ref().map(Pulse::about);
     // Create the file for raw samples only after all checks that need no thread.
     let raw = arguments.keeping.raw()?;
-    let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?.without_cpus(refused);
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, behavior, by)?.without_cpus(refused);
     clock::prime();
     let reads = if at.is_some() { wall_clock_read_overhead() } else { clock_read_overhead() };
-
-    let awaited = if waiting == Waiting::Blocking { Awaited::Timer } else { Awaited::Clock };
-    let above = (arguments.keeping.limit_ns(), awaited);
-    let explaining = arguments.explain.begin(&cpus, arguments.limits.limits(), above);
-    let conditions = ConditionsThread::begin(context, &cpus);
-    let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
-    let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
-    run.live = LiveLines::of(&cpus, || counts.iter().map(Counts::snapshot).collect());
-    let works = counts.iter().enumerate().map(|(number, counts)| {
-        let (run, pulse, explaining) = (&run, pulse.as_ref(), &explaining);
-        move || {
-            let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by)?;
-            let settings = held.settings();
-            *counts.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
-            let presence = counts.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
-            let shared = (&run.shared, run.shared.interrupter(number));
-            let mut watch = match (waiting, at) {
-                // The thread sleeps until then. That is neither time for which it is ready nor part of the run.
-                (_, Some(_)) => NotRunWatch::of_blocking_thread(&context.host, None),
-                (Waiting::Polling, None) => NotRunWatch::of_spinning_thread(&context.host, counts.cpu),
-                (_, None) => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
-            };
-            measure(
-                counts,
-                (waiting, at),
-                arguments,
-                shared,
-                (run.raw(), pulse, explaining.feed(counts.cpu)),
-                presence,
-            )?;
-            let mut times = watch.read();
-            if at.is_some() {
-                times.wall = run.shared.elapsed();
-            }
-            *counts.not_run.lock().unwrap_or_else(PoisonError::into_inner) = not_run::field_of(&times);
-            Ok(settings)
-        }
-    });
-    let asked = WakeRequest { arguments, context, waiting, at, reads };
-    let so_far = || {
-        let settings: Vec<_> = counts.iter().filter_map(Counts::settings).collect();
-        let first = settings.first()?.clone();
-        let settings = EffectiveSettings::of_several(&first, settings);
-        let pulse = pulse.as_ref().map(Pulse::about);
-        let data = asked.data(&run, &counts, (settings, vec![SO_FAR.to_owned()], pulse));
-        let blocks = page(&data, &all_of(&counts));
-        Some(Document::new(data, blocks))
-    };
-    let write = || {
-        let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
-        let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
-        run.files.keep_metrics(&run.head, metrics::timer_poll::gauges(waited_by(waiting), &results))?;
-        run.files.write(&threads)
-    };
-    let outcome = run.measure((arguments.run_length, "wake-ups", Attention::Constant), works, write, so_far);
-    let ended = run.shared.elapsed();
-    let conditions = conditions.end();
-    let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
-    let measured = MeasuredThread { cpus: &cpus, thread: &settings.thread, behavior: conduct };
-    let explanation = explaining.end(context, measured);
-    let mut warnings = whole.end();
-    let about_pulse = pulse.as_ref().map(Pulse::about);
-    warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
-    let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
-    warnings.extend(run.finish(&threads));
-    let mut data = asked.data(&run, &counts, (settings, warnings.clone(), about_pulse));
-    data.time.elapsed_s = rounded(ended.as_secs_f64());
+    let counts = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
+    let probe = WakeProbe { arguments, context, waiting, by, at, reads, counts, about_pulse, pulse };
+    let settings = RunSettings { raw, whole: Some(whole), ..settings_of(waiting, arguments, &cpus) };
+    let finished = run::run(probe, settings, context);
     drop(timed_by);
-    // A sample above --stop-above counts even if a file could not be written.
-    let answer = match (data.end.stopped_at_ns, data.results.is_empty() || !warnings.is_empty()) {
-        (Some(_), _) => Answer::No,
-        (None, true) => Answer::Unknown,
-        (None, false) => Answer::Yes,
+    finished
+}
+
+/// Returns what distinguishes this run from those of other measurements.
+fn settings_of<'a>(waiting: Waiting, arguments: &'a Common, cpus: &'a [Option<usize>]) -> RunSettings<'a, Wake> {
+    let explained = Explained {
+        options: arguments.explain,
+        limits: arguments.limits.limits(),
+        stop_above_ns: arguments.keeping.limit_ns(),
+        awaited: if waiting == Waiting::Blocking { Awaited::Timer } else { Awaited::Clock },
+        behavior: conduct(waiting, arguments.run_length.interval),
     };
-    let answer = answer.and(verdict::answer(&data.limits));
-    data.conditions = conditions;
-    data.explanation = explanation;
-    let remarks = (&mut data.notes, &mut *data.limits);
-    let answer = arguments.conditions.judge(&data.conditions, remarks, answer);
-    let blocks = page(&data, &all_of(&counts));
-    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+    RunSettings {
+        kind: if waiting == Waiting::Polling { POLL } else { TIMER },
+        observation: Observation { cpus, conditions: arguments.conditions, explained: Some(explained) },
+        run_length: arguments.run_length,
+        warm_up: arguments.warm_up,
+        attention: Attention::Constant,
+        sleepers: cpus.len(),
+        keeping: &arguments.keeping,
+        raw: None,
+        whole: None,
+    }
 }
 
-/// Returns the latencies of all threads together.
-fn all_of(counts: &[Counts]) -> Latencies {
-    let mut all = Latencies::new();
-    counts.iter().for_each(|counts| all.add(&counts.copy().latencies));
-    all
-}
-
-/// The request, and the read overhead of the clock: the parts of the document that are known before the run.
-struct WakeRequest<'a> {
+/// A measurement of wake-ups.
+struct WakeProbe<'a> {
     arguments: &'a Common,
     context: &'a Context,
     waiting: Waiting,
+    by: &'static str,
     at: Option<SystemTime>,
     reads: ReadOverhead,
+    counts: Vec<Counts>,
+    about_pulse: Option<(String, GpioDrive)>,
+    /// The line that is toggled, until it is restored.
+    pulse: Option<Pulse>,
 }
 
-impl WakeRequest<'_> {
-    /// Returns the document, at the end of the run or before. `remarks` are warnings, or remarks on the state of the
-    /// run.
-    fn data(
-        &self,
-        run: &Run<'_, Wake>,
-        counts: &[Counts],
-        (settings, remarks, pulse): (EffectiveSettings, Vec<String>, Option<(String, GpioDrive)>),
-    ) -> WakeLatencyDocument {
-        let Self { arguments, context, waiting, at, ref reads } = *self;
-        let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
-        let all = all_of(counts);
-        let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
-        let mut notes = [context.notes(), settings.notes(), remarks].concat();
-        if all.clock_was_set() > 0 {
-            notes.push(format!(
-                "the wall clock was set during the run; {} affected {} not counted",
-                all.clock_was_set(),
-                one_or_many(all.clock_was_set(), "wake-up is", "wake-ups are")
-            ));
+impl Probe for WakeProbe<'_> {
+    type Sample = Wake;
+    type Outcome = WakeOutcome;
+    type Data = WakeLatencyDocument;
+
+    fn sample(&self, thread: RunThread<'_, Wake>) -> Result<WakeOutcome, Failure> {
+        let Self { arguments, context, waiting, at, .. } = *self;
+        let counts = &self.counts[thread.number];
+        let held = arguments.threads.realtime.hold_thread(
+            context,
+            counts.cpu,
+            conduct(waiting, arguments.run_length.interval),
+            self.by,
+        )?;
+        let mut outcome = WakeOutcome { settings: held.settings(), absences: Vec::new(), not_run: NotRun::default() };
+        *counts.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.clone());
+        let mut presence = counts.cpu.map(|cpu| PinWatch::new(cpu, &context.host));
+        let mut watch = match (waiting, at) {
+            // The thread sleeps until then. That is neither time for which it is ready nor part of the run.
+            (_, Some(_)) => NotRunWatch::of_blocking_thread(&context.host, None),
+            (Waiting::Polling, None) => NotRunWatch::of_spinning_thread(&context.host, counts.cpu),
+            (_, None) => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
+        };
+        self.take_samples(counts, &thread, presence.as_mut())?;
+        let mut times = watch.read();
+        if at.is_some() {
+            times.wall = thread.shared.elapsed();
         }
-        let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
-        notes
-            .extend(cpu_absences::notes(&absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
-        let not_run = results.iter().map(|row| (row.cpu, &row.not_run));
-        notes.extend(not_run::note_on_included(not_run, "the latencies above include this time"));
-        notes.extend(run.shared.unmarked());
-        notes.extend(arguments.warm_up.note(run.shared.discarded()));
-        let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Blocking;
-        notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
+        outcome.absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
+        outcome.not_run = not_run::field_of(&times);
+        Ok(outcome)
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.counts.iter().map(Counts::snapshot).collect()
+    }
+
+    fn counts(&self) -> Option<Vec<ThreadLatencies>> {
+        Some(self.counts.iter().map(Counts::copy).collect())
+    }
+
+    fn gauges(&self, _: &[ThreadLatencies]) -> Vec<Gauge> {
+        let rows = self.counts.iter().filter_map(|counts| counts.row(NotRun::default()));
+        metrics::timer_poll::gauges(waited_by(self.waiting), &rows.collect::<Vec<_>>())
+    }
+
+    fn outcomes_so_far(&self) -> Option<Vec<WakeOutcome>> {
+        let outcome = |counts: &Counts| counts.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.counts.iter().map(outcome).collect()
+    }
+
+    fn settings(outcome: &WakeOutcome) -> &EffectiveSettings {
+        &outcome.settings
+    }
+
+    fn restore(&mut self, _: &[WakeOutcome]) -> Vec<String> {
+        self.pulse.take().map(Pulse::end).unwrap_or_default()
+    }
+
+    fn row(&self, run: &Run<'_, Wake>, outcomes: &[WakeOutcome], state: RunReport) -> WakeLatencyDocument {
+        let Self { arguments, waiting, at, ref reads, .. } = *self;
+        let threads: Vec<_> = self.counts.iter().map(Counts::copy).collect();
+        let both = self.counts.iter().zip(outcomes);
+        let results: Vec<_> = both.filter_map(|(counts, outcome)| counts.row(outcome.not_run.clone())).collect();
+        let absences: Vec<CpuAbsence> = outcomes.iter().flat_map(|outcome| outcome.absences.clone()).collect();
         let limited = threads.iter().map(|thread| LimitedRow::of_latencies(place_of(thread.cpu), &thread.latencies));
         let limits = verdicts(arguments.limits.limits(), &limited.collect::<Vec<_>>());
+        let notes = [
+            self.context.notes(),
+            state.settings.notes(),
+            state.remarks,
+            self.notes(&results, &absences),
+            run.notes(SAMPLES),
+            self.note_of_a_device(),
+        ];
         let timed_by = if at.is_some() { SourceId::new("realtime") } else { clock::source().id };
+        let (pulse, pulse_drive) = self.about_pulse.clone().unzip();
         WakeLatencyDocument {
             head: run.head.clone(),
             interval_ns: saturating_nanos(arguments.run_length.interval),
             at: at.map(|at| humantime::format_rfc3339(at).to_string()),
             wait_method: waited_by(waiting),
             missed_deadlines: arguments.as_tool.map_or(MissedDeadlines::Counted, |_| MissedDeadlines::LeftOut),
-            pulse_drive: pulse.as_ref().map(|(_, drive)| *drive),
-            pulse: pulse.map(|(line, _)| line),
-            measuring: LatencyThread { thread: settings.thread, source: timed_by.to_string() },
+            pulse,
+            pulse_drive,
+            measuring: LatencyThread { thread: state.settings.thread, source: timed_by.to_string() },
             reads: ClockReads { clock_read_ns: reads.overhead_ns, clock_granularity_ns: reads.granularity_ns },
-            time: run.time(run.shared.elapsed(), arguments.warm_up),
+            time: run.time(state.elapsed),
             end: run.end(absences),
             conditions: Conditions::default(),
             explanation: Explanation::default(),
             loaded: None,
             limits,
             results,
-            notes,
+            notes: notes.concat(),
         }
+    }
+
+    fn page(&self, data: &WakeLatencyDocument, _: &[WakeOutcome]) -> Vec<Block> {
+        page(data, &self.all())
+    }
+}
+
+impl WakeProbe<'_> {
+    /// Returns the latencies of all threads together.
+    fn all(&self) -> Latencies {
+        let mut all = Latencies::new();
+        self.counts.iter().for_each(|counts| all.add(&counts.copy().latencies));
+        all
+    }
+
+    /// Returns notes on wake-ups that are not counted, and on time in which a thread did not run.
+    fn notes(&self, results: &[WakeLatencyRow], absences: &[CpuAbsence]) -> Vec<String> {
+        let mut notes = Vec::new();
+        let set = self.all().clock_was_set();
+        if set > 0 {
+            let affected = one_or_many(set, "wake-up is", "wake-ups are");
+            notes.push(format!("the wall clock was set during the run; {set} affected {affected} not counted"));
+        }
+        notes.extend(cpu_absences::notes(absences, ["wake-up there is not counted", "wake-ups there are not counted"]));
+        let not_run = results.iter().map(|row| (row.cpu, &row.not_run));
+        notes.extend(not_run::note_on_included(not_run, "the latencies above include this time"));
+        notes
+    }
+
+    /// Returns a note if a device is faster to read than the clock that hpt's Instant uses here.
+    fn note_of_a_device(&self) -> Vec<String> {
+        let is_instants = self.arguments.source.is_none() && self.at.is_none() && self.waiting != Waiting::Blocking;
+        let note = is_instants.then(|| self.context.note_of_a_device(&format!("--source {DEVICE}"))).flatten();
+        note.into_iter().collect()
     }
 }
 
@@ -491,23 +517,7 @@ const fn waited_by(waiting: Waiting) -> WaitMethod {
 
 impl Counts {
     fn of(cpu: Option<usize>) -> Self {
-        Self {
-            cpu,
-            found: Mutex::new(WakeResults::new()),
-            absences: Mutex::new(Vec::new()),
-            not_run: Mutex::new(NotRun::default()),
-            settings: Mutex::new(None),
-        }
-    }
-
-    fn settings(&self) -> Option<EffectiveSettings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn absences(&self) -> Vec<CpuAbsence> {
-        let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cpu
-            .map_or_else(Vec::new, |cpu| absences.iter().map(|absence| cpu_absences::field_of(cpu, absence)).collect())
+        Self { cpu, found: Mutex::new(WakeResults::new()), outcome: Mutex::new(None) }
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -522,14 +532,12 @@ impl Counts {
         ThreadLatencies { cpu: self.cpu, latencies }
     }
 
-    fn row(&self) -> Option<WakeLatencyRow> {
+    fn row(&self, not_run: NotRun) -> Option<WakeLatencyRow> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let not_run = self.not_run.lock().unwrap_or_else(PoisonError::into_inner).clone();
         row(self.cpu, (&found.latencies, &found.time_series), not_run)
     }
 }
 
-/// Runs the measurement on the calling thread.
 /// The number of wake-ups before the run, and the time from one to the next.
 const REHEARSED: (u32, Duration) = (3, Duration::from_micros(500));
 
@@ -548,68 +556,70 @@ fn rehearse(waiting: Waiting, interrupter: &Interrupter) -> Result<(), Failure> 
     rehearsed.map(drop).map_err(Failure::SleepRefused)
 }
 
-fn measure(
-    counts: &Counts,
-    (waiting, at): (Waiting, Option<SystemTime>),
-    arguments: &Common,
-    (shared, interrupter): (&RunState, &Interrupter),
-    (raw, pulse, mut feed): (Option<&Raw<Wake>>, Option<&Pulse>, Option<Feed>),
-    mut presence: Option<PinWatch<'_>>,
-) -> Result<(), Failure> {
-    rehearse(waiting, interrupter)?;
-    let limit_ns = arguments.keeping.limit_ns();
-    let mut backlog = Backlog::new(&counts.found, WakeResults::record);
-    let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
-    // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
-    let mut thread_progress = ThreadProgress::of(arguments.run_length);
-    let (mut warm_up, mut first_deadline) = (arguments.warm_up.of_thread(), None);
-    let each = |mut wake: Wake| {
-        if arguments.as_tool.is_some() {
-            wake.period_ns = 0;
-        }
-        if let Some(pulse) = pulse {
-            let _ = pulse.toggle();
-        }
-        if warm_up.includes(wake.deadline) {
-            shared.discard(1);
-            return continue_if(shared.goes_on());
-        }
-        // This code runs after the clock read that determines the latency, so no sample includes its duration. It needs
-        // no further clock read.
-        let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.latency_ns));
-        let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
-        let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
-        let counts = is_there && !wake.clock_was_set;
-        if wake.latency_ns > limit_ns && counts {
-            shared.stop_at(wake.deadline);
-        }
-        if let Some(began) = thread_progress.begins(wake, Instant::now) {
-            shared.begin(began);
-        }
-        if let Some(feed) = feed.as_mut().filter(|_| counts) {
-            feed.offer(wake.deadline.nanos_since(Instant::EPOCH), wake.latency_ns);
-        }
-        // Wake-ups on another CPU are not counted for this CPU.
-        if is_there {
-            backlog.add(wake);
-        }
-        if let Some(lines) = lines.as_mut().filter(|_| counts) {
-            lines.add(wake);
-        }
-        shared.count_one();
-        continue_if(thread_progress.goes_on_after(wake) && shared.goes_on())
-    };
-    let interval = arguments.run_length.interval;
-    let wakes = Wakes::new(interval).with_waiting(waiting).with_interrupter(interrupter).with_check(|| shared.check());
-    let wakes = match at {
-        Some(at) => wakes.with_wall_start(at),
-        None => wakes.with_start(Instant::now() + interval.min(Duration::from_millis(1))),
-    };
-    let waited = wakes.run(each);
-    if let Some(presence) = presence {
-        *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
+impl WakeProbe<'_> {
+    /// Takes the samples of the calling thread.
+    fn take_samples(
+        &self,
+        counts: &Counts,
+        thread: &RunThread<'_, Wake>,
+        mut presence: Option<&mut PinWatch<'_>>,
+    ) -> Result<(), Failure> {
+        let Self { arguments, waiting, at, .. } = *self;
+        let (shared, interrupter) = (thread.shared, thread.shared.interrupter(thread.number));
+        let pulse = self.pulse.as_ref();
+        rehearse(waiting, interrupter)?;
+        let limit_ns = arguments.keeping.limit_ns();
+        let mut backlog = Backlog::new(&counts.found, WakeResults::record);
+        let mut lines = thread.raw.map(|raw| raw.of_thread(counts.cpu));
+        let mut feed = thread.observers.feed(counts.cpu);
+        // This thread checks the end time itself, because the supervising thread may not be scheduled in time.
+        let mut thread_progress = ThreadProgress::of(arguments.run_length);
+        let (mut warm_up, mut first_deadline) = (arguments.warm_up.of_thread(), None);
+        let each = |mut wake: Wake| {
+            if arguments.as_tool.is_some() {
+                wake.period_ns = 0;
+            }
+            if let Some(pulse) = pulse {
+                let _ = pulse.toggle();
+            }
+            if warm_up.includes(wake.deadline) {
+                shared.discard(1);
+                return continue_if(shared.goes_on());
+            }
+            // This code runs after the clock read that determines the latency, so no sample includes its duration. It
+            // needs no further clock read.
+            let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.latency_ns));
+            let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
+            let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
+            let counts = is_there && !wake.clock_was_set;
+            if wake.latency_ns > limit_ns && counts {
+                shared.stop_at(wake.deadline);
+            }
+            if let Some(began) = thread_progress.begins(wake, Instant::now) {
+                shared.begin(began);
+            }
+            if let Some(feed) = feed.as_mut().filter(|_| counts) {
+                feed.offer(wake.deadline.nanos_since(Instant::EPOCH), wake.latency_ns);
+            }
+            // Wake-ups on another CPU are not counted for this CPU.
+            if is_there {
+                backlog.add(wake);
+            }
+            if let Some(lines) = lines.as_mut().filter(|_| counts) {
+                lines.add(wake);
+            }
+            shared.count_one();
+            continue_if(thread_progress.goes_on_after(wake) && shared.goes_on())
+        };
+        let interval = arguments.run_length.interval;
+        let wakes =
+            Wakes::new(interval).with_waiting(waiting).with_interrupter(interrupter).with_check(|| shared.check());
+        let wakes = match at {
+            Some(at) => wakes.with_wall_start(at),
+            None => wakes.with_start(Instant::now() + interval.min(Duration::from_millis(1))),
+        };
+        wakes.run(each).map_err(Failure::SleepRefused)
     }
-    waited.map_err(Failure::SleepRefused)
 }
 
 #[cfg(test)]
